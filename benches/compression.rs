@@ -113,9 +113,10 @@ fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -
             let start = Instant::now();
             ChunkedFile::open(&written.path)?.merge_into(&mut buffer, &ReadOptions::new())?;
             let merged = start.elapsed();
-            match buffer == *message {
-                true => Ok(vec![split, merged]),
-                false => Err("the merge is another message".into()),
+            if buffer == *message {
+                Ok(vec![split, merged])
+            } else {
+                Err("the merge is another message".into())
             }
         }));
     }

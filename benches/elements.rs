@@ -217,9 +217,10 @@ fn seeking(bytes: &Bytes, packets: u64) -> Outcome<()> {
 }
 
 fn check(what: &str, holds: bool) -> Outcome<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(format!("{what}: not what was expected").into()),
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("{what}: not what was expected").into())
     }
 }
 

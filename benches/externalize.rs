@@ -96,8 +96,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(command: &mut Command, most: &mut Peak) -> Result<(), Box<dyn Error>> {
     let (status, peak) = watch(command)?;
     most.anonymous = most.anonymous.max(peak.anonymous);
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("{command:?}: {status}").into()),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?}: {status}").into())
     }
 }

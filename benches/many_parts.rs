@@ -65,9 +65,10 @@ fn size_of(text: &str) -> u64 {
 }
 
 fn simulate(size: u64, parts: NonZeroUsize) {
-    let folder = match Path::new(SHARED_MEMORY).is_dir() {
-        true => TempDir::new_in(SHARED_MEMORY),
-        false => TempDir::new(),
+    let folder = if Path::new(SHARED_MEMORY).is_dir() {
+        TempDir::new_in(SHARED_MEMORY)
+    } else {
+        TempDir::new()
     };
     let folder = folder.unwrap();
     let path = folder.path().join("message.pb");

@@ -59,9 +59,10 @@ fn main() -> Outcome<()> {
 }
 
 fn convert(input: &Path, output: &Path, to_pair: bool) -> Outcome<()> {
-    let form = match to_pair {
-        true => Form::External,
-        false => Form::OnePiece,
+    let form = if to_pair {
+        Form::External
+    } else {
+        Form::OnePiece
     };
     let model = OnnxSource::open(input, &OnnxOptions::new())?;
     model.write(output, form, &ExternalOptions::new())?;
@@ -223,17 +224,19 @@ onnx.save(m, sys.argv[2], save_as_external_data=True, location='w.data')";
 
 fn same_bytes(a: &Path, b: &Path) -> Outcome<()> {
     let status = Command::new("cmp").args([a, b]).status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err("the model isn't the same after it was a pair".into()),
+    if status.success() {
+        Ok(())
+    } else {
+        Err("the model isn't the same after it was a pair".into())
     }
 }
 
 fn run(command: &mut Command) -> Outcome<()> {
     let status = command.stdout(Stdio::null()).status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("{command:?}: {status}").into()),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?}: {status}").into())
     }
 }
 

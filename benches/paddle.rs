@@ -209,9 +209,10 @@ fn conversions() -> Outcome<()> {
         let start = Instant::now();
         let status = command.status()?;
         let took = start.elapsed();
-        match status.success() {
-            true => Ok(took),
-            false => Err(format!("{command:?}: {status}").into()),
+        if status.success() {
+            Ok(took)
+        } else {
+            Err(format!("{command:?}: {status}").into())
         }
     };
     let myself = std::env::current_exe()?;

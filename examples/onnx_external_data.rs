@@ -54,10 +54,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("           {} as one message", size(back.size()));
     let same = timed("compare", || are_equal(&one_piece, &back))?;
     println!("           the same bytes: {same}");
-    match same {
-        true => Ok(()),
+    if same {
+        Ok(())
+    } else {
         // Tensors with their elements one by one have them as raw data now.
-        false => Err("the model is another one than before".into()),
+        Err("the model is another one than before".into())
     }
 }
 

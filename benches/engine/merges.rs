@@ -87,9 +87,10 @@ fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcom
     let what = format!("{work} merge to fresh memory");
     row(&what, size, &mut fresh, "a copy in memory", &mut memcpy)?;
     let mut verify = || -> Outcome<()> {
-        match file.verify(&options).problems().is_empty() {
-            true => Ok(()),
-            false => Err("the file is damaged".into()),
+        if file.verify(&options).problems().is_empty() {
+            Ok(())
+        } else {
+            Err("the file is damaged".into())
         }
     };
     let what = format!("{work} verify");

@@ -58,9 +58,10 @@ impl Limit {
                 }
                 _ => return Ok(None),
             };
-            let len = match frame.is_empty() {
-                true => 0,
-                false => usize::try_from(file.size(chunk))?,
+            let len = if frame.is_empty() {
+                0
+            } else {
+                usize::try_from(file.size(chunk))?
             };
             records.push(Record {
                 stored: stored.chunk.begin().0..stored.chunk.end().0,

@@ -9,8 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use prost_reflect::ReflectMessage;
 use proto_splitter_core::parts::{PartOptions, PartReport, PartsPlan};
+use proto_splitter_core::proto::parts::Plan;
 use proto_splitter_core::proto::parts::plan::Work;
-use proto_splitter_core::proto::parts::{Input, Plan};
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
 
 /// The most parts of a plan that are run.
@@ -63,7 +63,7 @@ fn led_to(folder: &Path, bytes: &[u8]) -> Option<PartsPlan> {
     let Some(Work::Split(there)) = there.work else {
         return None;
     };
-    split.source = there.source.map(|source: Input| source);
+    split.source = there.source;
     split.prefix = there.prefix;
     PartsPlan::from_bytes(plan.encode_to_vec()).ok()
 }

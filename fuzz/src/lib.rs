@@ -65,9 +65,10 @@ pub fn plant(name: &str) {
     std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
     let files = root.join("../tests/data/riegeli");
     let is_of_core = core_targets::TARGETS.iter().any(|target| target.0 == name);
-    let seeds = match is_of_core {
-        true => core_targets::seeds(name),
-        false => targets::seeds(name, &files),
+    let seeds = if is_of_core {
+        core_targets::seeds(name)
+    } else {
+        targets::seeds(name, &files)
     };
     for (index, seed) in seeds.iter().enumerate() {
         std::fs::write(corpus.join(format!("seed-{index:03}")), seed).expect("a seed");

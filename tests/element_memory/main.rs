@@ -11,8 +11,12 @@ use bytes::Bytes;
 use peak_alloc::PeakAlloc;
 use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::{FieldPath, PathQuery};
-use proto_splitter::split::{ComposableSplitter, Source, SplitContext, SplitExt, SplitOptions};
+use proto_splitter::split::{
+    ComposableSplitter, MAP_KEYS_HELD, Source, SplitContext, SplitExt, SplitOptions,
+};
 use proto_splitter::view::{MessageView, PieceOptions};
+use proto_splitter::wire::put_varint;
+use proto_splitter_testkit::generate::kitchen_sink;
 use proto_splitter_testkit::traces::{trace, trace_type};
 
 #[global_allocator]
@@ -42,6 +46,43 @@ impl ComposableSplitter for Look {
     }
 }
 
+const ENTRIES: u64 = 10_000_000;
+
+/// Looks at every entry of a map.
+struct LookUp;
+
+impl ComposableSplitter for LookUp {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter::Result<()> {
+        let (mut seen, mut sum) = (0, 0);
+        for entry in cx.message().map("blob_by_number")? {
+            let (_, value) = entry?;
+            seen += 1;
+            sum += value.size();
+        }
+        // The first ten keys come again at the end: that is what counts.
+        assert_eq!((seen, sum), (ENTRIES, 10));
+        Ok(())
+    }
+}
+
+/// A map with so many entries of some bytes, and some of their keys once more.
+fn large_map() -> Vec<u8> {
+    let mut map = Vec::new();
+    let mut entry = Vec::new();
+    let again = (0..10).map(|at| (at, "x"));
+    for (at, value) in (0..ENTRIES).map(|at| (at, "")).chain(again) {
+        entry.clear();
+        entry.push(8);
+        // Keys in no order.
+        put_varint(&mut entry, at * 7_654_321 % 10_000_019);
+        entry.extend([0x12, u8::try_from(value.len()).unwrap()]);
+        entry.extend(value.bytes());
+        map.extend([0x72, u8::try_from(entry.len()).unwrap()]);
+        map.extend(&entry);
+    }
+    map
+}
+
 /// How much more memory some work took at its most than what there was before.
 fn taken(work: impl FnOnce()) -> usize {
     MEMORY.reset_peak_usage();
@@ -60,6 +101,15 @@ fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
         assert_eq!(plan.chunks().len(), 4);
     });
     assert!(plan < MOST, "a splitter of one's own: {plan}");
+
+    let map = Source::from_bytes(large_map(), kitchen_sink());
+    let looked_up = taken(|| {
+        LookUp.plan(&map, &SplitOptions::new()).unwrap();
+    });
+    assert!(
+        looked_up < 2 * MAP_KEYS_HELD,
+        "the entries of a map: {looked_up}"
+    );
 
     let view = MessageView::of_plain(&bytes, ReadOptions::new().descriptor(trace_type())).unwrap();
     for query in [

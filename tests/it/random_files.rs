@@ -63,9 +63,10 @@ fn options(random: &mut Random) -> SplitOptions {
     let compression = *random.choose(&["none", "auto", "zstd:1", "brotli:1", "snappy"]);
     // Few large chunks, or so many small ones that their trailer doesn't fit in one either.
     let files = profile == Profile::Extended && random.one_in(2);
-    let max = match profile == Profile::Extended && !files {
-        true => 200 + random.below(800),
-        false => 1000 + random.below(8000),
+    let max = if profile == Profile::Extended && !files {
+        200 + random.below(800)
+    } else {
+        1000 + random.below(8000)
     };
     SplitOptions::new()
         .profile(profile)
@@ -79,9 +80,10 @@ fn options(random: &mut Random) -> SplitOptions {
 fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let plain = random.one_in(2);
     let habits = Habits {
-        order: match plain {
-            true => Order::Ascending,
-            false => *random.choose(&[Order::Ascending, Order::Descending, Order::Shuffled]),
+        order: if plain {
+            Order::Ascending
+        } else {
+            *random.choose(&[Order::Ascending, Order::Descending, Order::Shuffled])
         },
         odd_wire: !plain && random.one_in(2),
         repeats: !plain && random.one_in(2),

@@ -47,9 +47,10 @@ fn any_message_of_any_type_comes_back() {
 fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let plain = random.one_in(2);
     let habits = Habits {
-        order: match plain {
-            true => Order::Ascending,
-            false => *random.choose(&[Order::Ascending, Order::Descending, Order::Shuffled]),
+        order: if plain {
+            Order::Ascending
+        } else {
+            *random.choose(&[Order::Ascending, Order::Descending, Order::Shuffled])
         },
         odd_wire: !plain && random.one_in(2),
         repeats: !plain && random.one_in(2),
@@ -75,9 +76,10 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
 }
 
 fn options(random: &mut Random, size: usize) -> SplitOptions {
-    let max = match random.one_in(8) {
-        true => 1 + random.below(30),
-        false => 30 + random.below(size as u64 + 10),
+    let max = if random.one_in(8) {
+        1 + random.below(30)
+    } else {
+        30 + random.below(size as u64 + 10)
     };
     let value = (!random.one_in(2)).then(|| 1 + random.below(400));
     let options = SplitOptions::new()
@@ -92,9 +94,10 @@ fn options(random: &mut Random, size: usize) -> SplitOptions {
 
 /// The chunks, merged with or without their type, are the message: the same bytes if that was said.
 fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &MessageDescriptor) {
-    let options = match random.one_in(2) {
-        true => ReadOptions::new(),
-        false => ReadOptions::new().descriptor(descriptor.clone()),
+    let options = if random.one_in(2) {
+        ReadOptions::new()
+    } else {
+        ReadOptions::new().descriptor(descriptor.clone())
     };
     let merged = Merger::new()
         .options(&options)
@@ -166,9 +169,10 @@ impl ComposableSplitter for Whimsical<'_> {
                 cx.compose(&child, &value)?;
             }
         }
-        match self.fits && self.depth == 0 {
-            true => cx.fit(),
-            false => Ok(()),
+        if self.fits && self.depth == 0 {
+            cx.fit()
+        } else {
+            Ok(())
         }
     }
 }
@@ -189,9 +193,10 @@ fn whatever_a_splitter_cuts_and_fits_in_any_order_comes_back() {
             };
             let bytes = message(&schema.root, random, &habits);
             let fits = random.one_in(2);
-            let options = match fits {
-                true => options(random, bytes.len()),
-                false => SplitOptions::new(),
+            let options = if fits {
+                options(random, bytes.len())
+            } else {
+                SplitOptions::new()
             };
             let whims = RefCell::new(Random::new(random.number()));
             let splitter = Whimsical {

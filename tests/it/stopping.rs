@@ -66,9 +66,8 @@ fn stop_at_every_read(
     loop {
         let token = CancelToken::new();
         let (guard, stop) = (token.clone(), stop.clone());
-        let guarded = Guarded::new(bytes.clone(), move |read| match read >= at {
-            true => stop(&guard),
-            false => Ok(()),
+        let guarded = Guarded::new(bytes.clone(), move |read| {
+            if read >= at { stop(&guard) } else { Ok(()) }
         });
         let source = Source::from_reader(Arc::new(guarded), bytes.len() as u64, descriptor());
         let options = options

@@ -178,9 +178,10 @@ struct Cancelling {
 
 impl Write for Cancelling {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.token.is_cancelled() {
-            true => self.more += bytes.len(),
-            false => self.had += bytes.len(),
+        if self.token.is_cancelled() {
+            self.more += bytes.len()
+        } else {
+            self.had += bytes.len()
         }
         if self.had > 100_000 {
             self.token.cancel();

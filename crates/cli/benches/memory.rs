@@ -48,9 +48,10 @@ fn main() -> Outcome<()> {
     let (message, chunks) = (graph_and_function(bytes), bytes * 3 / 2);
     let zstd = &LIMITS[1..2];
     kept &= measure(folder.path(), "graph and function", &message, chunks, zstd)?;
-    match kept {
-        true => Ok(()),
-        false => Err("a limit was not kept".into()),
+    if kept {
+        Ok(())
+    } else {
+        Err("a limit was not kept".into())
     }
 }
 

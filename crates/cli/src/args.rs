@@ -111,13 +111,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Split a message into a .cpb file
-    #[command(after_help = split::HELP)]
+    #[command(after_help = split::HELP, mut_args(in_parts::apart_from_plan))]
     Split(SplitArgs),
     /// Merge a .cpb file to the message that was split
-    #[command(after_help = merge::HELP)]
+    #[command(after_help = merge::HELP, mut_args(in_parts::reading_apart_from_plan))]
     Merge(MergeArgs),
     /// Check a .cpb file
-    #[command(after_help = verify::HELP)]
+    #[command(after_help = verify::HELP, mut_args(in_parts::reading_apart_from_plan))]
     Verify(VerifyArgs),
     /// Show what takes up space in a message
     #[command(after_help = tree::HELP)]

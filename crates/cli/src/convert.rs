@@ -42,6 +42,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
             return format::run(&opened, args, target, output);
         }
     }
+    check_folder(args)?;
     if let Some((name, _)) = args.set.first() {
         return Err(Failure::usage(format!(
             "--set {name}: of a SavedModel nothing is set"
@@ -83,6 +84,20 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     let report = Report::new(&saved)?;
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
+}
+
+/// Fails unless there is a folder, before anything is said of what a SavedModel's options are.
+fn check_folder(args: &ConvertArgs) -> Result<(), Failure> {
+    let name = shown(&args.input);
+    let why = match std::fs::metadata(&args.input) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such file or folder",
+        Ok(found) if found.is_file() => {
+            "a file, and not the folder of a SavedModel; of a message in a file `protosplit split` \
+             makes a .cpb, and `protosplit merge` a .pb"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!("{name}: {why}")))
 }
 
 impl Report {

@@ -1,8 +1,8 @@
 //! `protosplit diff`.
 
-use prost_reflect::MessageDescriptor;
 use proto_splitter::Opened;
 use proto_splitter::compare::{Comparison, Difference, compare};
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::progress::Progress;
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::Exit;
 use crate::archive;
 use crate::args::DiffArgs;
 use crate::failure::Failure;
-use crate::input;
+use crate::input::{self, Input};
 use crate::merge::options;
 use crate::output::{Output, one_line, shown_path};
 use crate::source::{self, Source};
@@ -51,30 +51,12 @@ struct Shown {
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
     let inputs = input::find_both([&args.first, &args.second], &args.reading.schema.companion)?;
-    let special = |input| {
-        source::special(
-            input,
-            &args.reading.schema,
-            args.reading.limits(),
-            Progress::none(),
-        )
-    };
-    let [first, second] = [special(&inputs[0])?, special(&inputs[1])?];
-    let no_message = |opened: &Option<Opened>| {
-        let opened = opened.as_ref();
-        opened.is_some_and(|opened| opened.plain().is_none())
-    };
-    if no_message(&first) || no_message(&second) {
-        let open = |opened, input| match opened {
-            Some(opened) => Ok(opened),
-            None => source::opened(
-                input,
-                &args.reading.schema,
-                args.reading.limits(),
-                Progress::none(),
-            ),
-        };
-        let opened = [&open(first, &inputs[0])?, &open(second, &inputs[1])?];
+    let [first, second] = [special(&inputs[0], args)?, special(&inputs[1], args)?];
+    if no_message(first.as_ref()) || no_message(second.as_ref()) {
+        let opened = [
+            &opened(first, &inputs[0], args)?,
+            &opened(second, &inputs[1], args)?,
+        ];
         let inputs = [&inputs[0], &inputs[1]];
         return archive::diff(inputs, opened, args.limit, args.json, output);
     }
@@ -82,60 +64,98 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         options(&inputs[0], &args.reading)?,
         options(&inputs[1], &args.reading)?,
     ];
-    let name = |message: &MessageDescriptor| message.full_name().to_owned();
-    let names = [0, 1].map(|side| known[side].descriptor.as_ref().map(name));
-    if let [Some(a), Some(b)] = &names
-        && a != b
+    let [a, b] = of_one_type(&inputs, known)?;
+    // Of the two only the first is followed.
+    let a = a.progress(output.reading("comparing"));
+    let report = compared(&inputs, [a, b], args.limit)?;
+    match report.result {
+        Outcome::Different => {
+            output.report(args.json, &report, |report, _| report.text())?;
+            Ok(Exit::Bad)
+        }
+        Outcome::Identical | Outcome::Equal => {
+            output.done(args.json, &report, |report, _| report.text())?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// What a format of its own makes of an input; none where that is one message in one file.
+fn special(input: &Input, args: &DiffArgs) -> Result<Option<Opened>, Failure> {
+    let reading = &args.reading;
+    source::special(input, &reading.schema, reading.limits(), Progress::none())
+}
+
+/// Whether an input is an archive, which holds no message.
+fn no_message(opened: Option<&Opened>) -> bool {
+    opened.is_some_and(|opened| opened.plain().is_none())
+}
+
+/// An input beside an archive, which both are compared as.
+fn opened(special: Option<Opened>, input: &Input, args: &DiffArgs) -> Result<Opened, Failure> {
+    let reading = &args.reading;
+    match special {
+        Some(opened) => Ok(opened),
+        None => source::opened(input, &reading.schema, reading.limits(), Progress::none()),
+    }
+}
+
+/// How both are read: by the type that one of them says. Refuses two that say different ones.
+fn of_one_type(inputs: &[Input; 2], known: [ReadOptions; 2]) -> Result<[ReadOptions; 2], Failure> {
+    let types = known.each_ref().map(|known| known.descriptor.as_ref());
+    if let [Some(a), Some(b)] = types
+        && a.full_name() != b.full_name()
     {
-        let [first, second] =
-            [&inputs[0], &inputs[1]].map(|input| crate::input::shown(&input.file));
+        let [first, second] = inputs.each_ref().map(|input| input::shown(&input.file));
+        let (a, b) = (a.full_name(), b.full_name());
         let message = format!("{first} holds {a}, {second} {b}");
         return Err(Failure::usage(message));
     }
-    // What one says goes for both.
-    let [a, b] = known;
-    let message = a.descriptor.as_ref().or(b.descriptor.as_ref()).cloned();
-    let [a, b] = [a, b].map(|options| options.descriptor(message.clone()));
+    let either = types[0].or(types[1]).cloned();
+    Ok(known.map(|options| options.descriptor(either.clone())))
+}
+
+/// Compares two messages, up to so many differences.
+fn compared(
+    inputs: &[Input; 2],
+    options: [ReadOptions; 2],
+    limit: usize,
+) -> Result<Report, Failure> {
+    let [a, b] = options;
+    let message = a.descriptor.clone();
     let sources = [Source::open(&inputs[0], &a)?, Source::open(&inputs[1], &b)?];
-    // Of the two only the first is followed.
-    let a = a.progress(output.reading("comparing"));
     let failed = |side: usize| {
         let file = &inputs[side].file;
         move |error| Failure::of(file, &error)
     };
-    let first = sources[0].view(a).map_err(failed(0))?;
-    let second = sources[1].view(b).map_err(failed(1))?;
-    let files = [&inputs[0], &inputs[1]].map(|input| input.file.as_path());
-    let compared = compare(&first, &second, args.limit);
-    let compared = compared.map_err(|error| Failure::of_either(files, &error))?;
-    let [first, second] = [&inputs[0], &inputs[1]].map(|input| crate::input::shown(&input.file));
-    let (result, differences) = match compared {
+    let first_view = sources[0].view(a).map_err(failed(0))?;
+    let second_view = sources[1].view(b).map_err(failed(1))?;
+    let files = inputs.each_ref().map(|input| input.file.as_path());
+    let compared = compare(&first_view, &second_view, limit);
+    let (result, differences) = match compared.map_err(|error| Failure::of_either(files, &error))? {
         Comparison::Identical => (Outcome::Identical, Vec::new()),
         Comparison::Equal => (Outcome::Equal, Vec::new()),
-        Comparison::Different(differences) => (Outcome::Different, differences),
+        Comparison::Different(differences) => {
+            // What is said of messages of another type would mislead.
+            for (side, view) in [&first_view, &second_view].into_iter().enumerate() {
+                view.check_whole_type().map_err(failed(side))?;
+            }
+            (Outcome::Different, differences)
+        }
     };
     let show = |difference: &Difference| Shown {
         path: difference.path.display(message.as_ref()),
         name: difference.name.clone(),
         how: difference.how.said("the first", "the second").to_string(),
     };
-    let report = Report {
+    let [first, second] = inputs.each_ref().map(|input| input::shown(&input.file));
+    Ok(Report {
         first,
         second,
-        message: message.as_ref().map(name),
-        result,
         differences: differences.iter().map(show).collect(),
-        limited: differences.len() >= args.limit.max(1),
-    };
-    match report.result {
-        Outcome::Different => output.report(args.json, &report, |report, _| report.text())?,
-        Outcome::Identical | Outcome::Equal => {
-            output.done(args.json, &report, |report, _| report.text())?;
-        }
-    }
-    Ok(match report.result {
-        Outcome::Different => Exit::Bad,
-        Outcome::Identical | Outcome::Equal => Exit::Done,
+        message: message.map(|message| message.full_name().to_owned()),
+        result,
+        limited: differences.len() >= limit.max(1),
     })
 }
 

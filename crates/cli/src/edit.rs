@@ -118,9 +118,10 @@ fn stripping(changes: Changes, over: Option<u64>, tensors: bool) -> Changes {
         Some(size) => changes.strip_values(size.saturating_add(1)),
         None => changes,
     };
-    match tensors {
-        true => changes.strip_tensors(ALL.tensor_rules()),
-        false => changes,
+    if tensors {
+        changes.strip_tensors(ALL.tensor_rules())
+    } else {
+        changes
     }
 }
 
@@ -138,6 +139,8 @@ struct Read {
     message: Arc<dyn ReadAt>,
     /// The profile of what is written in chunks.
     profile: Profile,
+    /// Whether its schema is in its file, and so in what is written in chunks.
+    has_schema: bool,
     files: Vec<PathBuf>,
 }
 
@@ -184,6 +187,7 @@ impl<'a> Job<'a> {
         let read = |message, profile| Read {
             message,
             profile,
+            has_schema: false,
             files,
         };
         Ok(match source {
@@ -194,8 +198,12 @@ impl<'a> Job<'a> {
                     None => Profile::TensorFlow,
                 };
                 let descriptor = self.reading.descriptor.clone();
+                let has_schema = file.descriptor().map_err(failed)?.is_some();
                 let merged = MergedMessage::new(*file, descriptor).map_err(failed)?;
-                read(Arc::new(merged), profile)
+                Read {
+                    has_schema,
+                    ..read(Arc::new(merged), profile)
+                }
             }
             Source::Assembled(opened) => match opened.plain() {
                 Some((bytes, _)) => read(bytes.clone(), Profile::default()),
@@ -227,6 +235,7 @@ impl<'a> Job<'a> {
         let Read {
             message,
             profile,
+            has_schema,
             files,
         } = self.message()?;
         let read = files.iter().chain(&self.values);
@@ -246,6 +255,7 @@ impl<'a> Job<'a> {
                         .max_file_size(self.args.out.max_file_size)
                         .compression(self.args.compression)
                         .profile(profile)
+                        .embed_schema(has_schema)
                         .always_chunked(true)
                         .force(force)
                         .threads(self.args.threads.threads)

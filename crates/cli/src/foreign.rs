@@ -92,9 +92,10 @@ fn flatbuffer(head: &[u8], size: u64) -> Option<&str> {
     let identifier = rest.get(..4)?;
     let is_name = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
     let inside = (8..size).contains(&u64::from(u32::from_le_bytes(*root)));
-    match inside && identifier.iter().all(is_name) {
-        true => std::str::from_utf8(identifier).ok(),
-        false => None,
+    if inside && identifier.iter().all(is_name) {
+        std::str::from_utf8(identifier).ok()
+    } else {
+        None
     }
 }
 

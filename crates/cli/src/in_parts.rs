@@ -1,9 +1,11 @@
 //! `--plan-only`, `--plan --part` and `--plan --commit`: work that several hosts share.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use proto_splitter::merge::{DEFAULT_MAX_FILES, Limits, MergeCheck, SourceCheck};
-use proto_splitter::parts::{Committed, PartOptions, PartReport, PartsPlan};
+use proto_splitter::parts::{Committed, PartOptions, PartReport, PartsPlan, Planner};
 use serde::Serialize;
 
 use crate::Exit;
@@ -11,6 +13,7 @@ use crate::args::{InPartsArgs, ThreadsArgs};
 use crate::failure::Failure;
 use crate::input::shown;
 use crate::output::{Output, hex, one_line};
+use crate::remote;
 use crate::size;
 
 /// A plan that was written.
@@ -63,6 +66,11 @@ pub(crate) fn only_chunked(verb: &str) -> Failure {
     ))
 }
 
+/// Who plans work in so many parts.
+pub(crate) fn planner(parts: NonZeroUsize) -> Planner {
+    Planner::new(parts).objects(remote::stores())
+}
+
 /// Writes a plan down.
 pub(crate) fn write_plan(
     plan: &PartsPlan,
@@ -71,8 +79,12 @@ pub(crate) fn write_plan(
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     // Reports of an earlier plan that are beside it are refused by its id.
-    plan.write(path, true)
-        .map_err(|error| Failure::of(path, &error))?;
+    if remote::is_url(path) {
+        remote::write_small(path, &plan.to_bytes())?
+    } else {
+        plan.write(path, true)
+            .map_err(|error| Failure::of(path, &error))?
+    }
     let (input, target) = plan.files();
     let report = Planned {
         plan: shown(path),
@@ -111,6 +123,7 @@ pub(crate) fn run(
     let options = PartOptions::new()
         .threads(threads.threads)
         .limits(limits)
+        .objects(remote::stores())
         .progress(output.writing(match verb {
             "split" => "splitting",
             "merge" => "merging",
@@ -127,7 +140,12 @@ fn execute(
     json: bool,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let plan = PartsPlan::read(path).map_err(|error| Failure::of(path, &error))?;
+    let plan = if remote::is_url(path) {
+        PartsPlan::from_bytes(read_object(path)?)
+    } else {
+        PartsPlan::read(path)
+    };
+    let plan = plan.map_err(|error| Failure::of(path, &error))?;
     if plan.verb() != verb {
         let (name, other) = (shown(path), plan.verb());
         let message = format!("{name}: the plan of a {other}, which `protosplit {other}` does");
@@ -136,15 +154,11 @@ fn execute(
     match (args.part, &args.commit) {
         (Some(part), _) => run_part(args, &plan, (path, part), options, json, output),
         (None, Some(reports)) => {
-            let found;
             let reports = match &reports[..] {
-                [] => {
-                    found = reports_beside(path, plan.parts());
-                    &found
-                }
-                given => given,
+                [] => reports_beside(path, plan.parts())?,
+                given => read_reports(given, true)?,
             };
-            commit(&plan, path, reports, options, json, output)
+            commit(&plan, path, &reports, options, json, output)
         }
         (None, None) => {
             let message =
@@ -168,8 +182,12 @@ fn run_part(
         Some(report) => report.clone(),
         None => report_beside(path, part),
     };
-    done.write(&target)
-        .map_err(|error| Failure::of(&target, &error))?;
+    if remote::is_url(&target) {
+        remote::write_small(&target, &done.to_bytes())?
+    } else {
+        done.write(&target)
+            .map_err(|error| Failure::of(&target, &error))?
+    }
     let report = Done {
         plan_id: plan.id(),
         part,
@@ -202,24 +220,22 @@ fn run_part(
 fn commit(
     plan: &PartsPlan,
     path: &Path,
-    reports: &[PathBuf],
+    reports: &[PartReport],
     options: &PartOptions,
     json: bool,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let read =
-        |report: &PathBuf| PartReport::read(report).map_err(|error| Failure::of(report, &error));
-    let reports = reports.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let committed = plan.commit(&reports, options);
+    let committed = plan.commit(reports, options);
     let committed = committed.map_err(|error| Failure::of(path, &error))?;
     let together = Together::of(plan, &committed);
     output.report(json, &together, |together, _| together.text())?;
     for problem in &together.problems {
         output.error(problem);
     }
-    Ok(match together.problems.is_empty() {
-        true => Exit::Done,
-        false => Exit::Bad,
+    Ok(if together.problems.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Bad
     })
 }
 
@@ -231,9 +247,58 @@ fn report_beside(plan: &Path, part: usize) -> PathBuf {
 }
 
 /// The reports beside a plan, as far as they are there: the commit says which are missing.
-fn reports_beside(plan: &Path, parts: usize) -> Vec<PathBuf> {
-    let reports = (0..parts).map(|part| report_beside(plan, part));
-    reports.filter(|report| report.is_file()).collect()
+fn reports_beside(plan: &Path, parts: usize) -> Result<Vec<PartReport>, Failure> {
+    let reports: Vec<PathBuf> = (0..parts).map(|part| report_beside(plan, part)).collect();
+    read_reports(&reports, false)
+}
+
+/// How many reports are read at once: of objects, each takes its time.
+const READ_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// Reads reports, all of which have to be there or not.
+fn read_reports(reports: &[PathBuf], all: bool) -> Result<Vec<PartReport>, Failure> {
+    let read = |report: &PathBuf| -> Result<Option<PartReport>, Failure> {
+        let read = match (remote::is_url(report), all) {
+            (true, true) => PartReport::from_bytes(&read_object(report)?),
+            (true, false) => match remote::read_small(report)? {
+                Some(bytes) => PartReport::from_bytes(&bytes),
+                None => return Ok(None),
+            },
+            (false, false) if !report.is_file() => return Ok(None),
+            (false, _) => PartReport::read(report),
+        };
+        read.map(Some).map_err(|error| Failure::of(report, &error))
+    };
+    let share = reports.len().div_ceil(READ_AT_ONCE.get()).max(1);
+    let read = &read;
+    let shares: Vec<Result<Vec<_>, Failure>> = thread::scope(|scope| {
+        let begun = reports.chunks(share).map(|share| {
+            let work = move || share.iter().map(read).collect();
+            thread::Builder::new()
+                .spawn_scoped(scope, work)
+                .map_err(|_| work)
+        });
+        let begun: Vec<_> = begun.collect();
+        let read = begun.into_iter().map(|begun| match begun {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // The system lets no more threads begin, so this one does the work.
+            Err(work) => work(),
+        });
+        read.collect()
+    });
+    let mut found = Vec::with_capacity(reports.len());
+    for read in shares {
+        found.extend(read?.into_iter().flatten());
+    }
+    Ok(found)
+}
+
+/// All of a small object that has to be there.
+fn read_object(named: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = remote::read_small(named)?;
+    bytes.ok_or_else(|| Failure::usage(format!("{}: no such object", shown(named))))
 }
 
 impl Together {

@@ -77,6 +77,10 @@ impl Input {
 
 /// The format that knows what is at a path, if one does.
 pub(crate) fn recognize(path: &Path) -> Option<&'static dyn Format> {
+    if remote::is_url(path) {
+        let object = remote::source(path).ok()?;
+        return ALL.recognize(&Candidate::of_source(path, &object).ok()?);
+    }
     ALL.recognize(&Candidate::new(path).ok()?)
 }
 
@@ -291,9 +295,10 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
 
 /// How the message in a file is stored.
 pub(crate) fn form_of(file: &Path) -> Result<Form, Failure> {
-    match is_chunked(file).map_err(|error| Failure::of(file, &error))? {
-        true => Ok(Form::Chunked),
-        false => Ok(Form::Plain),
+    if is_chunked(file).map_err(|error| Failure::of(file, &error))? {
+        Ok(Form::Chunked)
+    } else {
+        Ok(Form::Plain)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Being told to stop.
+//! Stopping a run of the command from outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

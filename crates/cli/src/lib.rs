@@ -42,6 +42,7 @@ mod new_value;
 mod npy;
 mod output;
 mod pieces;
+mod pipe;
 mod print_schema;
 mod printed;
 mod progress;
@@ -194,9 +195,12 @@ fn ended(args: &[OsString], output: &mut Output<'_>) -> Result<Exit, Failure> {
         Err(error) => return Ok(explain::explain(&error, args, output)),
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
-    ended.or_else(|failure| match output.is_abandoned() {
-        true => Ok(Exit::Done),
-        false => Err(output.failure().unwrap_or(failure)),
+    ended.or_else(|failure| {
+        if output.is_abandoned() {
+            Ok(Exit::Done)
+        } else {
+            Err(output.failure().unwrap_or(failure))
+        }
     })
 }
 

@@ -56,9 +56,10 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         return Err(Failure::usage(message));
     }
     // What goes to a pipe leaves nothing to clean up, and may wait for ever.
-    let progress = match streams {
-        true => output.reading("merging"),
-        false => output.writing("merging"),
+    let progress = if streams {
+        output.reading("merging")
+    } else {
+        output.writing("merging")
     };
     let (schema, limits) = (&args.reading.schema, args.reading.limits());
     if let Some(opened) = source::special(&input, schema, limits, progress.clone())? {
@@ -136,7 +137,7 @@ fn plan(args: &MergeArgs, input: &Input, options: &ReadOptions) -> Result<PartsP
     }
     let options = MergeOptions::from(options).force(args.force);
     let parts = args.in_parts.count(None);
-    let plan = PartsPlan::merge(&input.file, args.output(), &options, parts);
+    let plan = in_parts::planner(parts).merge(&input.file, args.output(), &options);
     plan.map_err(|error| Failure::of(&input.file, &error))
 }
 

@@ -193,9 +193,10 @@ impl<'a> Output<'a> {
         report: &R,
         text: impl FnOnce(&R, Option<usize>) -> String,
     ) -> Result<(), Failure> {
-        match self.quiet && !json {
-            true => Ok(()),
-            false => self.report(json, report, text),
+        if self.quiet && !json {
+            Ok(())
+        } else {
+            self.report(json, report, text)
         }
     }
 

@@ -4,14 +4,16 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter::path::FieldPath;
-use proto_splitter::view::{Piece, PieceOptions};
+use proto_splitter::path::{FieldPath, PathQuery, Step};
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::view::{MessageView, Piece, PieceOptions};
 use proto_splitter::{Error, ErrorKind};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::PiecesArgs;
 use crate::failure::Failure;
+use crate::get;
 use crate::input;
 use crate::merge;
 use crate::output::{Output, one_line};
@@ -51,17 +53,15 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let options = merge::options(&input, &args.reading)?.progress(output.writing("writing"));
     let failed = |error: &Error| Failure::of(&input.file, error);
-    let field = match options.descriptor.as_ref() {
-        Some(root) => FieldPath::parse(&args.field, root),
-        None => args.field.parse(),
-    };
-    let field = field.map_err(|error| failed(&error).into_usage())?;
+    let query = PathQuery::parse(&args.field, options.descriptor.as_ref())
+        .map_err(|error| get::failure(&input.file, &args.field, &options, &error).into_usage())?;
     let source = Source::open(&input, &options)?;
     let wanted = PieceOptions::new()
         .max_size(args.max_size.unwrap_or(u64::MAX))
         .max_count(args.count.unwrap_or(u64::MAX))
         .with_rest(args.with_rest);
     let view = source.view(options).map_err(|error| failed(&error))?;
+    let field = field(&view, &query).map_err(|error| failed(&error))?;
 
     // The folder appears complete or not at all.
     let parent = match target.parent() {
@@ -106,6 +106,20 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     };
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
+}
+
+/// The field that is named. The way there may be said by names, as in any path.
+fn field(view: &MessageView<'_, impl ReadAt>, query: &PathQuery) -> Result<FieldPath, Error> {
+    if let Some(path) = query.as_path() {
+        return Ok(path);
+    }
+    // A query leads to values, and so to the first element of the field.
+    let first = PathQuery::parse(&format!("{}[0]", query.as_str()), view.descriptor())?;
+    let mut path = get::find_one(view, &first)?;
+    if let Some(step) = path.pop() {
+        path.push(Step::field(step.field.0));
+    }
+    Ok(path)
 }
 
 /// A temporary folder is its owner's alone; what stays has the permissions of any other.

@@ -117,7 +117,7 @@ impl Report {
     }
 }
 
-/// A folder of any name in the folder that `target` is to be in, with the mode of any other.
+/// A folder of any name in the folder of `target`, with the mode of any other.
 fn new_folder_beside(target: &Path) -> io::Result<TempDir> {
     let parent = target.parent().filter(|parent| *parent != Path::new(""));
     let mut builder = tempfile::Builder::new();

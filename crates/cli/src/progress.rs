@@ -173,7 +173,7 @@ impl Drop for Shared {
 
 fn style() -> Result<ProgressStyle, indicatif::style::TemplateError> {
     let all = |state: &ProgressState, out: &mut dyn fmt::Write| {
-        // A text can't fail to be written to, and a line without it is no harm.
+        // Writing to a text doesn't fail.
         let _ = out.write_str(&size::show(state.len().unwrap_or(0)));
     };
     let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -234,7 +234,7 @@ impl TermLike for StandardError {
     }
 }
 
-/// Moves the cursor by so many places.
+/// Moves the cursor by this many places.
 fn escape(by: usize, direction: char) -> io::Result<()> {
     if by == 0 {
         return Ok(());

@@ -1,7 +1,8 @@
 //! Inputs and outputs in object stores, by their URLs.
 //!
-//! A `.cpb` file that is only read from is read where it is, and the file that a split or a merge
-//! writes goes to the store as it is written. What else is named by a URL is copied: inputs to a
+//! A `.cpb` file that is only read from is read where it is, and so is a message that is split. The
+//! file that a split or a merge writes goes to the store as it is written. Work in parts reads and
+//! writes objects alone. What else is named by a URL is copied: inputs to a
 //! temporary folder before the command runs, outputs from there once it is done.
 
 mod arguments;
@@ -13,10 +14,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
 use proto_splitter::merge::Limits;
+use proto_splitter::parts::{DEFAULT_MAX_PLAN_SIZE, Objects};
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter_object_store::{
-    Folder, ObjectLocation, ObjectReadOptions, ObjectReader, ObjectWriteOptions, ObjectWriter,
-    open_chunked,
+    Folder, ObjectLocation, ObjectParts, ObjectReadOptions, ObjectReader, ObjectWriteOptions,
+    ObjectWriter, open_chunked,
 };
 use tempfile::TempDir;
 
@@ -24,7 +26,7 @@ use crate::args::Command;
 use crate::display_name::name_staged;
 use crate::failure::Failure;
 use crate::output::Output;
-use arguments::{Arguments, arguments};
+use arguments::{Arguments, InPlace, arguments, files_alone};
 
 /// What is open already, by its URL: opening takes a request, and commands look several times.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Arc<ObjectReader>>>> = LazyLock::new(Mutex::default);
@@ -63,6 +65,48 @@ pub(crate) fn chunked(
     let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
     let file = open_chunked(reader, limits, &ObjectReadOptions::new());
     file.map_err(|error| Failure::of(named, &error))
+}
+
+/// An object, which is read where it is.
+pub(crate) fn source(named: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
+    let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(reader)
+}
+
+/// The stores of all URLs, for work in parts.
+pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
+    Some(Arc::new(ObjectParts::new()))
+}
+
+/// All of an object that isn't larger than a plan or a report; none if it isn't there.
+pub(crate) fn read_small(named: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let location = location(named)?;
+    let read = || -> io::Result<Vec<u8>> {
+        let reader = ObjectReader::open(&location, &ObjectReadOptions::new())?;
+        let size = reader.size()?;
+        let size = usize::try_from(size).ok();
+        let Some(size) = size.filter(|&size| size as u64 <= DEFAULT_MAX_PLAN_SIZE) else {
+            let message =
+                format!("{location}: an object of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
+            return Err(io::Error::other(message));
+        };
+        let mut bytes = vec![0; size];
+        reader.read_exact_at(0, &mut bytes)?;
+        Ok(bytes)
+    };
+    match read() {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::usage(error.to_string())),
+    }
+}
+
+/// Writes a small object, in place of one that is there.
+pub(crate) fn write_small(named: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut target = Target::create(named, true, bytes.len() as u64)?;
+    let written = target.write_all(bytes);
+    written.map_err(|error| refused(&error))?;
+    target.finish()
 }
 
 /// An object that is written from front to end.
@@ -127,14 +171,17 @@ struct StagedOutput {
 /// to a store as it goes.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
+    if let Some(url) = files_alone(command).into_iter().find(|file| is_url(file)) {
+        let url = url.display();
+        let message = "this command reads and writes files alone: copy the object to one";
+        return Err(Failure::usage(format!("{url}: {message}")));
+    }
     let Arguments {
-        inputs,
-        reads_in_place,
-        ..
+        inputs, in_place, ..
     } = arguments(command);
     for input in inputs {
         if is_url(input) {
-            *input = staged.input(input, reads_in_place, output)?;
+            *input = staged.input(input, in_place, output)?;
         }
     }
     // What the inputs are decides what is written as it goes.
@@ -148,11 +195,11 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
 }
 
 impl Staged {
-    /// The URL of a file in chunks that is read where it is, or else the path of a copy.
+    /// The URL of an object that is read where it is, or else the path of a copy.
     fn input(
         &mut self,
         named: &Path,
-        reads_in_place: bool,
+        in_place: InPlace,
         output: &mut Output<'_>,
     ) -> Result<PathBuf, Failure> {
         let failed = |error: io::Error| Failure::usage(error.to_string());
@@ -168,7 +215,12 @@ impl Staged {
             };
             let is_chunked = is_record_file(&*reader);
             let is_chunked = is_chunked.map_err(|error| Failure::of(named, &error.into()))?;
-            if is_chunked && reads_in_place {
+            let is_read_there = match in_place {
+                InPlace::Nothing => false,
+                InPlace::Chunked => is_chunked,
+                InPlace::Both => true,
+            };
+            if is_read_there {
                 return Ok(named.clone());
             }
             let location = location(named)?;
@@ -187,9 +239,10 @@ impl Staged {
         let progress = output.writing("copying");
         let items = Folder::new(&location).download(&folder, &progress);
         let items = items.map_err(|error| Failure::of(named, &error))?;
-        match items.is_empty() {
-            true => Err(Failure::usage(format!("{location}: no such object"))),
-            false => Ok(folder),
+        if items.is_empty() {
+            Err(Failure::usage(format!("{location}: no such object")))
+        } else {
+            Ok(folder)
         }
     }
 
@@ -249,9 +302,10 @@ impl Staged {
                     || name.ends_with("saved_model.pb")
                     || name.ends_with("saved_model.cpb")
             };
-            let (from, to) = match staged.path.is_dir() {
-                true => (&staged.path, staged.location.clone()),
-                false => (&staged.folder, staged.location.folder()),
+            let (from, to) = if staged.path.is_dir() {
+                (&staged.path, staged.location.clone())
+            } else {
+                (&staged.folder, staged.location.folder())
             };
             let copied = Folder::new(&to).upload(from, is_last, &options, &progress);
             copied.map_err(|error| Failure::of(from, &error))?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use proto_splitter_samediff::{
-    Array, Draft, Error, Model, SameDiffWriteOptions, Tag, TagView, import, write_classic,
-    write_safetensors,
+    Array, Draft, Error, Model, SameDiffWriteOptions, Tag, TagView, import, left_out_of_classic,
+    write_classic, write_safetensors,
 };
 use serde::Serialize;
 
@@ -141,7 +141,13 @@ fn extract(args: &ExtractArgs, output: &mut Output<'_>) -> Result<Exit, Failure>
         TagForm::Safetensors => write_safetensors(&tag, target, &options),
     };
     let size = written.map_err(&failed)?;
-    say(output, target, size)
+    let done = say(output, target, size)?;
+    if let TagForm::Fb = args.to
+        && let Some(left_out) = left_out_of_classic(&tag).map_err(&failed)?
+    {
+        output.note(left_out);
+    }
+    Ok(done)
 }
 
 fn drop_tags(args: &DropArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -172,9 +178,10 @@ fn merge(args: &MergeModelsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
         let mut left = Vec::new();
         for (old, new) in renames {
             let is_here = draft.tags().any(|tag| tag.is(old));
-            match is_here {
-                true => draft.rename_tag(old, new).map_err(failed(file))?,
-                false => left.push((old, new)),
+            if is_here {
+                draft.rename_tag(old, new).map_err(failed(file))?
+            } else {
+                left.push((old, new))
             }
         }
         renames = left;

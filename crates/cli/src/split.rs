@@ -13,6 +13,7 @@ use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::PartsPlan;
 use proto_splitter::progress::Progress;
+use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
 
 use crate::Exit;
@@ -44,6 +45,8 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     }
     let job = if input::is_stream(args.input()) {
         Job::of_stream(args, output)?
+    } else if remote::is_url(args.input()) {
+        Job::of_object(args, output)?
     } else {
         let metadata =
             fs::metadata(args.input()).map_err(|error| Failure::io(args.input(), &error))?;
@@ -57,13 +60,13 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(path) = &in_parts.plan_only {
         return in_parts::write_plan(&job.plan(args)?, path, args.json, output);
     }
-    if let Some(target) = args
-        .output
+    if let Some(prefix) = job
+        .prefix
         .as_deref()
-        .filter(|output| remote::is_url(output))
+        .filter(|prefix| remote::is_url(prefix))
         && !args.dry_run
     {
-        return job.to_store(args, target, output);
+        return job.to_store(args, prefix, output);
     }
     let report = match (args.dry_run, streams) {
         (true, _) => job.dry_run(args)?,
@@ -74,11 +77,19 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.note(format_args!("removed {removed}, which was in the way"));
     }
     note_removed(&report.removed_files, output);
-    match args.dry_run {
-        true => output.report(args.json, &report, |report, _| report.text(args))?,
-        false => output.done(args.json, &report, |report, _| report.text(args))?,
+    if args.dry_run {
+        output.report(args.json, &report, |report, _| report.text(args))?
+    } else {
+        output.done(args.json, &report, |report, _| report.text(args))?
     }
     Ok(Exit::Done)
+}
+
+fn split_already(input: &Path) -> Failure {
+    let name = input.display();
+    Failure::usage(format!(
+        "{name}: split already; `protosplit merge` makes a .{PLAIN} of it"
+    ))
 }
 
 /// Whether the file goes to standard output.
@@ -123,11 +134,8 @@ struct Job {
 
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let name = args.input().display();
         if input::form_of(args.input())? == Form::Chunked {
-            return Err(Failure::usage(format!(
-                "{name}: split already; `protosplit merge` makes a .{PLAIN} of it"
-            )));
+            return Err(split_already(args.input()));
         }
         let prefix = match &args.output {
             Some(_) if streams(args) => None,
@@ -147,10 +155,27 @@ impl Job {
         Job::new(args, args.input().to_owned(), prefix, false, output)
     }
 
+    /// An object that is read where it is.
+    fn of_object(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
+        let source = remote::source(args.input())?;
+        let is_chunked = is_record_file(&*source);
+        let is_chunked = is_chunked.map_err(|error| Failure::of(args.input(), &error.into()))?;
+        if is_chunked {
+            return Err(split_already(args.input()));
+        }
+        let prefix = match &args.output {
+            Some(_) if streams(args) => None,
+            Some(output) => Some(prefix_of(output)),
+            None => Some(args.input().with_extension("")),
+        };
+        Job::new(args, args.input().to_owned(), prefix, false, output)
+    }
+
     fn of_stream(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let name = match input::is_standard(args.input()) {
-            true => "standard input".to_owned(),
-            false => args.input().display().to_string(),
+        let name = if input::is_standard(args.input()) {
+            "standard input".to_owned()
+        } else {
+            args.input().display().to_string()
         };
         let refuse = |why| Err(Failure::usage(format!("{name}: {why}")));
         let Some(prefix) = &args.output else {
@@ -252,9 +277,10 @@ impl Job {
             .embed_schema(args.embed_schema)
             .require_byte_exact(args.require_byte_exact)
             .threads(args.threads.threads)
-            .progress(match streams(args) {
-                true => output.reading("splitting"),
-                false => output.writing("splitting"),
+            .progress(if streams(args) {
+                output.reading("splitting")
+            } else {
+                output.writing("splitting")
             });
         let source = source(args, &file)?;
         let splitter = Splitter::of(source.descriptor());
@@ -278,8 +304,16 @@ impl Job {
         };
         // As many as there are files, if their size was asked for.
         let one = args.max_file_size.map(|_| NonZeroUsize::MIN);
-        let parts = args.in_parts.count(one);
-        let plan = PartsPlan::split(&self.splitter, &self.source, prefix, &self.options, parts);
+        let planner = in_parts::planner(args.in_parts.count(one));
+        let (splitter, options) = (&self.splitter, &self.options);
+        let object = self.file.to_str().filter(|_| remote::is_url(&self.file));
+        let plan = match object {
+            Some(name) => {
+                let descriptor = self.source.descriptor().clone();
+                planner.split_object(splitter, (name, descriptor), prefix, options)
+            }
+            None => planner.split(splitter, &self.source, prefix, options),
+        };
         plan.map_err(|error| Failure::of(&self.file, &error))
     }
 
@@ -301,16 +335,17 @@ impl Job {
     fn to_store(
         &self,
         args: &SplitArgs,
-        target: &Path,
+        prefix: &Path,
         output: &mut Output<'_>,
     ) -> Result<Exit, Failure> {
         let failed = |error| Failure::of(&self.file, &error);
         let plan = self.splitter.plan(&self.source, &self.options);
-        let extension = match plan.map_err(failed)?.is_split() {
-            true => CHUNKED,
-            false => PLAIN,
+        let extension = if plan.map_err(failed)?.is_split() {
+            CHUNKED
+        } else {
+            PLAIN
         };
-        let path = with_extension(&prefix_of(target), extension);
+        let path = with_extension(prefix, extension);
         let mut target = remote::Target::create(&path, args.force, self.source.size())?;
         let written = self
             .splitter
@@ -386,6 +421,12 @@ impl Job {
 /// What is split: the file, or the message that its format makes of it and others.
 fn source(args: &SplitArgs, file: &Path) -> Result<Source, Failure> {
     let failed = |error| Failure::of(file, &error);
+    if remote::is_url(file) {
+        let descriptor = descriptor(args, file)?;
+        let object = remote::source(file)?;
+        let size = object.size().map_err(|error| failed(error.into()))?;
+        return Ok(Source::from_reader(object, size, descriptor));
+    }
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
     let input = input::find_with(file, &args.schema.companion)?;
     match source::special(&input, &args.schema, limits, Progress::none())? {

@@ -1,7 +1,9 @@
 //! What was probably meant by a name that nothing has.
 
-use prost_reflect::{Kind, MessageDescriptor};
-use proto_splitter::path::FieldPath;
+use std::borrow::Cow;
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use proto_splitter::path::PathQuery;
 use proto_splitter::size_tree::TreePlace;
 
 /// How deep a field is looked for that was named without the way to it.
@@ -32,7 +34,7 @@ pub(crate) fn nearest<'a>(
 /// The path that was probably meant by one that leads nowhere: names mended, an index where one is
 /// missing, the way to a field that was named without it.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
-    mended(typed, root).filter(|mended| FieldPath::parse(mended, root).is_ok())
+    mended(typed, root).filter(|mended| PathQuery::parse(mended, Some(root)).is_ok())
 }
 
 /// The same for a path into a tree of sizes, where `[*]` stands for all elements.
@@ -60,7 +62,7 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
         if let Some(inner) = rest.strip_prefix('[') {
             let end = match inner.chars().next() {
                 Some(quote @ ('"' | '\'')) => closing_quote(&inner[1..], quote)? + 2,
-                _ => inner.find(']')?,
+                _ => value_end(inner)?,
             };
             select = Some(inner.get(..end)?);
             rest = inner.get(end..)?.strip_prefix(']')?;
@@ -73,6 +75,16 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
         };
     }
     (!steps.is_empty()).then_some(steps)
+}
+
+/// Where the bracket closes around what isn't a key in quotes: an index, a range, or a path and a value.
+fn value_end(inner: &str) -> Option<usize> {
+    let closes = inner.find(']')?;
+    let Some(at) = inner[..closes].find(['"', '\'']) else {
+        return Some(closes);
+    };
+    let quote = inner[at..].chars().next()?;
+    Some(at + 2 + closing_quote(&inner[at + 1..], quote)?)
 }
 
 fn closing_quote(key: &str, quote: char) -> Option<usize> {
@@ -104,7 +116,7 @@ fn mend(
             Some(field) => field,
             None => {
                 let fields: Vec<_> = here.fields().collect();
-                let names = fields.iter().map(prost_reflect::FieldDescriptor::name);
+                let names = fields.iter().map(FieldDescriptor::name);
                 let name = nearest(name, names)?.to_owned();
                 here.get_field_by_name(&name)?
             }
@@ -116,15 +128,11 @@ fn mend(
         let is_last = at + 1 == steps.len();
         match select {
             Some(select) if field.is_list() || field.is_map() => {
-                let key = select
-                    .strip_prefix('\'')
-                    .and_then(|key| key.strip_suffix('\''));
-                match key {
-                    Some(key) => path.push_str(&format!("[\"{}\"]", in_double_quotes(key))),
-                    None if needs_quotes(&field.kind(), select) => {
-                        path.push_str(&format!("[\"{select}\"]"));
-                    }
-                    None => path.push_str(&format!("[{select}]")),
+                let select = mend_select(select, &field)?;
+                if needs_quotes(&field.kind(), &select) {
+                    path.push_str(&format!("[\"{select}\"]"));
+                } else {
+                    path.push_str(&format!("[{select}]"));
                 }
             }
             // An index on what isn't repeated is left out.
@@ -138,9 +146,17 @@ fn mend(
     Some(path)
 }
 
-/// What stood in single quotes, for double ones.
-fn in_double_quotes(key: &str) -> String {
-    key.replace("\\'", "'").replace('"', "\\\"")
+/// What stands in brackets: of a path and a value, with the path mended.
+fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
+    match (select.split_once('='), below(&field.kind(), field.is_map())) {
+        (Some((inner, value)), Some(message))
+            if field.is_list() && !inner.starts_with(['"', '\'']) =>
+        {
+            let inner = mend(&steps(inner.trim())?, &message, String::new())?;
+            Some(format!("{inner}={value}").into())
+        }
+        _ => Some(select.into()),
+    }
 }
 
 /// Whether the key of such a map is a string, and was typed without quotes.
@@ -148,7 +164,7 @@ fn needs_quotes(kind: &Kind, select: &str) -> bool {
     match kind {
         Kind::Message(entry) if entry.is_map_entry() => {
             entry.map_entry_key_field().kind() == Kind::String
-                && !select.starts_with('"')
+                && !select.starts_with(['"', '\''])
                 && select != "*"
         }
         _ => false,
@@ -222,7 +238,19 @@ mod tests {
             ("Meta_Graphs[0]", "meta_graphs[0]"),
             (
                 "meta_graph[0].signature_def['a.\"b']",
-                "meta_graphs[0].signature_def[\"a.\\\"b\"]",
+                "meta_graphs[0].signature_def['a.\"b']",
+            ),
+            (
+                "meta_graphs[*].graph_def.node[-1].nam",
+                "meta_graphs[*].graph_def.node[-1].name",
+            ),
+            (
+                "graph_def.node[nam='a]b'].op",
+                "meta_graphs[0].graph_def.node[name='a]b'].op",
+            ),
+            (
+                "meta_graphs[meta_info_def.tensorflow_versio=\"2\"]",
+                "meta_graphs[meta_info_def.tensorflow_version=\"2\"]",
             ),
         ] {
             assert_eq!(path(typed, &root).as_deref(), Some(meant), "{typed}");

@@ -33,7 +33,7 @@ impl Terminal {
         }
     }
 
-    /// A terminal with so many columns.
+    /// A terminal with this many columns.
     #[must_use]
     pub fn of_width(columns: usize) -> Self {
         Terminal {

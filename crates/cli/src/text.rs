@@ -124,7 +124,7 @@ pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
     shortened(value, kind, usize::MAX)
 }
 
-/// The front of some bytes, at most so many, and a comment that says how many more there are.
+/// The front of some bytes, up to a limit, and a comment that says how many more there are.
 /// Characters of text are not cut.
 fn cut(bytes: &[u8], most: usize, is_text: bool) -> (&[u8], String) {
     if bytes.len() <= most {

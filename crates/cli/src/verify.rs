@@ -5,10 +5,9 @@ mod deep;
 mod pass;
 mod several;
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::File;
 
+use prost_reflect::MessageDescriptor;
 use proto_splitter::compare::{Comparison, compare};
 use proto_splitter::merge::{MergeCheck, ReadOptions, SourceCheck};
 use proto_splitter::parts::PartsPlan;
@@ -27,6 +26,7 @@ use crate::size;
 use crate::source::{self, Source};
 use crate::table::facts;
 use crate::types::{SCHEMA_NEEDED, said_by};
+use against::Original;
 use deep::Parsed;
 use pass::Whole;
 
@@ -76,9 +76,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     let input = input::find_with(args.file(), &args.reading.schema.companion)?;
     // What a format checks of its own stands in for neither of the other ways.
-    let open = match args.deep || args.against.is_some() {
-        true => source::special,
-        false => source::told,
+    let open = if args.deep || args.against.is_some() {
+        source::special
+    } else {
+        source::told
     };
     if let Some(opened) = open(
         &input,
@@ -91,8 +92,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         }
         return several::run(&input, &opened, args, output);
     }
-    let original = Original::find(args.against.as_deref())?;
-    let original = original.as_ref().map(|original| original.path.as_path());
+    let original = Original::find(args, output)?;
+    let original = original.as_ref();
     let options = match options(&input, &args.reading) {
         Ok(options) => options,
         // A file that can't be opened was looked at all the same, and this is what came out.
@@ -108,25 +109,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         let plan = plan(args, &input, &options)?;
         return in_parts::write_plan(&plan, path, args.json, output);
     }
-    let known = options.descriptor.as_ref();
-    let deep = match (args.deep, known) {
-        (true, None) => {
-            let name = crate::input::shown(&input.file);
-            let how = match said_by(&input.file) {
-                Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
-                None => "the message's type: --message TYPE says it".to_owned(),
-            };
-            return Err(Failure::usage(format!("{name}: --deep needs {how}")));
-        }
-        (deep, known) => known.filter(|_| deep),
-    };
-    let mut report = Report {
-        file: crate::input::shown(&input.file),
-        split: input.form == Form::Chunked,
-        checksums: input.form == Form::Chunked,
-        message: known.map(|known| known.full_name().to_owned()),
-        ..Report::default()
-    };
+    let deep = deep_type(args, &input, &options)?;
+    let mut report = Report::of(&input, &options);
     let mut failures = match report.read(&input, &options, deep.is_some()) {
         Ok(failures) => failures,
         Err(failure) if input.form == Form::Chunked && failure.exit() == Exit::Bad => {
@@ -134,40 +118,28 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         }
         Err(failure) => return Err(failure),
     };
-    if let Some(size) = report.merged_bytes
-        && (deep.is_some() || args.against.is_some())
-    {
-        let whole = Whole::Found(&input);
-        let found = pass::go(&whole, &options, size, deep, original)?;
-        match found.parsed {
-            Some(Ok(parsed)) => report.deep = Some(parsed),
-            Some(Err(failure)) => failures.push(failure),
-            None => {}
-        }
-        if let (Some(different), Some(original)) = (found.different, original) {
-            let against = Against::new(&input, &options, original, different)?;
-            failures.extend(against.failure(&report.file));
-            report.against = Some(against);
-        }
+    if deep.is_some() || args.against.is_some() {
+        failures.extend(report.read_merged(&input, &options, deep, original)?);
     }
-    report.ok = failures.is_empty();
-    report.problems = failures
-        .iter()
-        .map(|failure| failure.message().to_owned())
-        .collect();
-    match report.ok {
-        true => output.done(args.json, &report, |report, _| report.text())?,
-        false => output.report(args.json, &report, |report, _| report.text())?,
+    report.told(&failures, args, output)
+}
+
+/// The type by which all of the message is parsed, if `--deep` asks for that.
+fn deep_type<'a>(
+    args: &VerifyArgs,
+    input: &Input,
+    options: &'a ReadOptions,
+) -> Result<Option<&'a MessageDescriptor>, Failure> {
+    let known = options.descriptor.as_ref();
+    if !args.deep || known.is_some() {
+        return Ok(known.filter(|_| args.deep));
     }
-    failures
-        .iter()
-        .for_each(|failure| output.error(failure.message()));
-    // What can't be read outweighs what was read and is bad.
-    let worst = failures
-        .iter()
-        .map(Failure::exit)
-        .max_by_key(|exit| exit.code());
-    Ok(worst.unwrap_or(Exit::Done))
+    let name = input::shown(&input.file);
+    let how = match said_by(&input.file) {
+        Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
+        None => "the message's type: --message TYPE says it".to_owned(),
+    };
+    Err(Failure::usage(format!("{name}: --deep needs {how}")))
 }
 
 /// Reports a file that is in chunks and can't be opened: one that was cut, or whose trailer is
@@ -180,7 +152,7 @@ fn unopened(
 ) -> Result<Exit, Failure> {
     if args.json {
         let report = Report {
-            file: crate::input::shown(&input.file),
+            file: input::shown(&input.file),
             split: true,
             checksums: true,
             problems: vec![failure.message().to_owned()],
@@ -200,50 +172,24 @@ fn plan(args: &VerifyArgs, input: &Input, options: &ReadOptions) -> Result<Parts
         let message = "--plan-only: parts check checksums, and not what --deep and --against do";
         return Err(Failure::usage(message));
     }
-    let plan = PartsPlan::verify(&input.file, options, args.in_parts.count(None));
+    let planner = in_parts::planner(args.in_parts.count(None));
+    let plan = planner.verify(&input.file, options);
     plan.map_err(|error| Failure::of(&input.file, &error))
 }
 
-/// The message that a merge is compared with.
-struct Original {
-    path: PathBuf,
-    /// What came in through a pipe, as long as its file is named.
-    _kept: Option<Input>,
-}
-
-impl Original {
-    /// Finds it, and fails if it can't be compared with: reading all of the input first would be
-    /// long to wait for that error.
-    fn find(named: Option<&Path>) -> Result<Option<Original>, Failure> {
-        let Some(named) = named else {
-            return Ok(None);
-        };
-        let kept = match input::is_stream(named) || named.is_dir() {
-            true => Some(input::find(named)?),
-            false => None,
-        };
-        let path = kept.as_ref().map_or(named, |copy| &copy.file).to_owned();
-        if path.is_dir() && input::recognize(&path).is_some() {
-            let name = input::shown(&path);
-            return Err(Failure::usage(format!(
-                "{name}: a model in several files, and --against is for a message in one; `protosplit diff` compares any two"
-            )));
-        }
-        let failed = |error: io::Error| Failure::io(&path, &error);
-        input::check_file(&path, &fs::metadata(&path).map_err(failed)?)?;
-        match input::form_of(&path)? {
-            Form::Plain => Ok(Some(Original { path, _kept: kept })),
-            Form::Chunked => {
-                let name = input::shown(&path);
-                Err(Failure::usage(format!(
-                    "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
-                )))
-            }
+impl Report {
+    /// What is known before anything is read.
+    fn of(input: &Input, options: &ReadOptions) -> Self {
+        let known = options.descriptor.as_ref();
+        Report {
+            file: input::shown(&input.file),
+            split: input.form == Form::Chunked,
+            checksums: input.form == Form::Chunked,
+            message: known.map(|known| known.full_name().to_owned()),
+            ..Report::default()
         }
     }
-}
 
-impl Report {
     /// Reads all of the file, and gives all that is wrong with it.
     fn read(
         &mut self,
@@ -286,6 +232,57 @@ impl Report {
             _ => {}
         }
         Ok(failures)
+    }
+
+    /// Parses the merged message, compares it with the original, or both; gives all that is wrong with
+    /// it. Does nothing where no merged message came out.
+    fn read_merged(
+        &mut self,
+        input: &Input,
+        options: &ReadOptions,
+        deep: Option<&MessageDescriptor>,
+        original: Option<&Original>,
+    ) -> Result<Vec<Failure>, Failure> {
+        let Some(size) = self.merged_bytes else {
+            return Ok(Vec::new());
+        };
+        let mut failures = Vec::new();
+        let found = pass::go(&Whole::Found(input), options, size, deep, original)?;
+        match found.parsed {
+            Some(Ok(parsed)) => self.deep = Some(parsed),
+            Some(Err(failure)) => failures.push(failure),
+            None => {}
+        }
+        if let (Some(different), Some(original)) = (found.different, original) {
+            let against = Against::new(input, options, original, different)?;
+            failures.extend(against.failure(&self.file));
+            self.against = Some(against);
+        }
+        Ok(failures)
+    }
+
+    /// Tells what was found, and what exit that is.
+    fn told(
+        mut self,
+        failures: &[Failure],
+        args: &VerifyArgs,
+        output: &mut Output<'_>,
+    ) -> Result<Exit, Failure> {
+        self.ok = failures.is_empty();
+        let messages = failures.iter().map(|failure| failure.message().to_owned());
+        self.problems = messages.collect();
+        if self.ok {
+            output.done(args.json, &self, |report, _| report.text())?;
+        } else {
+            output.report(args.json, &self, |report, _| report.text())?;
+        }
+        for failure in failures {
+            output.error(failure.message());
+        }
+        // What can't be read outweighs what was read and is bad.
+        let worst = failures.iter().map(Failure::exit);
+        let worst = worst.max_by_key(|exit| exit.code());
+        Ok(worst.unwrap_or(Exit::Done))
     }
 
     fn text(&self) -> String {
@@ -352,11 +349,11 @@ impl Against {
     fn new(
         input: &Input,
         options: &ReadOptions,
-        original: &Path,
+        original: &Original,
         different: Option<u64>,
     ) -> Result<Self, Failure> {
         let mut against = Against {
-            original: input::shown(original),
+            original: input::shown(&original.path),
             result: "byte-exact",
             byte: different,
             path: None,
@@ -369,16 +366,16 @@ impl Against {
         let merged = Source::open(input, options)?;
         let merged = merged.view(options.clone());
         let merged = merged.map_err(|error| Failure::of(&input.file, &error))?;
-        let file = File::open(original).map_err(|error| Failure::io(original, &error))?;
         let known = options.descriptor.as_ref();
         let reading = match known {
             Some(known) => ReadOptions::new().descriptor(known.clone()),
             None => ReadOptions::new(),
         };
-        let view = MessageView::of_plain(&file, reading);
-        let view = view.map_err(|error| Failure::of(original, &error))?;
+        let view = MessageView::of_plain(&original.bytes, reading);
+        let view = view.map_err(|error| Failure::of(&original.path, &error))?;
         let compared = compare(&merged, &view, 1);
-        match compared.map_err(|error| Failure::of_either([&input.file, original], &error))? {
+        let files = [input.file.as_path(), &original.path];
+        match compared.map_err(|error| Failure::of_either(files, &error))? {
             Comparison::Identical | Comparison::Equal => against.result = "equal",
             Comparison::Different(differences) => {
                 if let [first, ..] = differences.as_slice() {

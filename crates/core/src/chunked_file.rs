@@ -92,7 +92,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is not a record file, has no record, or the last is not a trailer;
+    /// [`ErrorKind::NotChunked`] if it is not a record file, or its last record is not a trailer;
     /// [`ErrorKind::InvalidTrailer`] if the trailer contradicts itself;
     /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {

@@ -17,10 +17,10 @@ mod chunk_tree;
 mod embedded_schema;
 mod kind;
 mod limits;
-mod message_count;
 mod profile;
 mod source_layout;
 mod trailer;
+mod trailer_memory;
 mod unknown_fields;
 
 pub(crate) use chunk_tree::{ChunkRef, ChunkTree, NodeId};
@@ -32,11 +32,11 @@ pub use limits::{
     DEFAULT_MAX_TRAILER_MEMORY, DEFAULT_MAX_TRAILER_SIZE, LARGEST_DEPTH_LIMIT, LARGEST_EXPANSION,
     Limits,
 };
-pub(crate) use message_count::check as check_trailer_memory;
 pub use profile::Profile;
 pub(crate) use profile::key_is_addressable;
 pub(crate) use source_layout::{LayoutReader, LayoutWriter, Run};
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
+pub(crate) use trailer_memory::check as check_trailer_memory;
 
 pub use crate::chunked_file::ChunkedFile;
 pub use crate::io::detect::is_chunked;

@@ -1,5 +1,6 @@
 //! A chunked message, merged, that can be read anywhere without being merged first.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
@@ -241,24 +242,18 @@ impl<S: ReadAt> MergedMessage<S> {
 
     /// Bytes of the chunks that have these parts of the message and were not read through yet.
     pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
-        let segments = self.plan.segments();
-        let mut chunks = std::collections::BTreeSet::new();
-        for part in parts {
-            let behind = segments.partition_point(|segment| segment.start() <= part.start);
-            for segment in segments.iter().skip(behind.saturating_sub(1)) {
-                if segment.start() >= part.end {
-                    break;
-                }
-                if let SegmentSource::Chunk { chunk, .. } = &segment.source
-                    && self
-                        .chunks
-                        .get(chunk.to_usize())
-                        .is_some_and(|slot| slot.get().is_none())
-                {
-                    chunks.insert(chunk.to_usize());
-                }
-            }
-        }
+        let sources = parts.iter().flat_map(|part| self.plan.parts(part.clone()));
+        let chunks: BTreeSet<usize> = sources
+            .filter_map(|(_, source)| match source {
+                SegmentSource::Chunk { chunk, .. } => Some(chunk.to_usize()),
+                SegmentSource::Literal(_) => None,
+            })
+            .filter(|&chunk| {
+                self.chunks
+                    .get(chunk)
+                    .is_some_and(|slot| slot.get().is_none())
+            })
+            .collect();
         let sizes = chunks.into_iter().map(|chunk| self.file.size(chunk));
         sizes.fold(0, u64::saturating_add)
     }

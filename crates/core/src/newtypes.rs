@@ -1,4 +1,4 @@
-//! Numbers that are not to be taken for each other.
+//! Numbers with types of their own, so that none passes for another.
 
 use std::fmt;
 use std::ops::Range;
@@ -32,7 +32,8 @@ impl ChunkIndex {
         self.0
     }
 
-    /// The number as the index of a slice, which has no element there if the number doesn't fit.
+    /// The number as an index into a slice. One that doesn't fit becomes [`usize::MAX`], where no
+    /// slice has an element.
     #[must_use]
     pub fn to_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)

@@ -12,7 +12,8 @@
 //! of another plan, and before it nothing is at the place of the result. So any scheduler will do:
 //! a shell, a Slurm array, an indexed job of Kubernetes, Ray.
 //!
-//! All hosts see the same files under the same paths. Files of the parts of a split go where a
+//! All hosts see the same files under the same paths, or the same objects in stores: a [`Planner`]
+//! and [`PartOptions`] that are given [`Objects`] take URLs as they take paths. Files of the parts of a split go where a
 //! [`PartStore`] says: by default to the folder of the result.
 //!
 //! ```
@@ -48,6 +49,8 @@ mod format;
 mod identity;
 mod merging;
 mod message_type;
+mod object_folder;
+mod objects;
 mod options;
 mod plan;
 mod report;
@@ -56,12 +59,14 @@ mod shares;
 mod split_message;
 mod splitting;
 mod store;
+mod uploading;
 mod verifying;
 mod work;
 
 pub use format::{DEFAULT_MAX_PLAN_SIZE, PLAN_VERSION};
+pub use objects::{ObjectUpload, Objects, OpenObject, UploadParts};
 pub use options::PartOptions;
-pub use plan::PartsPlan;
+pub use plan::{PartsPlan, Planner};
 pub use report::PartReport;
 pub use shard::{Shard, ShardOptions, ShardWriter, commit_shards};
 pub use splitting::CommittedSplit;

@@ -31,7 +31,7 @@ mod resolve;
 mod tags;
 
 pub use field_path::{FieldPath, Select, Step};
-pub(crate) use field_ref::{FieldRef, check_field, key_fits, message_below};
+pub(crate) use field_ref::{FieldRef, check_field, message_below};
 pub(crate) use key_codec::{
     CanonicalKey, EntryKey, KeyCodec, KeyForm, canonical_key, entry_key, is_key,
 };
@@ -41,6 +41,7 @@ pub(crate) use map_entry::{
 pub use map_key::MapKey;
 pub use query::PathQuery;
 pub(crate) use query::{Expected, Pick, Place};
+pub(crate) use resolve::step_in;
 pub use resolve::{PathTarget, TargetKind};
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub use plan::splitter::{ComposableSplitter, SplitContext};
 pub use read::source::Source;
 pub use read::source_view::elements::{Element, Elements};
 pub use read::source_view::entries::Entries;
+pub use read::source_view::repeated_keys::MAP_KEYS_HELD;
 pub use read::source_view::{SourceView, ViewKind};
 pub use split_ext::SplitExt;
 pub use split_input::SplitInput;

@@ -6,7 +6,7 @@
 //! checked as in a merge; of other slices of a field on the way the beginning is.
 //!
 //! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
-//! or a value that is not a message, of which the last counts. What is given are its bytes, without
+//! or a value that is not a message, where the last counts. What is given are its bytes, without
 //! its tag and length: the fields of a message, a string's or bytes' own, and for a number what is
 //! on the wire.
 //!
@@ -171,6 +171,20 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// [`ErrorKind::InvalidMessage`] with the field's name and offset, or if the front breaks the
     /// wire format; what is wrong with the chunk that is read.
     pub fn check_type(&self) -> Result<()> {
+        self.check_fields(CHECKED_FIELDS)
+    }
+
+    /// As [`check_type`](Self::check_type), with all fields of the message itself: for who goes
+    /// through all of it anyway.
+    ///
+    /// # Errors
+    ///
+    /// As `check_type`.
+    pub fn check_whole_type(&self) -> Result<()> {
+        self.check_fields(usize::MAX)
+    }
+
+    fn check_fields(&self, most: usize) -> Result<()> {
         let Some(descriptor) = self.descriptor() else {
             return Ok(());
         };
@@ -178,6 +192,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             Source::Plain(source, size) => check_front(
                 &mut WireCursor::new(SourceInput::new(*source, *size)),
                 descriptor,
+                most,
             ),
             Source::Chunked(file) => {
                 let trailer = file.trailer();
@@ -189,7 +204,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
                 };
                 let plan = MergePlan::of_chunk(base, file.size(base), file.len());
                 let mut cursor = WireCursor::new(PlanInput::new(plan, *file));
-                check_front(&mut cursor, descriptor)
+                check_front(&mut cursor, descriptor, most)
                     .map_err(|error| cursor.input_mut().damage_first(error))
             }
         }
@@ -521,12 +536,21 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 }
 
-/// Fails if one of the first fields is written otherwise than the type writes it.
-fn check_front<I: Input>(cursor: &mut WireCursor<I>, descriptor: &MessageDescriptor) -> Result<()> {
-    for _ in 0..CHECKED_FIELDS {
-        match cursor.next()? {
-            Some(field) => check_field(descriptor, &field)?,
-            None => break,
+/// Fails if one of the first fields, up to `most`, is written otherwise than the type writes it.
+fn check_front<I: Input>(
+    cursor: &mut WireCursor<I>,
+    descriptor: &MessageDescriptor,
+    most: usize,
+) -> Result<()> {
+    let mut checked = None;
+    for _ in 0..most {
+        let Some(field) = cursor.next()? else {
+            break;
+        };
+        let kind = Some((field.number, field.wire_type));
+        if checked != kind {
+            check_field(descriptor, &field)?;
+            checked = kind;
         }
     }
     Ok(())

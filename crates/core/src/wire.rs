@@ -12,7 +12,7 @@ pub use cursor::{Field, WireCursor};
 pub(crate) use cursor::{alike, each_field};
 pub use input::{Input, SourceInput, StreamInput};
 pub(crate) use input::{at_hand, part_at_hand};
-pub(crate) use kind::wire_type;
+pub use kind::wire_type;
 pub(crate) use tag::short_tag;
 pub use tag::{FieldNumber, WireType, tag};
 pub use varint::{MAX_VARINT_LEN, decode_varint, encode_varint, put_varint, varint_len};

@@ -232,9 +232,10 @@ struct Look {
 impl ComposableSplitter for Look {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter_core::Result<()> {
         let root = cx.message();
-        let message = match self.in_options {
-            true => root.get("options")?.unwrap(),
-            false => root.clone(),
+        let message = if self.in_options {
+            root.get("options")?.unwrap()
+        } else {
+            root.clone()
         };
         for element in message.repeated(self.field)? {
             let element = element?;

@@ -68,6 +68,27 @@ fn verify_finds_a_slice_with_another_number_of_elements_than_the_trailer_says() 
 }
 
 #[test]
+fn verify_counts_a_long_slice_while_it_reads_it_once() {
+    let element = len(1, vec![7; 300]);
+    let slice = element.repeat(10_000);
+    for (said, problems) in [(10_000, 0), (9_999, 1)] {
+        let chunked = Chunked::marked()
+            .base(len(1, "one"))
+            .message("", slice.clone())
+            .slice_of(1)
+            .elements(said);
+        let bytes = cpb(&chunked);
+        let size = bytes.len() as u64;
+        let counted = Counted::new(bytes);
+        let file = ChunkedFile::from_source(&counted, &Limits::default()).unwrap();
+        let report = file.verify(&ReadOptions::new());
+        assert_eq!(report.problems().len(), problems, "{:?}", report.problems());
+        let read = counted.take(0..size);
+        assert!(read < size + size / 10, "{read} of {size} bytes");
+    }
+}
+
+#[test]
 fn verify_finds_every_problem() {
     let mut bytes = cpb_with(&sample(), ALONE, |m| {
         m.chunks[2].crc32c = Some(5);

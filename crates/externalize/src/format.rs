@@ -66,9 +66,10 @@ impl Format for ExternalizedFormat {
         let files = files.into_iter().filter(|file| file.is_file());
         let opened = Opened::of_reader(Arc::new(rope), descriptor, options)?.reading(files);
         // Files that are mapped have no checksums.
-        match is_mapped {
-            true => Ok(opened),
-            false => Ok(opened.checked_by(Bundle::open(prefix)?)),
+        if is_mapped {
+            Ok(opened)
+        } else {
+            Ok(opened.checked_by(Bundle::open(prefix)?))
         }
     }
 

@@ -95,9 +95,10 @@ fn split(rope: &Arc<Rope>, prefix: &Path, options: &ExternalizeOptions) -> Resul
     let source = Source::from_rope(Arc::clone(rope), descriptor);
     let split = SplitOptions::new().progress(options.progress.clone());
     let written = SavedModelSplitter.write_with(source, prefix, &split)?;
-    Ok(match written.is_split {
-        true => ModelForm::Chunked,
-        false => ModelForm::Plain,
+    Ok(if written.is_split {
+        ModelForm::Chunked
+    } else {
+        ModelForm::Plain
     })
 }
 

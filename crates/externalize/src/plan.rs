@@ -138,10 +138,11 @@ impl ExternalizePlan {
         let unusual = contents.unusual.iter();
         reasons.extend(unusual.map(|place| (*place, Reason::UnusualEncoding)));
         leave.extend(reasons.keys().copied());
-        let all = match leave.is_empty() {
-            true => None,
+        let all = if leave.is_empty() {
+            None
+        } else {
             // What stays is in the rest this time.
-            false => Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants),
+            Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants)
         };
         if !leave.is_empty() {
             found = scan(&data, size, options.min_size, &leave)?;
@@ -269,9 +270,10 @@ impl ExternalizePlan {
     /// folder will be at `final_folder`.
     fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
         let mapped = final_folder.join(MAPPED_FOLDER);
-        let destination = match self.options.mapped {
-            true => Destination::Local(&mapped),
-            false => Destination::Bundle,
+        let destination = if self.options.mapped {
+            Destination::Local(&mapped)
+        } else {
+            Destination::Bundle
         };
         let mut model = self.rest.clone();
         for (index, meta_graph) in model.meta_graphs.iter_mut().enumerate() {
@@ -285,12 +287,11 @@ impl ExternalizePlan {
         let bytes = model.encode_to_vec();
         drop(model);
         let mut record = Record::new(&*self.data, self.size, &self.constants, &self.contents)?;
-        match self.options.mapped {
-            true => {
-                self.write_mapped(&folder.join(MAPPED_FOLDER))?;
-                record = record.mapped();
-            }
-            false => self.write_bundle(folder)?,
+        if self.options.mapped {
+            self.write_mapped(&folder.join(MAPPED_FOLDER))?;
+            record = record.mapped();
+        } else {
+            self.write_bundle(folder)?
         }
         record.write(folder, &bytes)?;
         let mut file = AtomicFile::create(folder.join("saved_model.pb"), true)?;

@@ -68,7 +68,7 @@ struct Piece {
 }
 
 impl Record {
-    /// What is to be kept of a model of `size` bytes.
+    /// What to keep of a model of `size` bytes.
     pub(crate) fn new(
         data: &dyn ReadAt,
         size: u64,
@@ -208,9 +208,10 @@ impl Record {
 
     /// The original of the model in this folder.
     pub(crate) fn original(&self, folder: &Path) -> Result<Rope> {
-        let mut stored = match self.mapped {
-            true => Stored::Files(folder.join(MAPPED_FOLDER)),
-            false => Stored::Bundle(Bundle::open(bundle_prefix(folder))?),
+        let mut stored = if self.mapped {
+            Stored::Files(folder.join(MAPPED_FOLDER))
+        } else {
+            Stored::Bundle(Bundle::open(bundle_prefix(folder))?)
         };
         let mut rope = RopeBuilder::new();
         let mut files = BTreeMap::new();

@@ -72,9 +72,10 @@ pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
     }
     let part = main.beside(named);
     // A store can't hold some names as they are.
-    match part.path().as_ref().ends_with(named) {
-        true => Ok(part),
-        false => Err(io::Error::from(io::ErrorKind::InvalidInput).into()),
+    if part.path().as_ref().ends_with(named) {
+        Ok(part)
+    } else {
+        Err(io::Error::from(io::ErrorKind::InvalidInput).into())
     }
 }
 

@@ -252,12 +252,13 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
             };
             let metadata = fs::metadata(&path).map_err(failed)?;
             let name = format!("{front}{name}");
-            match metadata.is_dir() {
-                true => folders.push((path, format!("{name}/"))),
-                false => items.push(Item {
+            if metadata.is_dir() {
+                folders.push((path, format!("{name}/")))
+            } else {
+                items.push(Item {
                     name,
                     size: metadata.len(),
-                }),
+                })
             }
         }
     }

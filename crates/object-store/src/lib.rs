@@ -34,6 +34,7 @@ mod failure;
 mod folder;
 mod location;
 mod options;
+mod parts;
 mod reader;
 mod runtime;
 mod writer;
@@ -46,5 +47,6 @@ pub use options::{
     DEFAULT_AT_ONCE, DEFAULT_CACHE_SIZE, DEFAULT_COALESCE, DEFAULT_HEAD_SIZE, DEFAULT_PART_SIZE,
     DEFAULT_REQUEST_SIZE, DEFAULT_TAIL_SIZE, ObjectReadOptions, ObjectWriteOptions,
 };
+pub use parts::ObjectParts;
 pub use reader::{ObjectReader, Traffic};
 pub use writer::ObjectWriter;

@@ -5,6 +5,11 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::memory::InMemory;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme, parse_url_opts};
 use url::Url;
@@ -40,6 +45,8 @@ const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 #[derive(Clone)]
 pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
+    /// The same store, if several hosts can upload parts of one object there.
+    multipart: Option<Arc<dyn MultipartStore>>,
     /// What all objects of the store begin with.
     base: String,
     path: Path,
@@ -94,9 +101,11 @@ impl ObjectLocation {
             Some(base) => base.to_owned(),
             None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
         };
-        let store = store(&url, &base).map_err(|failure| invalid(failure.message))?;
+        let Store { store, multipart } =
+            store(&url, &scheme, &base).map_err(|failure| invalid(failure.message))?;
         Ok(ObjectLocation {
             store,
+            multipart,
             base,
             path,
             is_read_only: scheme == ObjectStoreScheme::Http,
@@ -104,11 +113,13 @@ impl ObjectLocation {
         })
     }
 
-    /// An object of a store that was set up elsewhere, called by the store's name.
+    /// An object of a store that was set up elsewhere, called by the store's name. Several hosts
+    /// can't upload parts of one object there: only stores that are named by URL are known so well.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),
             store,
+            multipart: None,
             path,
             is_read_only: false,
             has_suffixes: true,
@@ -118,6 +129,11 @@ impl ObjectLocation {
     /// The store.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
+    }
+
+    /// The store as one where several hosts can upload parts of one object, if it is.
+    pub(crate) fn multipart(&self) -> Option<&Arc<dyn MultipartStore>> {
+        self.multipart.as_ref()
     }
 
     /// The object's name in the store.
@@ -207,26 +223,67 @@ fn shown(text: &str) -> String {
     }
 }
 
-type Stores = Mutex<HashMap<String, Arc<dyn ObjectStore>>>;
+type Stores = Mutex<HashMap<String, Store>>;
+
+/// A store, and the same one as one of uploads in parts, if it is.
+#[derive(Clone)]
+struct Store {
+    store: Arc<dyn ObjectStore>,
+    multipart: Option<Arc<dyn MultipartStore>>,
+}
+
+impl Store {
+    fn of<S: ObjectStore + MultipartStore>(store: S) -> Store {
+        let store = Arc::new(store);
+        Store {
+            multipart: Some(Arc::clone(&store) as Arc<dyn MultipartStore>),
+            store,
+        }
+    }
+}
 
 /// The store of a URL, which all objects in it share with their connections.
-fn store(url: &Url, base: &str) -> Result<Arc<dyn ObjectStore>, Failure> {
+fn store(url: &Url, scheme: &ObjectStoreScheme, base: &str) -> Result<Store, Failure> {
     static STORES: OnceLock<Stores> = OnceLock::new();
     let mut stores = STORES
         .get_or_init(Stores::default)
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = stores.get(base) {
-        return Ok(Arc::clone(known));
+        return Ok(known.clone());
     }
     // A client needs what the runtime installs.
     let ready = runtime::handle();
     ready.map_err(|error| Failure::new(error.kind(), error.to_string()))?;
-    let made = parse_url_opts(url, settings(url));
-    let (made, _) = made.map_err(|error| Failure::of("the store", &error))?;
-    let made: Arc<dyn ObjectStore> = Arc::from(made);
-    stores.insert(base.to_owned(), Arc::clone(&made));
+    let made = build(url, scheme).map_err(|error| Failure::of("the store", &error))?;
+    stores.insert(base.to_owned(), made.clone());
     Ok(made)
+}
+
+/// Sets up the builder of a store by its URL, and by those settings that it knows.
+macro_rules! built {
+    ($builder:ty, $url:expr) => {{
+        let builder = <$builder>::new().with_url($url.as_str());
+        let settings = settings($url).into_iter();
+        let builder = settings.fold(builder, |builder, (key, value)| match key.parse() {
+            Ok(key) => builder.with_config(key, value),
+            Err(_) => builder,
+        });
+        Store::of(builder.build()?)
+    }};
+}
+
+fn build(url: &Url, scheme: &ObjectStoreScheme) -> Result<Store, object_store::Error> {
+    Ok(match scheme {
+        ObjectStoreScheme::Memory => Store::of(InMemory::new()),
+        ObjectStoreScheme::AmazonS3 => built!(AmazonS3Builder, url),
+        ObjectStoreScheme::GoogleCloudStorage => built!(GoogleCloudStorageBuilder, url),
+        ObjectStoreScheme::MicrosoftAzure => built!(MicrosoftAzureBuilder, url),
+        _ => Store {
+            store: Arc::from(parse_url_opts(url, settings(url))?.0),
+            multipart: None,
+        },
+    })
 }
 
 /// What the environment says of stores, in the words of the builders.

@@ -145,6 +145,20 @@ impl ObjectReader {
         Ok(ObjectReader { shared })
     }
 
+    /// What the store calls the version that is read: its `ETag`, if it has one. Waits until the
+    /// object is open.
+    ///
+    /// # Errors
+    ///
+    /// What opening it reports.
+    pub fn version(&self) -> io::Result<Option<String>> {
+        let (state, _) = self.shared.object(self.shared.lock())?;
+        Ok(match &state.opened {
+            Some(Ok(object)) => object.e_tag.clone(),
+            _ => None,
+        })
+    }
+
     /// What was asked of the store so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.lock().traffic
@@ -216,9 +230,10 @@ impl Shared {
         loop {
             let running = state.running;
             let fits = |len| {
-                let most = match len <= SMALL {
-                    true => at_once.saturating_mul(SMALL_AT_ONCE),
-                    false => at_once,
+                let most = if len <= SMALL {
+                    at_once.saturating_mul(SMALL_AT_ONCE)
+                } else {
+                    at_once
                 };
                 running < most
             };
@@ -258,9 +273,10 @@ impl Shared {
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;
         let most = self.options.request_size.saturating_mul(4);
-        let ahead = match last == offset && offset > 0 {
-            true => ahead.saturating_mul(2).min(most),
-            false => LEAST_FETCHED,
+        let ahead = if last == offset && offset > 0 {
+            ahead.saturating_mul(2).min(most)
+        } else {
+            LEAST_FETCHED
         };
         let reach = end.max(offset.saturating_add(ahead)).min(size);
         state.sequence = (reach, ahead);

@@ -99,9 +99,10 @@ impl ObjectWriter {
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
         let Some(mut upload) = self.upload.take() else {
-            let mode = match self.options.force {
-                true => PutMode::Overwrite,
-                false => PutMode::Create,
+            let mode = if self.options.force {
+                PutMode::Overwrite
+            } else {
+                PutMode::Create
             };
             let store = self.location.store();
             let put = store.put_opts(

@@ -64,9 +64,10 @@ impl Folder {
 
     /// Where a file is looked for first, to name it in errors.
     pub(crate) fn shown(&self, relative: &Path) -> PathBuf {
-        match self.near.path == Path::new(".") {
-            true => relative.to_owned(),
-            false => self.near.path.join(relative),
+        if self.near.path == Path::new(".") {
+            relative.to_owned()
+        } else {
+            self.near.path.join(relative)
         }
     }
 
@@ -162,9 +163,10 @@ impl Root {
             return Err(io::Error::other("not a regular file"));
         }
         let file = File::open(&real)?;
-        match fs::canonicalize(&path)? == real && fs::symlink_metadata(&real)?.is_file() {
-            true => Ok(file),
-            false => Err(leaves()),
+        if fs::canonicalize(&path)? == real && fs::symlink_metadata(&real)?.is_file() {
+            Ok(file)
+        } else {
+            Err(leaves())
         }
     }
 }

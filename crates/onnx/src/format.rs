@@ -192,9 +192,10 @@ impl Format for OnnxFormat {
         };
         if !is_pair {
             let converted = one_piece(opened, size, output, options, &external)?;
-            return Ok(match size > MAX_MODEL_SIZE {
-                true => converted.note("no reader of protobuf takes a file over 2 GiB"),
-                false => converted,
+            return Ok(if size > MAX_MODEL_SIZE {
+                converted.note("no reader of protobuf takes a file over 2 GiB")
+            } else {
+                converted
             });
         }
         let plan = match (merged, opened.plain()) {
@@ -253,12 +254,11 @@ fn refuse_sources(opened: &Opened, output: &Path) -> Result<()> {
     };
     let is_source =
         |file: &std::path::PathBuf| std::fs::canonicalize(file).is_ok_and(|file| file == real);
-    match opened.files().iter().any(is_source) {
-        true => {
-            let message = format!("{}: the model is read from this file", output.display());
-            Err(Error::new(ErrorKind::InvalidConfig, message))
-        }
-        false => Ok(()),
+    if opened.files().iter().any(is_source) {
+        let message = format!("{}: the model is read from this file", output.display());
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    } else {
+        Ok(())
     }
 }
 
@@ -276,7 +276,7 @@ fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
 
 fn is_true(name: &str, value: &str) -> Result<bool> {
     value.parse().map_err(|_| {
-        let message = format!("{name} is to be true or false, not {value:?}");
+        let message = format!("{name} must be true or false, not {value:?}");
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }
@@ -291,7 +291,7 @@ fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
     for (name, value) in &options.settings {
         let number = || -> Result<u64> {
             value.parse().map_err(|_| {
-                let message = format!("{name} is to be a number of bytes, not {value:?}");
+                let message = format!("{name} must be a number of bytes, not {value:?}");
                 Error::new(ErrorKind::InvalidConfig, message)
             })
         };
@@ -420,9 +420,10 @@ impl Archive for ModelArchive {
             let bytes = tensors.all.write_raw(tensor, &mut std::io::sink())?;
             meter.advance(bytes)?;
         }
-        let checks = match has_checksums {
-            true => Checks::Checksums,
-            false => Checks::Structure,
+        let checks = if has_checksums {
+            Checks::Checksums
+        } else {
+            Checks::Structure
         };
         Ok(Verified::new(tensors.all.len() as u64, total, checks))
     }

@@ -80,11 +80,12 @@ pub(crate) fn properties(
             continue;
         }
         let value = view.get(&path)?;
-        let text = match is_number {
-            true => proto_splitter_core::wire::decode_varint(&value)
+        let text = if is_number {
+            proto_splitter_core::wire::decode_varint(&value)
                 .map(|(number, _)| number.cast_signed().to_string())
-                .unwrap_or_default(),
-            false => String::from_utf8_lossy(&value).into_owned(),
+                .unwrap_or_default()
+        } else {
+            String::from_utf8_lossy(&value).into_owned()
         };
         if !text.is_empty() {
             put(name, text);

@@ -181,9 +181,10 @@ fn beneath(location: &str) -> Result<PathBuf> {
             }
         }
     }
-    match path.as_os_str().is_empty() || location.ends_with('/') {
-        true => Err(invalid(format!("location \"{shown}\" is a folder"))),
-        false => Ok(path),
+    if path.as_os_str().is_empty() || location.ends_with('/') {
+        Err(invalid(format!("location \"{shown}\" is a folder")))
+    } else {
+        Ok(path)
     }
 }
 

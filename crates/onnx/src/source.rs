@@ -408,9 +408,10 @@ fn in_tensor(error: Error, tensor: &Tensor) -> Error {
 /// The error with the model's name, unless it begins with it.
 fn named(error: Error, path: &Path) -> Error {
     let shown = path.display().to_string();
-    match error.to_string().starts_with(&shown) {
-        true => error,
-        false => error.context(shown),
+    if error.to_string().starts_with(&shown) {
+        error
+    } else {
+        error.context(shown)
     }
 }
 

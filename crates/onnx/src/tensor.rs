@@ -315,9 +315,10 @@ mod tests {
             let mut cursor = WireCursor::new(SourceInput::new(source, range.end));
             let mut tensor = Tensor::default();
             tensor.forget(range.clone());
-            let read = match at_once {
-                true => tensor.parse(&mut cursor, range.clone()),
-                false => tensor.read(&mut cursor, range.clone()),
+            let read = if at_once {
+                tensor.parse(&mut cursor, range.clone())
+            } else {
+                tensor.read(&mut cursor, range.clone())
             };
             match read {
                 Ok(()) => format!("{tensor:?}"),
@@ -350,9 +351,10 @@ mod tests {
             for bytes in changed.chain([cut.to_vec()]) {
                 let [at_once, by_field] = both_ways(&bytes);
                 assert_eq!(at_once, by_field, "{bytes:02x?}");
-                match by_field.starts_with("Tensor") {
-                    true => read += 1,
-                    false => refused += 1,
+                if by_field.starts_with("Tensor") {
+                    read += 1
+                } else {
+                    refused += 1
                 }
             }
         }

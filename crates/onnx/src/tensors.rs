@@ -121,9 +121,10 @@ impl<'a> ModelTensor<'a> {
     /// Where its raw data is in the model; `None` if its elements stand there one by one, or in
     /// another file, or nowhere.
     pub fn raw_data(&self) -> Option<Range<u64>> {
-        match self.entry.is_external {
-            true => None,
-            false => self.entry.raw.clone(),
+        if self.entry.is_external {
+            None
+        } else {
+            self.entry.raw.clone()
         }
     }
 
@@ -435,9 +436,10 @@ impl Visitor for All {
             all.parents.push(place.parent());
         }
         let own_name = append(&mut all.names, &tensor.name);
-        let name = match place.has_own_name() {
-            true => own_name.clone(),
-            false => append(&mut all.names, &place.name(cursor, tensor)?),
+        let name = if place.has_own_name() {
+            own_name.clone()
+        } else {
+            append(&mut all.names, &place.name(cursor, tensor)?)
         };
         let dims = all.dims.len();
         all.dims.extend_from_slice(&tensor.dims);

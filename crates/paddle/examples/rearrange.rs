@@ -50,9 +50,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 "separate" => Arrangement::Separate(Layout::Paddle),
                 other => Arrangement::Combined(other.parse()?),
             });
-            let written = match model.ends_with(".cpb") {
-                true => write_model(model, folder, &options)?,
-                false => convert(&PaddleModel::open(model)?, folder, &options)?,
+            let written = if model.ends_with(".cpb") {
+                write_model(model, folder, &options)?
+            } else {
+                convert(&PaddleModel::open(model)?, folder, &options)?
             };
             println!(
                 "{}: {} files",
@@ -234,13 +235,14 @@ fn write_made(
     fs::write(path, program.encode_to_vec())?;
     // The order in which Paddle reads one file of all.
     all.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut one = match separate {
-        true => None,
-        false => Some(ParameterWriter::create(
+    let mut one = if separate {
+        None
+    } else {
+        Some(ParameterWriter::create(
             to.join("model.pdiparams"),
             Layout::Paddle,
             false,
-        )?),
+        )?)
     };
     for made in all {
         let data = made.data()?;

@@ -139,9 +139,10 @@ impl Format for PaddleFormat {
 
     fn message_type(&self, path: &Path) -> Option<&'static str> {
         let is_incomplete = || PaddleModel::open(path).is_err();
-        match is_program_alone(path) && is_incomplete() {
-            true => Some(PROGRAM_DESC),
-            false => Some(MODEL),
+        if is_program_alone(path) && is_incomplete() {
+            Some(PROGRAM_DESC)
+        } else {
+            Some(MODEL)
         }
     }
 
@@ -232,7 +233,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     let is_json = looks_like_json(candidate.head());
     let by_name = match candidate.extension().as_deref() {
         Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
-        // These are pickles, of which opening says what to do.
+        // These are pickles: the error of opening them says what to do.
         Some("pdparams" | "pdopt") => Some(Confidence::Likely),
         Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
         Some("json") if is_json => {

@@ -309,8 +309,9 @@ fn companions(parameters: &Path) -> Result<Vec<FilePart>> {
     let mut info = parameters.as_os_str().to_owned();
     info.push(".info");
     let info = PathBuf::from(info);
-    match info.is_file() {
-        true => Ok(vec![FilePart::open(&info)?]),
-        false => Ok(Vec::new()),
+    if info.is_file() {
+        Ok(vec![FilePart::open(&info)?])
+    } else {
+        Ok(Vec::new())
     }
 }

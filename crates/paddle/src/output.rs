@@ -105,7 +105,7 @@ pub struct WrittenModel {
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`] if the folder is there and isn't empty, unless
-/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder that it is to be in
+/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder that it goes to
 /// isn't there; [`ErrorKind::InvalidConfig`] if the arrangement has no place for what the model
 /// has, or a file in the folder would be read with [what replaces others](PaddleWriteOptions::force);
 /// [`ErrorKind::InvalidPath`] if a name would lead outside the folder;

@@ -210,12 +210,13 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
         .unwrap_or(front.len())
         .min(front.len());
     part.read_exact_at(0, &mut front[..most])?;
-    match looks_like_pickle(&front) {
-        true => Err(Error::new(
+    if looks_like_pickle(&front) {
+        Err(Error::new(
             ErrorKind::InvalidMessage,
             format!("the file is {PICKLE}"),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

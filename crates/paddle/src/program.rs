@@ -256,7 +256,7 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// A parameter of this name and kind, of which nothing else is known.
+    /// A parameter of this name and kind; nothing else is known of it.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
         ParameterSpec {
@@ -338,9 +338,10 @@ impl ParameterSpec {
             *first = stream.height();
         }
         let fits = |(wanted, found): (&i64, &i64)| *wanted < 0 || wanted == found;
-        match wanted.len() == found.len() && wanted.iter().zip(&found).all(fits) {
-            true => Ok(()),
-            false => differs(format!("dims {found:?}, and the program {wanted:?}")),
+        if wanted.len() == found.len() && wanted.iter().zip(&found).all(fits) {
+            Ok(())
+        } else {
+            differs(format!("dims {found:?}, and the program {wanted:?}"))
         }
     }
 }

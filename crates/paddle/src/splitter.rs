@@ -1,4 +1,4 @@
-//! What is cut of a program, and of a model.
+//! Which parts of a program, and of a model, get chunks of their own.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;

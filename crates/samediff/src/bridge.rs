@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use export::write_classic;
+pub use export::{left_out_of_classic, write_classic};
 pub(crate) use safetensors::header_len as safetensors_header;
 pub use safetensors::write_safetensors;
 pub(crate) use sdnb::MAGIC as SDNB_MAGIC;
@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
 /// Reads a model of another format, as what a tag has: a classic FlatBuffers file, SDNB (alone or
-/// in shards), SDZ, or safetensors, of which all tensors become variables.
+/// in shards), SDZ, or safetensors, whose tensors all become variables.
 ///
 /// The arrays stay where they are until they are written.
 ///

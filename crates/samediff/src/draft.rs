@@ -1,4 +1,4 @@
-//! A model that is to be written: tags of files that exist, and new ones.
+//! A model to be written: tags of files that exist, and new ones.
 
 mod contents;
 mod dedup;
@@ -18,7 +18,7 @@ use crate::layout::Role;
 use crate::zip::{Archive, EntryIndex};
 use crate::{Array, Tag};
 
-/// The description of a model that is to be written.
+/// The description of a model to be written.
 ///
 /// It knows for each tag the names of its arrays and which file each of them is in, and decodes
 /// nothing that stays as it is. Which tag's folder a file lies in follows when it is written: that

@@ -73,7 +73,7 @@ pub enum ErrorKind {
     InvalidConfig,
     /// A file is in the way.
     AlreadyExists,
-    /// The folder that something is to be written to is not there.
+    /// The folder of the output is not there.
     NoFolder,
     /// It was [cancelled](core::progress::CancelToken::cancel).
     Cancelled,

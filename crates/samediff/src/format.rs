@@ -14,8 +14,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::limits::SameDiffLimits;
 use crate::{
-    Draft, Model, SameDiffWriteOptions, TagContent, TagView, bridge, import, layout, write_classic,
-    write_safetensors, zip,
+    Draft, Model, SameDiffWriteOptions, TagContent, TagView, bridge, import, layout,
+    left_out_of_classic, write_classic, write_safetensors, zip,
 };
 use tensors::Tensors;
 
@@ -195,18 +195,19 @@ fn convert(
     let writing = SameDiffWriteOptions::new()
         .force(options.force)
         .progress(options.progress.clone());
-    let bytes = write(path, target, tag, output, &writing)?;
-    Ok(Converted::new(vec![output.to_owned()], bytes))
+    let (bytes, left_out) = write(path, target, tag, output, &writing)?;
+    let converted = Converted::new(vec![output.to_owned()], bytes);
+    Ok(left_out.into_iter().fold(converted, Converted::note))
 }
 
-/// Writes a file in another form, and says how many bytes were written.
+/// Writes a file in another form, and says how many bytes were written and what was left out.
 fn write(
     path: &Path,
     target: &ConvertTarget,
     tag: Option<&str>,
     output: &Path,
     options: &SameDiffWriteOptions,
-) -> Result<u64> {
+) -> Result<(u64, Option<String>)> {
     let any = Any::open(path)?;
     if *target == SAMEDIFF {
         let draft = match (any, tag) {
@@ -218,7 +219,7 @@ fn write(
             }
             (Any::Imported(content), tag) => imported(content, tag)?,
         };
-        return Ok(draft.write(output, options)?.size);
+        return Ok((draft.write(output, options)?.size, None));
     }
     // The others are written from a model, and so an import becomes one first.
     let folder = tempfile::tempdir()?;
@@ -235,8 +236,11 @@ fn write(
         None => model.default_tag(),
     };
     Ok(match target.name {
-        "fb" => write_classic(&tag, output, options)?,
-        "safetensors" => write_safetensors(&tag, output, options)?,
+        "fb" => {
+            let bytes = write_classic(&tag, output, options)?;
+            (bytes, left_out_of_classic(&tag)?)
+        }
+        "safetensors" => (write_safetensors(&tag, output, options)?, None),
         other => {
             let message = format!("there is no form {other:?} for a SameDiff model");
             return Err(Error::new(ErrorKind::InvalidConfig, message));

@@ -15,8 +15,8 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 //!
-//! [`Model`] reads one, [`Draft`] describes one that is to be written: a new one, or what is to
-//! become of others. Nothing large is decoded or held in memory.
+//! [`Model`] reads one, [`Draft`] describes one to be written: a new one, or one made
+//! from others. Nothing large is decoded or held in memory.
 //!
 //! Sizes and offsets are in bytes.
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ mod text;
 mod zip;
 
 pub use array::{Array, ArrayByteOrder, ArrayElements, ArrayInfo, MAX_STRINGS_SIZE, Order};
-pub use bridge::{import, import_with, write_classic, write_safetensors};
+pub use bridge::{import, import_with, left_out_of_classic, write_classic, write_safetensors};
 pub use draft::{Draft, SameDiffWriteOptions, TagContent, WrittenSameDiff};
 pub use dtype::{Nd4jType, VarType};
 pub use error::{Error, ErrorKind, Result};

@@ -300,7 +300,7 @@ impl<'m> TagView<'m> {
         self.read_graph(Unknown::PassedOver)
     }
 
-    /// Its graph, for what is to be written from it.
+    /// Its graph, to make another model from it.
     pub(crate) fn read_graph(&self, unknown: Unknown) -> Result<Graph> {
         let index = self.require(layout::GRAPH)?;
         let limits = &self.model.limits;

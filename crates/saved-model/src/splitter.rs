@@ -1,4 +1,4 @@
-//! What is cut of a SavedModel.
+//! Which parts of a SavedModel get chunks of their own.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;

@@ -22,7 +22,7 @@ use crate::slice;
 use crate::table::TableWriter;
 use crate::work;
 
-/// A tensor that is to be written.
+/// A tensor to be written.
 pub struct NewTensor<'a> {
     name: String,
     dtype: DataType,

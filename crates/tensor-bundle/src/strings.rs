@@ -86,9 +86,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn end(&self, crc: u32) -> Result<u32> {
-        match self.position == self.reader.len() {
-            true => Ok(crc),
-            false => Err(self.bad("bytes behind the last element")),
+        if self.position == self.reader.len() {
+            Ok(crc)
+        } else {
+            Err(self.bad("bytes behind the last element"))
         }
     }
 }

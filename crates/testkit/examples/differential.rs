@@ -396,9 +396,10 @@ fn main() {
     let seed: u64 = rest.first().map_or(1, |seed| seed.parse().unwrap());
     let options = ReadOptions::new().descriptor(descriptor_pool().get_message_by_name(GRAPH_DEF));
     let memory = Path::new("/dev/shm");
-    let dir = match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
+    let dir = if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
     };
     let mut tensorflow = Tensorflow {
         program: program.clone(),

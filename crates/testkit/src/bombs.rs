@@ -47,7 +47,7 @@ impl Scale {
     };
 }
 
-/// A file, and what is to be tried with it.
+/// A file, and what to try with it.
 #[derive(Clone, Debug)]
 pub struct Bomb {
     /// What it is called.
@@ -445,7 +445,7 @@ fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A model of one value, nearly all of which is a hole in the file.
+/// A model of one value that is nearly all a hole in the file.
 fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let path = dir.join("sparse.pb");
     let mut bytes = [vec![8, 1], head(4, size)].concat();

@@ -18,10 +18,11 @@ pub fn scratch_folder() -> io::Result<TempDir> {
     tempfile::tempdir_in(target.canonicalize()?)
 }
 
-/// How much smaller everything is to be: this many times with `--quick`, to see that it runs.
+/// How much smaller everything is made: this many times with `--quick`, to see that it runs.
 pub fn scale(quick: u64) -> u64 {
-    match std::env::args().any(|argument| argument == "--quick") {
-        true => quick,
-        false => 1,
+    if std::env::args().any(|argument| argument == "--quick") {
+        quick
+    } else {
+        1
     }
 }

@@ -81,7 +81,7 @@ pub fn check<S: ComposableSplitter>(
     Outcome::Split(Box::new(split))
 }
 
-/// A refusal says how many bytes there are, and of which maximum that is more.
+/// A refusal says how many bytes there are, and which maximum they exceed.
 fn check_refusal(error: &Error, options: &SplitOptions) {
     let text = error.to_string();
     let message = match error.path() {

@@ -25,7 +25,7 @@ pub fn trace_type() -> MessageDescriptor {
         .expect("it is in its file")
 }
 
-/// Writes a trace with so many packets of about ten bytes; every fourth has a name besides. Each is
+/// Writes a trace with this many packets of about ten bytes; every fourth has a name besides. Each is
 /// a microsecond behind the one before.
 ///
 /// # Errors

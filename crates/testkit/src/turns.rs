@@ -70,7 +70,7 @@ impl Times {
     }
 }
 
-/// Lets each take so many turns, in another order every time, after one turn that isn't counted;
+/// Lets each take this many turns, in another order every time, after one turn that isn't counted;
 /// gives the times of all their parts, in the order in which they were given.
 ///
 /// # Errors

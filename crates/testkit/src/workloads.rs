@@ -98,7 +98,7 @@ impl Workload {
     }
 }
 
-/// A graph of so many small nodes.
+/// A graph of this many small nodes.
 pub fn small_nodes(count: u64) -> Parts {
     (0..count).fold(Parts::new(), |graph, index| {
         graph.message(1, small_node(index))

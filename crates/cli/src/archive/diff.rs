@@ -1,8 +1,7 @@
 //! Two inputs compared tensor by tensor.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::io::{self, BufRead, Write};
 
 use proto_splitter::tensor::TensorInfo;
 use proto_splitter::{Error, Opened};
@@ -12,9 +11,7 @@ use crate::Exit;
 use crate::failure::Failure;
 use crate::input::{Input, shown};
 use crate::output::{Output, one_line};
-
-/// How many pieces of one tensor may wait for those of the other.
-const WAITING: usize = 4;
+use crate::pipe::{PipeReader, pipe};
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -122,12 +119,11 @@ fn compare(
     let others = opened[1].read_tensor(second)?;
     let readers = opened[0].read_tensor(first)?;
     std::thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(WAITING);
-        let other = scope.spawn(move || others.write_to(&mut Pieces(sender)));
+        let (mut writer, reader) = pipe();
+        let write = move || others.write_to(&mut writer);
+        let other = std::thread::Builder::new().spawn_scoped(scope, write)?;
         let mut against = Against {
-            receiver,
-            piece: Vec::new(),
-            used: 0,
+            other: reader,
             offset: 0,
             differs: None,
         };
@@ -149,27 +145,9 @@ fn compare(
     })
 }
 
-/// Sends what is written to it.
-struct Pieces(SyncSender<Vec<u8>>);
-
-impl Write for Pieces {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.send(bytes.to_vec());
-        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Compares what is written to it with what is received.
+/// Compares what is written to it with what the other side writes.
 struct Against {
-    receiver: Receiver<Vec<u8>>,
-    piece: Vec<u8>,
-    /// How many bytes of the piece are compared.
-    used: usize,
+    other: PipeReader,
     offset: u64,
     /// Where the first difference is.
     differs: Option<u64>,
@@ -177,19 +155,17 @@ struct Against {
 
 impl Write for Against {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.used == self.piece.len() {
+        let there = self.other.fill_buf()?;
+        if there.is_empty() {
             // The other side ends early only by an error, which it reports itself.
-            let next = self.receiver.recv();
-            self.piece = next.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-            self.used = 0;
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let len = bytes.len().min(self.piece.len() - self.used);
-        let there = &self.piece[self.used..self.used + len];
+        let len = bytes.len().min(there.len());
         if let Some(at) = there.iter().zip(bytes).position(|(a, b)| a != b) {
             self.differs = Some(self.offset + at as u64);
             return Err(io::Error::other("the tensors differ"));
         }
-        self.used += len;
+        self.other.consume(len);
         self.offset += len as u64;
         Ok(len)
     }

@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 
-/// How many parts there are unless it is said. Sixteen is not zero, which the compiler checks: this is a constant.
+/// How many parts there are unless the caller says.
+// The compiler works this out: 16 isn't zero.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// A plan that is made, done or committed.
@@ -36,5 +37,31 @@ impl InPartsArgs {
     /// How many parts a plan is to have, if something else may say it.
     pub(crate) fn count(&self, otherwise: Option<NonZeroUsize>) -> NonZeroUsize {
         self.parts.or(otherwise).unwrap_or(DEFAULT_PARTS)
+    }
+}
+
+/// What counts beside `--plan`; all else is in the plan.
+const WITH_PLAN: &[&str] = &[
+    "plan", "part", "report", "commit", "threads", "json", "help", "quiet", "verbose", "progress",
+];
+
+/// The same of what reads a file in chunks: what is accepted of it is each host's own.
+const LIMITS: &[&str] = &["allow_outside", "max_merged_size", "max_files", "max_depth"];
+
+/// Has an option refused beside `--plan`, unless it counts there.
+pub(crate) fn apart_from_plan(arg: Arg) -> Arg {
+    if WITH_PLAN.contains(&arg.get_id().as_str()) {
+        arg
+    } else {
+        arg.conflicts_with("plan")
+    }
+}
+
+/// The same for a command that reads a file in chunks.
+pub(crate) fn reading_apart_from_plan(arg: Arg) -> Arg {
+    if LIMITS.contains(&arg.get_id().as_str()) {
+        arg
+    } else {
+        apart_from_plan(arg)
     }
 }

@@ -8,7 +8,7 @@ use proto_splitter::path::{FieldPath, Select, Step, TargetKind};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::schema::check_decoded_size;
 use proto_splitter::view::MessageView;
-use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
+use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
 use proto_splitter::{Error, ErrorKind};
 use serde_json::Value;
 
@@ -165,7 +165,7 @@ fn undecodable(why: impl ToString) -> Error {
 
 /// A value that is not a message, by way of a message that has nothing but it.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
-    let wire = wire_type(kind);
+    let wire = wire_type(kind, false);
     let mut bytes = Vec::with_capacity(value.len() + 16);
     put_varint(&mut bytes, tag(holder.number, wire));
     if wire == WireType::Len {
@@ -221,13 +221,4 @@ fn to_json(message: &DynamicMessage, options: &SerializeOptions) -> Result<Value
     message
         .serialize_with_options(serde_json::value::Serializer, options)
         .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))
-}
-
-fn wire_type(kind: &Kind) -> WireType {
-    match kind {
-        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
-        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
-        Kind::String | Kind::Bytes | Kind::Message(_) => WireType::Len,
-        _ => WireType::Varint,
-    }
 }

@@ -83,9 +83,10 @@ pub(super) fn run(
         output_bytes: 0,
         lost: salvaged.lost.iter().map(lost).collect(),
     };
-    let exit = match report.lost.is_empty() {
-        true => Exit::Done,
-        false => Exit::Bad,
+    let exit = if report.lost.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Bad
     };
     if args.output() == Path::new(STANDARD) {
         salvaged.file.merge_to(output, &reading).map_err(failed)?;

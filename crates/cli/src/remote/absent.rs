@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::Limits;
+use proto_splitter::parts::Objects;
 use proto_splitter::record_file::ReadAt;
 
 use crate::args::Command;
@@ -42,10 +43,28 @@ pub(crate) fn is_url(_: &Path) -> bool {
 }
 
 pub(crate) fn chunked(named: &Path, _: &Limits) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
+    Err(only_files(named))
+}
+
+pub(crate) fn source(named: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
+    Err(only_files(named))
+}
+
+pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
+    None
+}
+
+pub(crate) fn read_small(named: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    Err(only_files(named))
+}
+
+pub(crate) fn write_small(named: &Path, _: &[u8]) -> Result<(), Failure> {
+    Err(only_files(named))
+}
+
+fn only_files(named: &Path) -> Failure {
     let name = named.display();
-    Err(Failure::usage(format!(
-        "{name}: this build reads files alone"
-    )))
+    Failure::usage(format!("{name}: this build reads and writes files alone"))
 }
 
 /// Never there.
@@ -54,10 +73,7 @@ pub(crate) struct Target;
 
 impl Target {
     pub(crate) fn create(named: &Path, _: bool, _: u64) -> Result<Target, Failure> {
-        let name = named.display();
-        Err(Failure::usage(format!(
-            "{name}: this build writes files alone"
-        )))
+        Err(only_files(named))
     }
 
     pub(crate) fn finish(self) -> Result<(), Failure> {

@@ -1,11 +1,12 @@
 //! Which arguments of each command name inputs and outputs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::container::is_chunked;
+use proto_splitter::directory::MODEL_STEM;
 
 use super::is_url;
-use crate::args::Command;
+use crate::args::{Command, SameDiffCommand};
 
 /// The arguments of a command that may be URLs.
 pub(super) struct Arguments<'a> {
@@ -13,36 +14,48 @@ pub(super) struct Arguments<'a> {
     pub(super) inputs: Vec<&'a mut PathBuf>,
     /// What it writes, unless it writes to a store as it goes.
     pub(super) outputs: Vec<&'a mut PathBuf>,
-    /// Whether it reads a file in chunks where it is.
-    pub(super) reads_in_place: bool,
+    /// What it reads where it is.
+    pub(super) in_place: InPlace,
     /// Whether it replaces what is there.
     pub(super) force: bool,
+}
+
+/// What a command reads where it is, rather than from a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InPlace {
+    Nothing,
+    /// Files in chunks.
+    Chunked,
+    /// And messages that are not.
+    Both,
 }
 
 /// The arguments of a command that name inputs and outputs.
 pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-    let (mut reads_in_place, mut replaces) = (false, false);
+    let (mut in_place, mut replaces) = (InPlace::Nothing, false);
     match command {
         Command::Ls(args) => {
             inputs.push(&mut args.file);
-            reads_in_place = true;
+            in_place = InPlace::Chunked;
         }
         Command::Info(args) => {
             inputs.push(&mut args.file);
-            reads_in_place = true;
+            in_place = InPlace::Chunked;
         }
         Command::Cat(args) => {
             inputs.push(&mut args.file);
-            reads_in_place = true;
+            in_place = InPlace::Chunked;
         }
         Command::Get(args) => {
             inputs.push(&mut args.file);
             outputs.extend(&mut args.output);
-            reads_in_place = true;
+            in_place = InPlace::Chunked;
         }
         Command::Tree(args) => {
-            reads_in_place = args.diff.is_none();
+            if args.diff.is_none() {
+                in_place = InPlace::Chunked;
+            }
             inputs.push(&mut args.file);
             inputs.extend(&mut args.diff);
             outputs.extend(&mut args.html);
@@ -51,11 +64,11 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         Command::Verify(args) => {
             inputs.extend(&mut args.file);
             inputs.extend(&mut args.against);
-            reads_in_place = true;
+            in_place = InPlace::Chunked;
         }
         Command::Merge(args) => {
             replaces = args.force;
-            reads_in_place = true;
+            in_place = InPlace::Chunked;
             // Only then: looking into a pipe would empty it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             if goes_there && !is_chunked(args.input()).unwrap_or(false) {
@@ -65,7 +78,12 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Split(args) => {
             replaces = args.force;
-            if args.max_file_size.is_some() || args.input().is_dir() {
+            // Whose type is known without a look at it, and of no format that has more files.
+            if args.schema.message.is_some() || is_model(args.input()) {
+                in_place = InPlace::Both;
+            }
+            let in_parts = args.in_parts.plan_only.is_some();
+            if !in_parts && args.max_file_size.is_some() || args.input().is_dir() {
                 outputs.extend(&mut args.output);
             }
             inputs.extend(&mut args.input);
@@ -132,7 +150,37 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     Arguments {
         inputs,
         outputs,
-        reads_in_place,
+        in_place,
         force: replaces,
+    }
+}
+
+/// Whether a file is the message of a SavedModel, by its name.
+fn is_model(file: &Path) -> bool {
+    file.file_stem().is_some_and(|stem| stem == MODEL_STEM)
+}
+
+/// What a command names that is only a file, wherever others may be objects.
+pub(super) fn files_alone(command: &Command) -> Vec<&Path> {
+    let Command::SameDiff(args) = command else {
+        return Vec::new();
+    };
+    match &args.command {
+        SameDiffCommand::Tags(args) => vec![&args.file],
+        SameDiffCommand::Extract(args) => vec![&args.file, &args.out.output],
+        SameDiffCommand::Drop(args) => vec![&args.file, &args.out.output],
+        SameDiffCommand::Rename(args) => vec![&args.file, &args.out.output],
+        SameDiffCommand::Dedup(args) | SameDiffCommand::Gc(args) => {
+            vec![&args.file, &args.out.output]
+        }
+        SameDiffCommand::Add(args) => {
+            let mut files: Vec<&Path> = vec![&args.input, &args.out.output];
+            files.extend(args.onto.as_deref());
+            files
+        }
+        SameDiffCommand::Merge(args) => {
+            let files = args.files.iter().map(PathBuf::as_path);
+            files.chain([args.out.output.as_path()]).collect()
+        }
     }
 }

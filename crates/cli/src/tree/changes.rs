@@ -112,9 +112,10 @@ impl Report {
             } else {
                 &row.label
             };
-            let mut label = match full_paths {
-                true if !row.path.is_empty() => one_line(&row.path),
-                _ => format!("{}{}", "  ".repeat(*depth), one_line(root)),
+            let mut label = if full_paths && !row.path.is_empty() {
+                one_line(&row.path)
+            } else {
+                format!("{}{}", "  ".repeat(*depth), one_line(root))
             };
             label.push_str(&called(row.name.as_deref(), row.detail.as_deref()));
             table.row([

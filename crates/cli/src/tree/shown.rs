@@ -171,13 +171,15 @@ impl Cut {
             (above, label) => format!("{above}.{label}"),
         };
         let below = depth < self.limits.depth;
-        let (members, other_members) = match below {
-            true => self.members(node),
-            false => (Vec::new(), None),
+        let (members, other_members) = if below {
+            self.members(node)
+        } else {
+            (Vec::new(), None)
         };
-        let (fields, other_fields) = match below {
-            true => self.fields(node, &path, depth + 1),
-            false => (Vec::new(), None),
+        let (fields, other_fields) = if below {
+            self.fields(node, &path, depth + 1)
+        } else {
+            (Vec::new(), None)
         };
         Field {
             path,

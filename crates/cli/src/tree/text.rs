@@ -72,10 +72,7 @@ impl Report {
             table.hide("chunk");
         }
         let text = table.render_within(look.width.filter(|_| !look.full_paths));
-        match look.colour {
-            true => coloured(&text),
-            false => text,
-        }
+        if look.colour { coloured(&text) } else { text }
     }
 }
 
@@ -148,9 +145,12 @@ fn field_lines(field: &Field, indent: &str, full_paths: bool, lines: &mut Vec<Li
             _ => ("├─ ", "│  "),
         }
     };
-    let front = |tip: &str| match full_paths {
-        true => String::new(),
-        false => format!("{indent}{tip}"),
+    let front = |tip: &str| {
+        if full_paths {
+            String::new()
+        } else {
+            format!("{indent}{tip}")
+        }
     };
     let of_member = |tip: &str| front(tip).replace("─ ", "╌ ");
     for member in members {

@@ -1,49 +1,131 @@
 //! Comparing a merge with the message that is said to have been split.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-/// Compares what is written to it with a file, byte by byte.
-#[derive(Debug)]
-pub(super) struct Compare {
-    original: BufReader<File>,
+use proto_splitter::record_file::ReadAt;
+
+use crate::args::VerifyArgs;
+use crate::failure::Failure;
+use crate::input::{self, Form, Input};
+use crate::output::Output;
+use crate::source::{self, Shared};
+
+/// How much of the original is read at a time.
+const LARGEST_READ: usize = 1 << 20;
+
+/// The message that a merge is compared with.
+pub(super) struct Original {
+    pub(super) path: PathBuf,
+    /// One in a file, or one that several files make.
+    pub(super) bytes: Shared,
+    size: u64,
+    /// What came in through a pipe, as long as its file is named.
+    _kept: Option<Input>,
+}
+
+impl Original {
+    /// Finds it, and fails if it can't be compared with: reading all of the input first would be
+    /// long to wait for that error.
+    pub(super) fn find(
+        args: &VerifyArgs,
+        output: &Output<'_>,
+    ) -> Result<Option<Original>, Failure> {
+        let Some(named) = args.against.as_deref() else {
+            return Ok(None);
+        };
+        let found = if input::is_stream(named) || named.is_dir() {
+            Some(input::find(named)?)
+        } else {
+            None
+        };
+        let path = found.as_ref().map_or(named, |found| &found.file).to_owned();
+        let failed = |error: io::Error| Failure::io(&path, &error);
+        let metadata = fs::metadata(&path).map_err(failed)?;
+        if !metadata.is_dir() {
+            input::check_file(&path, &metadata)?;
+            if input::form_of(&path)? == Form::Chunked {
+                let name = input::shown(&path);
+                return Err(Failure::usage(format!(
+                    "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
+                )));
+            }
+        }
+        let found = match found {
+            Some(found) => found,
+            None => input::find(named)?,
+        };
+        let (schema, limits) = (&args.reading.schema, args.reading.limits());
+        let opened = match source::special(&found, schema, limits, output.reading("verifying")) {
+            // A file that isn't what its name says is the message that its bytes are.
+            Err(_) if metadata.is_file() => None,
+            opened => opened?,
+        };
+        let (bytes, size) = match &opened {
+            Some(opened) => match opened.plain() {
+                Some((bytes, size)) => (Arc::clone(bytes), size),
+                None => {
+                    let (name, title) = (input::shown(found.path()), source::title(opened));
+                    return Err(Failure::usage(format!(
+                        "{name}: {title}: tensors, and no message to compare with; `protosplit diff` compares tensors"
+                    )));
+                }
+            },
+            None => {
+                let file: Shared = Arc::new(File::open(&path).map_err(failed)?);
+                (file, metadata.len())
+            }
+        };
+        Ok(Some(Original {
+            path,
+            bytes,
+            size,
+            _kept: Some(found),
+        }))
+    }
+}
+
+/// Compares what is written to it with the original, byte by byte.
+pub(super) struct Compare<'a> {
+    original: &'a Original,
     position: u64,
     buffer: Vec<u8>,
     different: Option<u64>,
 }
 
-impl Compare {
-    pub(super) fn with(path: &Path) -> io::Result<Self> {
-        let original = BufReader::new(File::open(path)?);
-        Ok(Compare {
+impl<'a> Compare<'a> {
+    pub(super) fn with(original: &'a Original) -> Self {
+        Compare {
             original,
             position: 0,
             buffer: Vec::new(),
             different: None,
-        })
+        }
     }
 
     /// Where the first byte is that differs, all being written; where one ends and the other goes
     /// on counts too.
-    pub(super) fn finish(mut self) -> io::Result<Option<u64>> {
-        if self.different.is_none() && self.original.read(&mut [0])? != 0 {
-            self.different = Some(self.position);
-        }
-        Ok(self.different)
+    pub(super) fn finish(self) -> Option<u64> {
+        let goes_on = self.position < self.original.size;
+        self.different.or(goes_on.then_some(self.position))
     }
 }
 
-impl Write for Compare {
+impl Write for Compare<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.different.is_some() {
+        if self.different.is_some() || bytes.is_empty() {
             return Ok(bytes.len());
         }
-        self.buffer.clear();
+        let left = self.original.size.saturating_sub(self.position);
+        let there = usize::try_from(left).unwrap_or(usize::MAX);
+        let bytes = &bytes[..bytes.len().min(LARGEST_READ)];
+        self.buffer.resize(bytes.len().min(there), 0);
+        let position = self.position;
         self.original
-            .by_ref()
-            .take(bytes.len() as u64)
-            .read_to_end(&mut self.buffer)?;
+            .bytes
+            .read_exact_at(position, &mut self.buffer)?;
         let equal = bytes
             .iter()
             .zip(&self.buffer)
@@ -63,21 +145,22 @@ impl Write for Compare {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
     fn bytes_are_compared_up_to_the_end_of_both() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("original");
-        fs::write(&file, b"0123456789").unwrap();
+        let original = Original {
+            path: "original".into(),
+            bytes: Arc::new(b"0123456789".to_vec()),
+            size: 10,
+            _kept: None,
+        };
         let compare = |written: &[&[u8]]| {
-            let mut compare = Compare::with(&file).unwrap();
+            let mut compare = Compare::with(&original);
             for piece in written {
                 compare.write_all(piece).unwrap();
             }
-            compare.finish().unwrap()
+            compare.finish()
         };
         assert_eq!(compare(&[b"01234", b"56789"]), None);
         assert_eq!(compare(&[b"01234", b"5x789", b"abc"]), Some(6));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor, Syntax};
 use proto_splitter::path::{FieldPath, Step};
-use proto_splitter::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType};
+use proto_splitter::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
 use proto_splitter::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub(super) struct Parsed {
     pub(super) unknown_fields: u64,
 }
 
-/// Parses all of `input`, a message of this type in which messages nest at most so deep.
+/// Parses all of `input`, a message of this type in which messages nest at most `depth` deep.
 pub(super) fn parse(
     input: impl Input,
     descriptor: &MessageDescriptor,
@@ -230,33 +230,19 @@ impl Known {
 
 /// How a field's type reads a value of this wire type; none if parsers take it for an unknown
 /// field.
-fn reading(field: &Known, wire_type: WireType) -> Option<Reading> {
-    let (own, packed) = match &field.kind {
-        Kind::Message(message) => {
-            let own = if field.is_group {
-                WireType::StartGroup
-            } else {
-                WireType::Len
-            };
-            return (wire_type == own).then(|| Reading::Message(message.clone()));
+fn reading(field: &Known, wire: WireType) -> Option<Reading> {
+    let own = wire_type(&field.kind, field.is_group);
+    let reading = match &field.kind {
+        Kind::Message(message) => Reading::Message(message.clone()),
+        Kind::String if field.syntax == Syntax::Proto3 => Reading::Utf8,
+        Kind::String | Kind::Bytes => Reading::Any,
+        _ if field.is_repeated && wire == WireType::Len => {
+            let each = |width: u8| Reading::Fixed(width.into());
+            return Some(own.width().map_or(Reading::Varints, each));
         }
-        Kind::String => {
-            let checked = field.syntax == Syntax::Proto3;
-            return (wire_type == WireType::Len).then_some(if checked {
-                Reading::Utf8
-            } else {
-                Reading::Any
-            });
-        }
-        Kind::Bytes => return (wire_type == WireType::Len).then_some(Reading::Any),
-        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => (WireType::Fixed64, Reading::Fixed(8)),
-        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => (WireType::Fixed32, Reading::Fixed(4)),
-        _ => (WireType::Varint, Reading::Varints),
+        _ => Reading::Any,
     };
-    match wire_type {
-        WireType::Len if field.is_repeated => Some(packed),
-        wire_type => (wire_type == own).then_some(Reading::Any),
-    }
+    (wire == own).then_some(reading)
 }
 
 /// How often the repeated fields of one message have come so far.

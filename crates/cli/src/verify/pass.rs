@@ -1,9 +1,8 @@
 //! One pass over a message, whole or in chunks: compared, parsed, or both, without holding it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use prost_reflect::MessageDescriptor;
@@ -11,14 +10,12 @@ use proto_splitter::Opened;
 use proto_splitter::merge::ReadOptions;
 use proto_splitter::wire::StreamInput;
 
-use super::against::Compare;
+use super::against::{Compare, Original};
 use super::deep::{self, Parsed};
 use crate::failure::Failure;
 use crate::input::{Form, Input};
+use crate::pipe::{PipeWriter, pipe};
 use crate::source;
-
-/// How many pieces may wait for the parser.
-const QUEUE: usize = 8;
 
 /// What a pass found out.
 #[derive(Debug, Default)]
@@ -54,10 +51,9 @@ pub(super) fn go(
     options: &ReadOptions,
     size: u64,
     deep: Option<&MessageDescriptor>,
-    against: Option<&Path>,
+    against: Option<&Original>,
 ) -> Result<Found, Failure> {
-    let original = |path| Compare::with(path).map_err(|error| Failure::io(path, &error));
-    let mut compare = against.map(original).transpose()?;
+    let mut compare = against.map(Compare::with);
     let parsed = match deep {
         None => {
             produce(
@@ -72,22 +68,17 @@ pub(super) fn go(
         }
         Some(descriptor) => Some(thread::scope(|scope| {
             let depth = options.limits.max_message_depth;
-            let (sender, receiver) = sync_channel(QUEUE);
-            let pieces = Pieces {
-                receiver,
-                piece: Vec::new(),
-                at: 0,
-            };
-            let parse = move || deep::parse(StreamInput::new(pieces, size), descriptor, depth);
+            let (writer, reader) = pipe();
+            let parse = move || deep::parse(StreamInput::new(reader, size), descriptor, depth);
             let parser = thread::Builder::new()
                 .spawn_scoped(scope, parse)
                 .map_err(|error| Failure::io(whole.path(), &error))?;
             let mut tee = Tee {
                 compare: compare.as_mut(),
-                parser: Some(sender),
+                parser: Some(writer),
             };
             let produced = produce(whole, options, &mut tee);
-            // The parser waits for more as long as there is a sender.
+            // The parser waits for more as long as there is a writer.
             drop(tee);
             let parsed = parser
                 .join()
@@ -95,18 +86,18 @@ pub(super) fn go(
             produced.map(|()| parsed.map_err(|error| Failure::of(whole.path(), &error)))
         })?),
     };
-    let finish = |compare: Compare| match compare.finish() {
-        Ok(different) => Ok(different),
-        Err(error) => Err(Failure::io(against.unwrap_or(whole.path()), &error)),
-    };
     Ok(Found {
         parsed,
-        different: compare.map(finish).transpose()?,
+        different: compare.map(Compare::finish),
     })
 }
 
 /// Writes the message to the sink.
-fn produce(whole: &Whole<'_>, options: &ReadOptions, sink: &mut Tee<'_>) -> Result<(), Failure> {
+fn produce(
+    whole: &Whole<'_>,
+    options: &ReadOptions,
+    sink: &mut Tee<'_, '_>,
+) -> Result<(), Failure> {
     let failed = |error| Failure::of(whole.path(), &error);
     let input = match whole {
         Whole::Found(input) => input,
@@ -126,18 +117,18 @@ fn produce(whole: &Whole<'_>, options: &ReadOptions, sink: &mut Tee<'_>) -> Resu
 }
 
 /// Gives what is written to it to both, if they are there.
-struct Tee<'a> {
-    compare: Option<&'a mut Compare>,
-    parser: Option<SyncSender<Vec<u8>>>,
+struct Tee<'a, 'b> {
+    compare: Option<&'a mut Compare<'b>>,
+    parser: Option<PipeWriter>,
 }
 
-impl Write for Tee<'_> {
+impl Write for Tee<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(compare) = &mut self.compare {
             compare.write_all(bytes)?;
         }
-        if let Some(parser) = &self.parser
-            && parser.send(bytes.to_vec()).is_err()
+        if let Some(parser) = &mut self.parser
+            && parser.write_all(bytes).is_err()
         {
             // The parser has seen enough, and will say of what.
             self.parser = None;
@@ -147,28 +138,5 @@ impl Write for Tee<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// What was sent, to be read.
-struct Pieces {
-    receiver: Receiver<Vec<u8>>,
-    piece: Vec<u8>,
-    at: usize,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.piece.len() {
-            match self.receiver.recv() {
-                Ok(piece) => (self.piece, self.at) = (piece, 0),
-                Err(_) => return Ok(0),
-            }
-        }
-        let rest = &self.piece[self.at..];
-        let n = rest.len().min(buffer.len());
-        buffer[..n].copy_from_slice(&rest[..n]);
-        self.at += n;
-        Ok(n)
     }
 }

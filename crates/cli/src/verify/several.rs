@@ -1,15 +1,14 @@
 //! Verifying what is more than a message in one file: archives of tensors, and messages that several
 //! files make.
 
-use std::path::Path;
-
 use proto_splitter::Opened;
 use proto_splitter::formats::Checks;
 use serde::Serialize;
 
+use super::Against;
+use super::against::Original;
 use super::deep::Parsed;
 use super::pass::{self, Whole};
-use super::{Against, Original};
 use crate::Exit;
 use crate::archive::format_of;
 use crate::args::VerifyArgs;
@@ -59,8 +58,8 @@ pub(super) fn run(
             "{name}: {title}: tensors, and no message that could be parsed or compared; `protosplit diff` compares tensors"
         )));
     }
-    let original = Original::find(args.against.as_deref())?;
-    let original = original.as_ref().map(|original| original.path.as_path());
+    let original = Original::find(args, output)?;
+    let original = original.as_ref();
     let mut failures = Vec::new();
     match opened.verify() {
         Ok(found) => {
@@ -78,9 +77,10 @@ pub(super) fn run(
         .iter()
         .map(|failure| failure.message().to_owned())
         .collect();
-    match report.ok {
-        true => output.done(args.json, &report, |report, _| report.text())?,
-        false => output.report(args.json, &report, |report, _| report.text())?,
+    if report.ok {
+        output.done(args.json, &report, |report, _| report.text())?
+    } else {
+        output.report(args.json, &report, |report, _| report.text())?
     }
     for warning in &report.warnings {
         output.note(format_args!("{}: {warning}", report.file));
@@ -98,7 +98,7 @@ impl Report {
         &mut self,
         input: &Input,
         opened: &Opened,
-        original: Option<&Path>,
+        original: Option<&Original>,
         args: &VerifyArgs,
     ) -> Result<Vec<Failure>, Failure> {
         let options = options(input, &args.reading)?.descriptor(opened.descriptor().cloned());

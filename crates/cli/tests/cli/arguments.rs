@@ -123,7 +123,17 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"convert", &nowhere, &folder, &"--to", &pb]),
             Exit::Usage,
-            "nowhere: no such folder",
+            "nowhere: no such file or folder",
+        ),
+        (
+            run([&"convert", &nowhere, &folder, &"--to", &"external"]),
+            Exit::Usage,
+            "nowhere: no such file or folder",
+        ),
+        (
+            run([&"convert", &plain, &folder, &"--to", &pb]),
+            Exit::Usage,
+            "`protosplit merge` a .pb",
         ),
         (
             run([&"convert", &folder, &"-", &"--to", &pb]),
@@ -148,7 +158,7 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"merge", &fixture("keras_mlp"), &"-o", &empty]),
             Exit::Usage,
-            "empty.cpb: a file, where a folder is to be",
+            "empty.cpb: expected a folder, found a file",
         ),
         (
             run([&"man", &plain]),

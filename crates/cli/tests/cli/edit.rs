@@ -203,6 +203,49 @@ fn several_changes_are_made_in_one_pass_and_say_paths_as_they_were() {
 }
 
 #[test]
+fn a_schema_that_is_in_a_file_is_in_the_changed_one_too() {
+    let dir = Dir::new();
+    let plain = graph(&dir, "graph.pb", &["a", "b"]);
+    let options = [
+        "--message",
+        GRAPH,
+        "--max-chunk-size",
+        "20",
+        "--embed-schema",
+    ];
+    let chunked = dir.split(&plain, "chunked", &options);
+    let bare = dir.split(&plain, "bare", &options[..4]);
+    for (file, has_schema) in [(chunked, true), (bare, false)] {
+        let out = dir.path("out.cpb");
+        run([&"remove", &file, &"node[0]", &"-o", &out, &"--force"]).ok();
+        let file = proto_splitter::ChunkedFile::open(&out).unwrap();
+        assert_eq!(file.descriptor().unwrap().is_some(), has_schema);
+    }
+}
+
+#[test]
+fn a_message_of_another_type_is_not_changed_or_compared_wherever_that_shows() {
+    let dir = Dir::new();
+    let file = graph(&dir, "graph.pb", &vec!["a"; 2000]);
+    // The version of a graph is a number.
+    let mut bytes = fs::read(&file).unwrap();
+    bytes.extend(b"\x1a\x01x");
+    let other = dir.file("other.pb", bytes);
+    let out = dir.path("out.pb");
+    let commands: [&[&dyn AsRef<Path>]; 2] = [
+        &[&"remove", &other, &"node[0]", &"-o", &out],
+        &[&"diff", &file, &other],
+    ];
+    for command in commands {
+        let typed: [&dyn AsRef<Path>; 2] = [&"--message", &GRAPH];
+        let error = run_all(command.iter().copied().chain(typed)).failed(Exit::Bad);
+        assert!(error.contains("may be of another type"), "{error}");
+        assert!(error.contains("other.pb"), "{error}");
+    }
+    assert!(!out.exists());
+}
+
+#[test]
 fn changes_that_contradict_each_other_or_lead_nowhere_leave_no_file() {
     let dir = Dir::new();
     let file = graph(&dir, "graph.pb", &["a", "b"]);

@@ -471,7 +471,7 @@ fn keys_may_stand_in_single_quotes() {
     let single = get("meta_graphs[0].signature_def['serving_default'].method_name").ok();
     assert_eq!(single, double);
     let error = get("meta_graph[0].signature_def['serving_default']").failed(Exit::Usage);
-    let meant = r#"did you mean `meta_graphs[0].signature_def["serving_default"]`?"#;
+    let meant = r#"did you mean `meta_graphs[0].signature_def['serving_default']`?"#;
     assert!(error.contains(meant), "{error}");
 }
 
@@ -563,6 +563,27 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
         error.contains(told) && error.contains(" elements, counted from 0"),
         "{error}"
     );
+    for beyond in ["node[-100000]", "node[-100000].name", "node[99999].name"] {
+        let error = get(beyond).failed(Exit::Bad);
+        assert!(error.contains(told), "{beyond}: {error}");
+    }
+    for (typed, meant) in [
+        ("node[nam='a]b'].op", "node[name='a]b'].op"),
+        ("node[-1].nam", "node[-1].name"),
+        ("nodes[*].op", "node[*].op"),
+    ] {
+        let error = get(typed).failed(Exit::Usage);
+        let told = format!("did you mean `{GRAPH}.{meant}`?");
+        assert!(error.ends_with(&told), "{typed}: {error}");
+    }
+    // A sound path leads nowhere: another way to write it isn't what was meant.
+    let error = run([
+        &"get",
+        &model,
+        &"meta_graphs[0].signature_def['nothing like it']",
+    ]);
+    let error = error.failed(Exit::Bad);
+    assert!(!error.contains("did you mean `"), "{error}");
     let error = get("node[op=\"VarHandleOp\"]").failed(Exit::Bad);
     assert!(
         error.contains("several values, where one is wanted"),

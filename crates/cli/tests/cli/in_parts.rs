@@ -286,3 +286,34 @@ fn whatever_host_is_killed_the_parts_come_together() {
         "{killed} killed, {refused} commits refused"
     );
 }
+
+#[test]
+fn what_the_plan_says_is_refused_beside_it() {
+    let dir = Dir::new();
+    plan(&dir, "2");
+    let plan = dir.path("plan");
+    for (verb, option, value) in [
+        ("split", "--max-chunk-size", "1KiB"),
+        ("split", "--profile", "extended"),
+        ("split", "--message", "tensorflow.GraphDef"),
+        ("split", "--compression", "none"),
+        ("merge", "--message", "tensorflow.GraphDef"),
+        ("verify", "--against", "original.pb"),
+    ] {
+        let said = run([&verb, &"--plan", &plan, &"--part", &"0", &option, &value]);
+        let said = said.failed(Exit::Usage);
+        assert!(said.contains(option) && said.contains("--plan"), "{said}");
+    }
+    // What each host decides for itself isn't.
+    run([
+        &"split",
+        &"--plan",
+        &plan,
+        &"--part",
+        &"0",
+        &"--threads",
+        &"1",
+        &"--json",
+    ])
+    .json();
+}

@@ -178,7 +178,13 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
     fs::create_dir(&alone).unwrap();
     fs::copy(&one, alone.join("model.onnx")).unwrap();
     let chunks = dir.path("of-folder-one.cpb");
-    run([&"verify", &chunks, &"--against", &alone]).ok();
+    for original in [&alone, &folder, &model] {
+        run([&"verify", &chunks, &"--against", original]).ok();
+    }
+    let chunks = dir.path("of-pair.cpb");
+    run([&"split", &model, &"-o", &chunks]).ok();
+    let report = run([&"verify", &chunks, &"--against", &folder, &"--json"]).json();
+    assert_eq!(report["against"]["result"], "byte-exact");
     // Of two nobody knows which is meant.
     fs::copy(&one, folder.join("other.onnx")).unwrap();
     let error = run([&"info", &folder]).failed(Exit::Usage);
@@ -372,8 +378,8 @@ fn external_data_is_written_as_the_settings_say() {
     run([&"diff", &two, &one]).ok();
 
     for (set, why) in [
-        ("min-size=x", "min-size is to be a number of bytes"),
-        ("everywhere=perhaps", "everywhere is to be true or false"),
+        ("min-size=x", "min-size must be a number of bytes"),
+        ("everywhere=perhaps", "everywhere must be true or false"),
         ("nonsense=1", "there is no setting \"nonsense\""),
         ("alignment=3", "not a power of two"),
     ] {

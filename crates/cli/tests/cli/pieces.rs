@@ -6,7 +6,7 @@ use prost_reflect::DynamicMessage;
 use proto_splitter_testkit::traces::{SCHEMA, trace, trace_type};
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, files, run_all};
+use crate::support::{Dir, files, fixture, run_all};
 
 /// A trace of so many packets, and the options that say its type.
 fn traced(packets: u64) -> (Dir, Vec<String>) {
@@ -66,6 +66,49 @@ fn pieces_are_messages_that_together_are_the_whole() {
             assert!(error.contains("there already"), "{error}");
         }
     }
+}
+
+#[test]
+fn the_field_of_pieces_may_be_said_by_names() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts");
+    let pieces = |field: &str, out: &str| {
+        let field = format!("meta_graphs[-1].graph_def.library.{field}");
+        let out = dir.path(out);
+        let args: [&dyn AsRef<std::path::Path>; 7] = [
+            &"pieces",
+            &model,
+            &"--field",
+            &field,
+            &"--count=4",
+            &"-o",
+            &out,
+        ];
+        (run_all(args), out)
+    };
+    let [by_name, by_number] = [
+        ("function[\"__inference_f_325\"].node_def", "by name"),
+        ("function[5].node_def", "by number"),
+    ]
+    .map(|(field, out)| {
+        let (ran, out) = pieces(field, out);
+        ran.ok();
+        files(&out)
+            .iter()
+            .map(|name| fs::read(out.join(name)).unwrap())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(by_name.len(), 3);
+    assert!(by_name == by_number);
+    let (ran, _) = pieces("function[\"__inference_f_326\"].node_def", "none");
+    let error = ran.failed(Exit::Bad);
+    assert!(
+        error.contains("did you mean \"__inference_f_325\"?"),
+        "{error}"
+    );
+    let (ran, _) = pieces("function[5].node_deff", "none");
+    let error = ran.failed(Exit::Usage);
+    assert!(error.contains("did you mean `"), "{error}");
 }
 
 #[test]

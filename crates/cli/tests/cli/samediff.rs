@@ -94,9 +94,10 @@ fn verified(file: &Path) -> Vec<String> {
     let ran = run([&"verify", &file, &"--json"]);
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
-    let format = match file.extension().is_some_and(|end| end == "safetensors") {
-        true => "safetensors",
-        false => "samediff",
+    let format = if file.extension().is_some_and(|end| end == "safetensors") {
+        "safetensors"
+    } else {
+        "samediff"
     };
     assert_eq!(
         (&report["ok"], &report["format"]),

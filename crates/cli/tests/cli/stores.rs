@@ -1,10 +1,11 @@
 //! Arguments that are URLs of objects. The store `memory://` is that of this process.
 
 use std::fs;
+use std::path::Path;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, fixture, run};
+use crate::support::{Dir, fixture, run, run_all};
 
 /// A file in chunks and what it was split from, both in a folder, and the same file in a store.
 fn split_to(dir: &Dir, name: &str) -> (std::path::PathBuf, std::path::PathBuf, String) {
@@ -106,4 +107,120 @@ fn errors_name_what_was_given() {
     let url = "http://localhost:9/m.pb";
     let refused = run([&"merge", &here, &"-o", &url]).failed(Exit::Usage);
     assert_eq!(refused, format!("{url}: a web server is only read from"));
+}
+
+/// Has all parts of a plan done, and committed.
+fn run_parts(verb: &str, plan: &str) -> String {
+    let mut part = 0;
+    loop {
+        let number = part.to_string();
+        let done = run([&verb, &"--plan", &plan, &"--part", &number, &"--json"]).json();
+        part += 1;
+        if done["parts"] == part {
+            return run([&verb, &"--plan", &plan, &"--commit"]).ok();
+        }
+    }
+}
+
+#[test]
+fn a_split_a_verification_and_a_merge_by_several_hosts_are_in_a_store_alone() {
+    let source = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
+    let url = |name: &str| format!("memory:///by-hosts/{name}");
+    let dir = Dir::new();
+    dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    run([&"convert", &dir.path(""), &url("model"), &"--to", &"pb"]).ok();
+    let (input, prefix, plan) = (url("model/saved_model.pb"), url("small"), url("plan"));
+    let arguments: [&dyn AsRef<Path>; 14] = [
+        &"split",
+        &input,
+        &"-o",
+        &prefix,
+        &"--profile",
+        &"extended",
+        &"--max-chunk-size",
+        &"4KiB",
+        &"--value-chunk-size",
+        &"1KiB",
+        &"--plan-only",
+        &plan,
+        &"--parts",
+        &"4",
+    ];
+    run_all(arguments).ok();
+    let missing = run([&"split", &"--plan", &plan, &"--commit"]).failed(Exit::Usage);
+    assert!(missing.contains("no report of part 0"), "{missing}");
+    let said = run_parts("split", &plan);
+    assert!(said.contains("a merge is byte-exact"), "{said}");
+    let again = run([&"split", &"--plan", &plan, &"--commit"]).ok();
+    assert!(again.contains("which was done before"), "{again}");
+
+    let (chunked, checks, merge) = (url("small.cpb"), url("checks"), url("merge"));
+    run([
+        &"verify",
+        &chunked,
+        &"--plan-only",
+        &checks,
+        &"--parts",
+        &"3",
+    ])
+    .ok();
+    let said = run_parts("verify", &checks);
+    assert!(said.starts_with("ok: "), "{said}");
+    let target = url("merged.pb");
+    let arguments: [&dyn AsRef<Path>; 8] = [
+        &"merge",
+        &chunked,
+        &"-o",
+        &target,
+        &"--plan-only",
+        &merge,
+        &"--parts",
+        &"3",
+    ];
+    run_all(arguments).ok();
+    let said = run_parts("merge", &merge);
+    assert!(said.contains("byte-exact"), "{said}");
+    let back = dir.path("back.pb");
+    run([&"merge", &chunked, &"-o", &back]).ok();
+    run([&"verify", &chunked, &"--against", &target]).ok();
+    assert!(fs::read(back).unwrap() == source);
+}
+
+#[test]
+fn what_reads_files_alone_says_so_of_a_url() {
+    let url = "s3://bucket/model.sdz";
+    let said = run([&"samediff", &"tags", &url]).failed(Exit::Usage);
+    let why = "this command reads and writes files alone: copy the object to one";
+    assert_eq!(said, format!("{url}: {why}"));
+}
+
+#[test]
+fn a_message_is_split_beside_itself_where_no_output_is_given() {
+    let dir = Dir::new();
+    let (source, _, _) = split_to(&dir, "beside");
+    run([
+        &"convert",
+        &dir.path(""),
+        &"memory:///beside/model",
+        &"--to",
+        &"pb",
+    ])
+    .ok();
+    let url = "memory:///beside/model/saved_model.pb";
+    run([&"split", &url, &"--max-chunk-size", &"10KiB"]).ok();
+    let back = dir.path("back.pb");
+    run([
+        &"merge",
+        &"memory:///beside/model/saved_model.cpb",
+        &"-o",
+        &back,
+    ])
+    .ok();
+    assert!(fs::read(back).unwrap() == fs::read(source).unwrap());
+    let chunked = "memory:///beside/model/saved_model.cpb";
+    let said = run([&"split", &chunked, &"-o", &"memory:///beside/no"]).failed(Exit::Usage);
+    assert!(said.contains("split already"), "{said}");
 }

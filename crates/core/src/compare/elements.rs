@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use crate::Result;
 use crate::path::FieldRef;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
 
 /// Where the occurrences of a field are: stretches of the message that have nothing else.
 #[derive(Clone, Debug, Default)]
@@ -133,11 +133,10 @@ impl<'a> Numbers<'a> {
                 wire => return number(cursor, &field.value, wire, &self.kind).map(Some),
             }
         }
-        let wire = single(&self.kind);
-        let end = match wire {
-            WireType::Fixed64 => self.packed.start + 8,
-            WireType::Fixed32 => self.packed.start + 4,
-            _ => {
+        let wire = wire_type(&self.kind, false);
+        let end = match wire.width() {
+            Some(width) => self.packed.start + u64::from(width),
+            None => {
                 let left = usize::try_from(self.packed.end - self.packed.start);
                 let bytes = cursor.input_mut().fetch(self.packed.start, 10)?;
                 let bytes = &bytes[..bytes.len().min(left.unwrap_or(usize::MAX))];
@@ -148,14 +147,6 @@ impl<'a> Numbers<'a> {
         let value = self.packed.start..end.min(self.packed.end);
         self.packed.start = value.end;
         number(cursor, &value, wire, &self.kind).map(Some)
-    }
-}
-
-fn single(kind: &Kind) -> WireType {
-    match kind {
-        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
-        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
-        _ => WireType::Varint,
     }
 }
 

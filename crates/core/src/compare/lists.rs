@@ -282,12 +282,13 @@ impl List<'_> {
                 return Ok(None);
             }
             let value = field.value;
-            let hash = match by_name {
-                true => match self.name(cursor, &value)? {
+            let hash = if by_name {
+                match self.name(cursor, &value)? {
                     Some(name) => self.hashes.hash_one(name),
                     None => return Ok(None),
-                },
-                false => self.content(cursor, &value)?,
+                }
+            } else {
+                self.content(cursor, &value)?
             };
             elements.push(Element { value, hash });
         }

@@ -53,7 +53,7 @@ impl LayoutWriter {
         }
     }
 
-    /// The source goes on with these bytes of a chunk, none of which was used before.
+    /// The source goes on with these bytes of a chunk, which weren't used before.
     pub(crate) fn chunk(&mut self, chunk: usize, range: Range<u64>) {
         let Some(used) = self.used.get_mut(chunk) else {
             return;

@@ -5,7 +5,7 @@ use prost::Message;
 use super::chunk_tree::ChunkTree;
 use super::kind::ChunkKind;
 use super::limits::Limits;
-use super::message_count;
+use super::trailer_memory;
 use super::unknown_fields::Unknown;
 use crate::container::chunk_tree::TreeOptions;
 use crate::path::FieldPath;
@@ -108,7 +108,7 @@ impl Trailer {
             let message = format!("the last record is not a trailer: {error}");
             Error::new(ErrorKind::NotChunked, message)
         };
-        if let Err(error) = message_count::check(bytes, limits.max_trailer_memory)
+        if let Err(error) = trailer_memory::check(bytes, limits.max_trailer_memory)
             && error.kind() == ErrorKind::LimitExceeded
         {
             return Err(error);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::proto::{ChunkInfo, ChunkedMessage, VersionDef};
 
-    /// A trailer with two chunks, of which field 99 isn't known, nor field 98 of the first, nor
+    /// A trailer with two chunks: its field 99 isn't known, nor field 98 of the first, nor
     /// field 97 of the chunked message.
     fn raw() -> Vec<u8> {
         let mut raw = Vec::new();

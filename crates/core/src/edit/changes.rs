@@ -166,7 +166,7 @@ impl Changes {
     pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &ReadOptions) -> Result<Changed> {
         let size = source.size()?;
         let view = MessageView::of_reader(&*source, reading.clone())?;
-        view.check_type()?;
+        view.check_whole_type()?;
         let mut builder = RopeBuilder::new();
         let file = builder.reader("the message", Arc::clone(&source))?;
         let (mut splices, mut values) = (Vec::new(), Vec::new());

@@ -222,9 +222,10 @@ impl<'a, S: ReadAt> Writing<'a, S> {
     /// Bytes that a chunk may add to a file: none if what it is from is there already.
     fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
         let from = self.origin(content)?;
-        match from.is_some_and(|from| self.written.contains_key(&from)) {
-            true => Ok(0),
-            false => self.most_of(content, from),
+        if from.is_some_and(|from| self.written.contains_key(&from)) {
+            Ok(0)
+        } else {
+            self.most_of(content, from)
         }
     }
 
@@ -249,9 +250,10 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         let begin = position.chunk_begin().0;
         let is_copied = matches!(content, Content::Stored(_))
             && !self.trailer_chunks.contains(&(number, begin));
-        Ok(Some(match is_copied {
-            true => Origin::RecordChunk(number, begin),
-            false => Origin::Record(number, position.numeric()),
+        Ok(Some(if is_copied {
+            Origin::RecordChunk(number, begin)
+        } else {
+            Origin::Record(number, position.numeric())
         }))
     }
 
@@ -337,9 +339,10 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             }
         };
         self.written.insert(from, there);
-        let in_chunk = match is_copied {
-            true => self.place(chunk)?.1.record_index(),
-            false => 0,
+        let in_chunk = if is_copied {
+            self.place(chunk)?.1.record_index()
+        } else {
+            0
         };
         (info.file, info.offset) = (there.0, there.1 + in_chunk);
         Ok(is_copied)

@@ -76,12 +76,7 @@ impl<'a> Finder<'a> {
             }
         }
         if found.is_empty() {
-            // Of an index it says how many elements there are.
-            if let (Some(path), Pick::One(Select::Index(_))) = (query.as_path(), &last.pick) {
-                self.view.find_some(&path)?;
-            }
-            let message = "the message has no such value";
-            return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
+            return Err(self.view.no_such_value(query, self.names)?);
         }
         Ok(found)
     }

@@ -57,9 +57,12 @@ pub(super) fn check_as<V: ReadAt + ?Sized>(
 ) -> Result<()> {
     let size = value.size()?;
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
-    let exactly = |bytes: u64| match size == bytes {
-        true => Ok(()),
-        false => invalid(format!("a value of {size} bytes, where {bytes} are wanted")),
+    let exactly = |bytes: u64| {
+        if size == bytes {
+            Ok(())
+        } else {
+            invalid(format!("a value of {size} bytes, where {bytes} are wanted"))
+        }
     };
     let is_message = kind.is_some_and(|kind| kind.message().is_some());
     match wire {

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Has a file written, and others beside it if it is to be several: all appear complete, the main
+/// Has a file written, and others beside it if there are to be several: all appear complete, the main
 /// file last, or none does. What is left of an earlier split goes.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,

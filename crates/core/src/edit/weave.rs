@@ -41,7 +41,7 @@ pub(super) enum Part {
     Value(usize),
 }
 
-/// Sorts the splices by place, and drops those of which another takes care: what lies in a field
+/// Sorts the splices by place, and drops those that another takes care of: what lies in a field
 /// that goes, goes with it.
 pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
     // At one position what is inserted comes first, into the innermost message first.
@@ -86,9 +86,10 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
 
 fn is_inside(splice: &Splice, above: &Splice) -> bool {
     let Range { start, end } = above.range;
-    match splice.range.is_empty() {
-        true => start <= splice.at.start && splice.at.end <= end,
-        false => splice.range.start < end,
+    if splice.range.is_empty() {
+        start <= splice.at.start && splice.at.end <= end
+    } else {
+        splice.range.start < end
     }
 }
 

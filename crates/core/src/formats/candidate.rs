@@ -93,6 +93,34 @@ impl<'a> Candidate<'a> {
         })
     }
 
+    /// A file that isn't at the path that it is called by, such as an object in a store: only
+    /// `source` reads it, and both its ends are read now.
+    ///
+    /// ```
+    /// use proto_splitter_core::formats::{Candidate, CandidateKind};
+    ///
+    /// let bytes = b"\x08\x07".to_vec();
+    /// let candidate = Candidate::of_source("s3://bucket/model.onnx".as_ref(), &bytes)?;
+    /// assert_eq!(candidate.kind(), CandidateKind::File);
+    /// assert_eq!((candidate.file_name(), candidate.head()), ("model.onnx", &bytes[..]));
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if it can't be read.
+    pub fn of_source<S: ReadAt + ?Sized>(path: &'a Path, source: &S) -> Result<Candidate<'a>> {
+        let failed = |error: io::Error| Error::from(error).context(path.display());
+        let size = source.size().map_err(failed)?;
+        let ends = read_ends(source, size).map_err(failed)?;
+        Ok(Candidate {
+            path,
+            kind: CandidateKind::File,
+            size,
+            ends: OnceCell::from(ends),
+        })
+    }
+
     /// The path, as it was given.
     pub fn path(&self) -> &'a Path {
         self.path
@@ -154,18 +182,21 @@ impl<'a> Candidate<'a> {
         if self.kind != CandidateKind::File {
             return Ok(Ends::default());
         }
-        let file = File::open(self.path)?;
-        let len = self.size.min(END_LEN);
-        let read = |offset| {
-            // At most END_LEN, so it fits.
-            let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-            file.read_exact_at(offset, &mut bytes).map(|()| bytes)
-        };
-        Ok(Ends {
-            head: read(0)?,
-            tail: read(self.size - len)?,
-        })
+        read_ends(&File::open(self.path)?, self.size)
     }
+}
+
+fn read_ends<S: ReadAt + ?Sized>(file: &S, size: u64) -> io::Result<Ends> {
+    let len = size.min(END_LEN);
+    let read = |offset| {
+        // At most END_LEN, so it fits.
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+        file.read_exact_at(offset, &mut bytes).map(|()| bytes)
+    };
+    Ok(Ends {
+        head: read(0)?,
+        tail: read(size - len)?,
+    })
 }
 
 #[cfg(test)]

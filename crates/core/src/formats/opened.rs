@@ -544,7 +544,7 @@ impl Opened {
         }
     }
 
-    /// The bytes of the message, by position. An archive of tensors has no message, and gives none.
+    /// The bytes of the message, by position. `None` for an archive of tensors, which has no message.
     fn whole(&self) -> Result<Option<Arc<dyn ReadAt>>> {
         if let Some((bytes, _)) = self.plain() {
             return Ok(Some(Arc::clone(bytes)));

@@ -124,9 +124,10 @@ fn read_chunks(
     let ranges: Vec<Range<u64>> = parts.iter().map(|(_, place, _)| place.clone()).collect();
     let bytes: u64 = parts.iter().map(|(info, ..)| info.bytes).sum();
     let unread = merged.unread_chunks(&ranges);
-    let (together, by_one) = match unread > 0 && bytes >= unread / 2 {
-        true => (parts, Vec::new()),
-        false => (Vec::new(), parts),
+    let (together, by_one) = if unread > 0 && bytes >= unread / 2 {
+        (parts, Vec::new())
+    } else {
+        (Vec::new(), parts)
     };
     let together = whole.into_iter().chain(together);
     let places = together.map(|(_, place, buffer)| (place, buffer));

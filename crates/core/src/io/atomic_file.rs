@@ -46,7 +46,7 @@ pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
 }
 
 impl AtomicFile {
-    /// Starts a file that is to become `target`. A target that is a symlink is written through.
+    /// Starts a file that becomes `target`. A target that is a symlink is written through.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if the folder that `target` is to be in isn't there, and names the outermost that is
+/// Fails if the folder of `target` isn't there, and names the outermost that is
 /// missing.
 ///
 /// # Errors
@@ -63,9 +63,10 @@ pub fn names_folder(path: &Path) -> bool {
 
 /// Fails if the name is one that only a folder has.
 pub(super) fn check_name(target: &Path) -> io::Result<()> {
-    match names_folder(target) {
-        true => Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into()),
-        false => Ok(()),
+    if names_folder(target) {
+        Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into())
+    } else {
+        Ok(())
     }
 }
 
@@ -112,9 +113,10 @@ pub fn at_target(error: Error, target: &Path) -> Error {
             )
         })
     });
-    match no_room {
-        true => error.context(target.display()),
-        false => error,
+    if no_room {
+        error.context(target.display())
+    } else {
+        error
     }
 }
 

@@ -291,9 +291,10 @@ fn check_no_part(file: &RecordStore<File>, path: &Path, target: &Path) -> Result
     let real = std::fs::canonicalize(path)?;
     let folder = real.parent().unwrap_or(&real);
     let mut files = file.trailer().metadata().files.iter();
-    match files.any(|part| same_file(&folder.join(&part.path), target)) {
-        true => Err(not_overwritten(target)),
-        false => Ok(()),
+    if files.any(|part| same_file(&folder.join(&part.path), target)) {
+        Err(not_overwritten(target))
+    } else {
+        Ok(())
     }
 }
 
@@ -363,9 +364,10 @@ pub(crate) enum Found {
 
 impl Found {
     fn exactly(path: &Path) -> Result<Found> {
-        let found = match is_chunked(path)? {
-            true => Found::Chunked,
-            false => Found::Plain,
+        let found = if is_chunked(path)? {
+            Found::Chunked
+        } else {
+            Found::Plain
         };
         Ok(found(path.to_owned()))
     }

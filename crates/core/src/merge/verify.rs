@@ -7,14 +7,14 @@ use record_file::{Chunk, ChunkOffset, ChunkType, ReadAt, RecordFile, RecordPosit
 
 use super::read::chunk_store::ChunkStore;
 use crate::container::Trailer;
-use crate::io::threads;
 use crate::merge::plan::merge_plan::MergePlan;
-use crate::merge::read::first_field::{count_fields, first_field};
+use crate::merge::read::first_field::first_field;
 use crate::merge::read::record_store::RecordStore;
-use crate::merge::write::checksum_pass::{Pass, read_all};
+use crate::merge::write::checksum_pass::{Asked, Pass, read_all};
 use crate::merge::write::chunk_cache::with_walked;
 use crate::merge::write::execute::{check_size, compared};
 use crate::merge::write::parallel::combined;
+use crate::path::Step;
 use crate::read_options::ReadOptions;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
@@ -102,12 +102,17 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     let bytes = sizes.fold(0, u64::saturating_add);
     let meter = options.progress.meter(bytes);
     let threads = options.thread_count();
+    let slices = counted_slices(store.trailer());
     let read = with_walked(store.trailer(), store, |chunks| {
         // The trailer's places are checked even if a chunk that lies in the way is damaged:
-        // that fails by itstore.
+        // that fails by itself.
         let plan = chunks.plan(store.trailer(), options);
         let _span = tracing::debug_span!("read", chunks = store.len(), bytes).entered();
-        let pass = read_all(chunks, store.groups(), plan.as_ref().ok(), threads, &meter);
+        let asked = Asked {
+            plan: plan.as_ref().ok(),
+            slices: &slices,
+        };
+        let pass = read_all(chunks, store.groups(), asked, threads, &meter);
         Ok((plan, pass))
     });
     let (plan, pass) = read.unwrap_or_else(|error| (Err(error), Pass::default()));
@@ -130,9 +135,10 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
             return report;
         }
     };
-    let checked = match report.problems.is_empty() {
-        true => check_merge(store.trailer(), &plan, &pass.crcs, options),
-        false => check_size(store.trailer(), plan.total_len()).map(|()| MergeCheck::Failed),
+    let checked = if report.problems.is_empty() {
+        check_merge(store.trailer(), &plan, &pass.crcs, options)
+    } else {
+        check_size(store.trailer(), plan.total_len()).map(|()| MergeCheck::Failed)
     };
     match checked {
         Ok(merge) => report.merge = merge,
@@ -140,47 +146,39 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     }
     let slices = check_slices(store, |_| true, &pass.first_fields);
     report.problems.extend(slices);
-    let counts = check_counts(store, |_| true, &report.problems, options);
+    let counts = check_counts(store.trailer(), &pass.elements, &report.problems);
     report.problems.extend(counts);
     say_places(&mut report.problems, store.trailer(), options);
     report
 }
 
+/// The slices whose elements are counted, with the field: of those the trailer says how many there
+/// are.
+fn counted_slices(trailer: &Trailer) -> HashMap<usize, FieldNumber> {
+    let said = trailer.slices().filter(|&(_, _, said)| said > 0);
+    said.map(|(chunk, number, _)| (chunk, number)).collect()
+}
+
 /// Compares how many elements slices hold with what the trailer says, which views go by. Those that
 /// are damaged have other problems.
-fn check_counts<S: ReadAt>(
-    store: &RecordStore<S>,
-    is_asked: impl Fn(usize) -> bool,
+fn check_counts(
+    trailer: &Trailer,
+    elements: &HashMap<usize, u64>,
     problems: &[Error],
-    options: &ReadOptions,
 ) -> Vec<Error> {
-    if options.progress.check().is_err() {
-        // That was said.
-        return Vec::new();
-    }
     let damaged: HashSet<_> = problems.iter().filter_map(Error::chunk).collect();
-    let slices = store.trailer().slices();
-    let counted: Vec<_> = slices
-        .filter(|&(chunk, _, said)| said > 0 && is_asked(chunk))
-        .filter(|&(chunk, ..)| !damaged.contains(&chunk.into()))
-        .collect();
-    let wrong = threads::map(options.thread_count(), counted.len(), |at| {
-        let (chunk, number, said) = counted[at];
-        options.progress.check()?;
-        // If it can't be read, that was found before.
-        let Ok(found) = count_fields(store, chunk, number) else {
-            return Ok(None);
-        };
+    let slices = trailer.slices().filter(|&(_, _, said)| said > 0);
+    let wrong = slices.filter_map(|(chunk, number, said)| {
+        let found = *elements.get(&chunk)?;
+        if found == said || damaged.contains(&chunk.into()) {
+            return None;
+        }
         let message = format!(
             "the trailer says that the slice has {said} elements of field {number}, and it has {found}"
         );
-        let error = Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk);
-        Ok((found != said).then_some(error))
+        Some(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk))
     });
-    match wrong {
-        Ok(wrong) => wrong.into_iter().flatten().collect(),
-        Err(error) => vec![error],
-    }
+    wrong.collect()
 }
 
 /// What reading some of the chunks showed.
@@ -212,10 +210,15 @@ pub(crate) fn verify_part<S: ReadAt>(
     let sizes = chunks.clone().map(|&chunk| store.size(chunk));
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
     let threads = options.thread_count();
+    let slices = counted_slices(store.trailer());
     let read = with_walked(store.trailer(), store, |walked| {
         let plan = walked.plan(store.trailer(), options);
         let plan = plan.as_ref().ok();
-        let pass = read_all(walked, groups.to_vec(), plan, threads, &meter);
+        let asked = Asked {
+            plan,
+            slices: &slices,
+        };
+        let pass = read_all(walked, groups.to_vec(), asked, threads, &meter);
         let segments = plan.map(|plan| chunks.flat_map(|&chunk| plan.segments_of_chunk(chunk)));
         let crcs = segments.into_iter().flatten().map(|&at| pass.crcs[at]);
         Ok((crcs.collect(), pass))
@@ -228,12 +231,7 @@ pub(crate) fn verify_part<S: ReadAt>(
             let own: HashSet<usize> = groups.iter().flatten().copied().collect();
             let slices = check_slices(store, |chunk| own.contains(&chunk), &pass.first_fields);
             report.problems.extend(slices);
-            let counts = check_counts(
-                store,
-                |chunk| own.contains(&chunk),
-                &report.problems,
-                options,
-            );
+            let counts = check_counts(store.trailer(), &pass.elements, &report.problems);
             report.problems.extend(counts);
         }
         Err(error) => report.problems.push(error),
@@ -249,13 +247,26 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
         return;
     }
     let places = trailer.places();
+    // The path of a slice is that of its message: which field it has elements of says more.
+    let slices: HashMap<usize, FieldNumber> = trailer
+        .slices()
+        .map(|(chunk, field, _)| (chunk, field))
+        .collect();
     let said = problems.drain(..).map(|error| {
-        let chunk = error.chunk();
-        let place = chunk.and_then(|chunk| places.get(chunk.to_usize())?.first());
-        match place {
-            Some(place) => error.at_path(place.path.display(options.descriptor.as_ref())),
-            None => error,
-        }
+        let Some(chunk) = error.chunk().map(|chunk| chunk.to_usize()) else {
+            return error;
+        };
+        let Some(place) = places.get(chunk).and_then(|places| places.first()) else {
+            return error;
+        };
+        let path = match slices.get(&chunk) {
+            // What is wrong with the trailer may be that very field.
+            Some(field) if error.kind() != ErrorKind::InvalidTrailer => {
+                place.path.join(Step::field(field.0))
+            }
+            _ => place.path.clone(),
+        };
+        error.at_path(path.display(options.descriptor.as_ref()))
     });
     *problems = said.collect();
 }
@@ -360,9 +371,12 @@ fn check_merge(
     }
     let crc32c = combined(plan, crcs, options.thread_count())?;
     let merged = compared(trailer, plan.total_len(), crc32c)?;
-    let source = merged.byte_exact.map(|exact| match exact {
-        true => SourceCheck::Same,
-        false => SourceCheck::EqualAsMessage,
+    let source = merged.byte_exact.map(|exact| {
+        if exact {
+            SourceCheck::Same
+        } else {
+            SourceCheck::EqualAsMessage
+        }
     });
     Ok(MergeCheck::Merged {
         size: merged.size,

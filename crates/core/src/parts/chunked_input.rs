@@ -1,14 +1,18 @@
 //! The chunked file that a merge or a verification in parts reads.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::identity::check as check_unchanged;
+use record_file::ReadAt;
+
+use super::identity::{check as check_unchanged, check_same, identify, identify_object};
 use super::message_type::apply;
+use super::objects::{Objects, Stores, given, is_absolute, is_object, named};
 use super::options::PartOptions;
 use super::shares::{check_ends, share, share_of_items};
-use crate::merge::{ReadOptions, RecordStore, open_path};
+use crate::container::Limits;
+use crate::merge::{ReadOptions, RecordStore, open_path_as, open_sources};
 use crate::proto::parts::{Input, MessageType};
 use crate::{Error, ErrorKind, Result};
 
@@ -29,6 +33,33 @@ pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
     )
 }
 
+/// A chunked message, in files or in objects.
+pub(super) type Chunked = RecordStore<Arc<dyn ReadAt>>;
+
+/// Opens a chunked message, and says what it is.
+pub(super) fn open(input: &Path, stores: Stores<'_>, limits: &Limits) -> Result<(Chunked, Input)> {
+    match named(input, stores)? {
+        Some((name, objects)) => open_object(name, &**objects, limits),
+        None => {
+            let planned = identify(input)?;
+            Ok((open_file(input, limits)?, planned))
+        }
+    }
+}
+
+fn open_file(input: &Path, limits: &Limits) -> Result<Chunked> {
+    open_path_as(input, limits, |file| Arc::new(file) as Arc<dyn ReadAt>)
+}
+
+fn open_object(name: &str, objects: &dyn Objects, limits: &Limits) -> Result<(Chunked, Input)> {
+    let object = objects.open(name)?;
+    let now = identify_object(name, &object)?;
+    let store = open_sources(object.source, limits, |named| {
+        objects.open_beside(name, &named.path)
+    })?;
+    Ok((store, now))
+}
+
 impl ChunkedInput {
     /// Checks what the plan of a `verb` says of its input.
     pub(super) fn checked(
@@ -38,7 +69,7 @@ impl ChunkedInput {
         part_ends: Vec<u64>,
     ) -> Result<ChunkedInput> {
         let planned = input.ok_or_else(|| invalid_plan(verb, "has no input"))?;
-        if Path::new(&planned.path).is_relative() {
+        if !is_absolute(&planned.path) {
             return Err(invalid_plan(verb, "has paths that aren't absolute"));
         }
         let input = ChunkedInput {
@@ -87,9 +118,21 @@ impl ChunkedInput {
             .progress(options.progress.clone())
     }
 
-    /// The file, if it still is what was planned.
-    pub(super) fn open(&self, options: &PartOptions) -> Result<RecordStore<File>> {
-        let store = open_path(self.path(), &options.limits)?;
+    /// The file that it is in, if it is in files.
+    pub(super) fn file(&self) -> Option<&Path> {
+        (!is_object(&self.planned.path)).then(|| self.path())
+    }
+
+    /// The message, if it still is what was planned.
+    pub(super) fn open(&self, options: &PartOptions) -> Result<Chunked> {
+        let name = &self.planned.path;
+        if is_object(name) {
+            let objects = given(options.objects.as_ref(), name)?;
+            let (store, now) = open_object(name, &**objects, &options.limits)?;
+            check_same(&self.planned, &now)?;
+            return Ok(store);
+        }
+        let store = open_file(self.path(), &options.limits)?;
         check_unchanged(&self.planned)?;
         Ok(store)
     }

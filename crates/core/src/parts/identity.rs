@@ -1,11 +1,12 @@
-//! What tells whether a file is the one that a plan was made of, on whichever host.
+//! What tells whether a file or an object is the one that a plan was made of, on whichever host.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use record_file::ReadAt;
 
+use super::objects::OpenObject;
 use crate::io::{folder, open_file};
 use crate::proto::parts::Input;
 use crate::{Error, ErrorKind, Result};
@@ -28,14 +29,37 @@ pub(super) fn identify(path: &Path) -> Result<Input> {
         size: metadata.len(),
         modified: modified.and_then(|since| i64::try_from(since.as_nanos()).ok()),
         sample_crc32c: sample(&file, metadata.len()).map_err(failed)?,
+        version: None,
+    })
+}
+
+/// The object of this name as it is now.
+pub(super) fn identify_object(name: &str, object: &OpenObject) -> Result<Input> {
+    let failed = |error: std::io::Error| Error::from(error).context(name);
+    let size = object.source.size().map_err(failed)?;
+    Ok(Input {
+        path: name.to_owned(),
+        size,
+        modified: None,
+        sample_crc32c: match object.version {
+            Some(_) => 0,
+            None => sample(&*object.source, size).map_err(failed)?,
+        },
+        version: object.version.clone(),
     })
 }
 
 /// Fails if the file is no longer what it was.
 pub(super) fn check(planned: &Input) -> Result<()> {
-    let now = identify(Path::new(&planned.path))?;
+    check_same(planned, &identify(Path::new(&planned.path))?)
+}
+
+/// Fails unless what there is now is what was planned.
+pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     let what = if now.size != planned.size {
         format!("it has {} bytes, where it had {}", now.size, planned.size)
+    } else if now.version != planned.version {
+        "it was replaced".to_owned()
     } else if now.modified != planned.modified {
         "it was written to".to_owned()
     } else if now.sample_crc32c != planned.sample_crc32c {
@@ -74,7 +98,7 @@ pub(super) fn text_of(path: PathBuf) -> Result<String> {
     })
 }
 
-fn sample(file: &File, size: u64) -> std::io::Result<u32> {
+fn sample<S: ReadAt + ?Sized>(file: &S, size: u64) -> std::io::Result<u32> {
     let length = SAMPLE.min(size);
     let mut block = vec![0; usize::try_from(length).unwrap_or_default()];
     let mut crc = 0;
@@ -90,7 +114,36 @@ fn sample(file: &File, size: u64) -> std::io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn an_object_is_told_by_its_version_or_else_by_its_bytes() {
+        let object = |bytes: &[u8], version: Option<&str>| {
+            let object = OpenObject {
+                source: Arc::new(bytes.to_vec()),
+                version: version.map(str::to_owned),
+            };
+            identify_object("s3://b/m", &object).unwrap()
+        };
+        let planned = object(b"one", Some("1"));
+        check_same(&planned, &object(b"one", Some("1"))).unwrap();
+        for (now, said) in [
+            (object(b"one", Some("2")), "it was replaced"),
+            (object(b"four", Some("1")), "it has 4 bytes, where it had 3"),
+        ] {
+            let error = check_same(&planned, &now).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SourceChanged);
+            assert!(error.to_string().ends_with(said), "{error}");
+        }
+        let error = check_same(&object(b"one", None), &object(b"two", None)).unwrap_err();
+        assert!(
+            error.to_string().ends_with("its bytes are others"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_file_that_grew_or_was_written_to_or_has_other_bytes_is_told_from_the_planned_one() {

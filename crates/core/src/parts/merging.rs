@@ -3,22 +3,25 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::chunked_input::{ChunkedInput, invalid_plan};
-use super::identity::{absolute_beside, identify, text_of};
+use super::chunked_input::{ChunkedInput, invalid_plan, open};
+use super::identity::{absolute_beside, text_of};
 use super::message_type::message_type;
+use super::objects::{Stores, is_absolute, named};
 use super::options::PartOptions;
 use super::shares::shares;
+use super::uploading::{Uploading, check_no_object};
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{
     AtomicFile, check_absent, check_space, combine, folder, same_file, threads, written_through,
 };
 use crate::merge::{
-    MergeOptions, MergePlan, Merged, check_size, compared, open_path, with_plan, write_at,
+    ChunkStore, MergeOptions, MergePlan, Merged, check_size, compared, with_plan, write_at,
 };
 use crate::proto::parts::report::Result as Outcome;
-use crate::proto::parts::{MergePlan as PlanMessage, MergeReport};
+use crate::proto::parts::{MergePlan as PlanMessage, MergeReport, Upload};
 use crate::{Error, ErrorKind, Result};
 
 /// How much of a file is read at once to sum it up.
@@ -29,35 +32,62 @@ pub(super) fn plan(
     input: &Path,
     target: &Path,
     options: &MergeOptions,
-    parts: NonZeroUsize,
+    (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
-    let target = written_through(target)?;
-    if same_file(input, &target) {
-        let message = format!(
-            "{} is what is read, and is not overwritten",
-            target.display()
-        );
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    }
     let (force, options) = (options.force, &options.reading);
-    check_absent(&target, force)?;
-    let planned = identify(input)?;
-    let store = open_path(input, &options.limits)?;
+    let object = named(target, stores)?;
+    let place = match object {
+        Some((name, _)) => name.to_owned(),
+        None => place_of(input, target, force)?,
+    };
+    if let Some((name, objects)) = object {
+        check_no_object(name, &**objects, force)?;
+    }
+    let (store, planned) = open(input, stores, &options.limits)?;
+    if planned.path == place {
+        return Err(reads(&place));
+    }
     let trailer = store.trailer();
-    let part_ends = with_plan(trailer, &store, options, |_, plan| {
+    let (part_ends, upload) = with_plan(trailer, &store, options, |_, plan| {
+        let total = plan.total_len();
         if trailer.is_whole() {
-            check_size(trailer, plan.total_len())?;
+            check_size(trailer, total)?;
         }
-        Ok(ends(plan, parts))
+        let Some((name, objects)) = object else {
+            return Ok((ends(plan, parts), None));
+        };
+        let upload = objects.begin_upload(name, total)?;
+        let upload = Upload {
+            id: upload.id,
+            part_size: upload.part_size,
+        };
+        Ok((ends_of_upload(total, upload.part_size, parts), Some(upload)))
     })?;
-    let name = text_of(target.file_name().unwrap_or_default().into())?;
     Ok(PlanMessage {
         input: Some(planned),
-        target: absolute_beside(&target, &name)?,
+        target: place,
         force,
         part_ends,
         r#type: Some(message_type(options)),
+        upload,
     })
+}
+
+/// Where the file is going to be, by a path that means the same on every host.
+fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
+    let target = written_through(target)?;
+    if same_file(input, &target) {
+        return Err(reads(&target.display().to_string()));
+    }
+    check_absent(&target, force)?;
+    let name = text_of(target.file_name().unwrap_or_default().into())?;
+    absolute_beside(&target, &name)
+}
+
+#[cold]
+fn reads(target: &str) -> Error {
+    let message = format!("{target} is what is read, and is not overwritten");
+    Error::new(ErrorKind::InvalidConfig, message)
 }
 
 /// Where the bytes of each part end: between segments, so that no chunk is read by two parts of
@@ -73,12 +103,23 @@ fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     ends.into_iter().map(end).collect()
 }
 
+/// The same of an upload, where shares end where parts of the upload do.
+fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
+    let count = usize::try_from(total.div_ceil(part_size.max(1))).unwrap_or(usize::MAX);
+    let ends = shares(&vec![part_size; count], parts, |_| true);
+    let ends = ends.into_iter();
+    ends.map(|end| end.saturating_mul(part_size).min(total))
+        .collect()
+}
+
 /// A merge that is planned, checked.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     input: ChunkedInput,
     target: PathBuf,
     force: bool,
+    /// If the target is an object.
+    upload: Option<Uploading>,
 }
 
 impl Planned {
@@ -90,16 +131,19 @@ impl Planned {
             force,
             part_ends,
             r#type,
+            upload,
         } = message;
-        let target = PathBuf::from(target);
-        if target.is_relative() {
+        if !is_absolute(&target) {
             return Err(invalid_plan("merge", "has paths that aren't absolute"));
         }
+        let upload = Uploading::checked(&target, upload, force, &part_ends)?;
+        let target = PathBuf::from(target);
         let input = ChunkedInput::checked("merge", input, r#type.as_ref(), part_ends)?;
         Ok(Planned {
             input,
             target,
             force,
+            upload,
         })
     }
 
@@ -125,6 +169,9 @@ impl Planned {
     /// Makes the file that the parts write to. One that is there has what parts of the same plan
     /// have written.
     pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
+        if self.upload.is_some() {
+            return Ok(());
+        }
         let room = self.room(id);
         let failed = |error: io::Error| Error::from(error).context(room.display());
         check_space(&room, self.total())?;
@@ -132,7 +179,7 @@ impl Planned {
             return Ok(());
         }
         let file = AtomicFile::create(&room, true)?;
-        file.restrict_to_files([self.input.path()])?;
+        file.restrict_to_files(self.input.file())?;
         file.as_file().set_len(self.total()).map_err(failed)?;
         file.commit()
     }
@@ -160,15 +207,15 @@ impl Planned {
     #[cold]
     fn no_room(&self, room: &Path) -> Error {
         let (room, target) = (room.display(), self.target().display());
-        let message = match self.target().exists() {
-            true => format!("{room} is not there: the merge to {target} was committed"),
-            false => {
-                format!("{room} is not there: the plan of the merge was made anew or given up")
-            }
+        let message = if self.target().exists() {
+            format!("{room} is not there: the merge to {target} was committed")
+        } else {
+            format!("{room} is not there: the plan of the merge was made anew or given up")
         };
-        let kind = match self.target().exists() {
-            true => ErrorKind::AlreadyExists,
-            false => ErrorKind::Io,
+        let kind = if self.target().exists() {
+            ErrorKind::AlreadyExists
+        } else {
+            ErrorKind::Io
         };
         Error::new(kind, message)
     }
@@ -176,11 +223,49 @@ impl Planned {
     /// Writes a part's bytes to their place.
     pub(super) fn run(&self, part: usize, id: &[u8; 16], options: &PartOptions) -> Result<Outcome> {
         let range = self.input.share(part)?;
+        let size = range.end - range.start;
+        if let Some(upload) = &self.upload {
+            let first = upload.begin(range.start, options)?;
+            let (crc32c, uploaded) = self.with_part(range, options, |own, chunks| {
+                first.send(own, chunks, &options.progress)
+            })?;
+            return Ok(Outcome::Merge(MergeReport {
+                size,
+                crc32c,
+                uploaded,
+            }));
+        }
         let room = self.room(id);
         let file = self.open_room(&room)?;
+        let start = range.start;
+        let crc32c = self.with_part(range, options, |own, chunks| {
+            let meter = options.progress.meter(own.total_len());
+            let threads = threads::count(options.threads);
+            write_at(own, chunks, (&file, start), threads, &meter)
+        })?;
+        let failed = |error: io::Error| Error::from(error).context(room.display());
+        file.sync_data().map_err(failed)?;
+        // After the commit it has another name, and whoever reads it has what is right.
+        if !is_at(&file, &room) {
+            return Err(self.no_room(&room));
+        }
+        Ok(Outcome::Merge(MergeReport {
+            size,
+            crc32c,
+            uploaded: Vec::new(),
+        }))
+    }
+
+    /// Plans the merge, and has `execute` execute the part of it that is this range.
+    fn with_part<T>(
+        &self,
+        range: Range<u64>,
+        options: &PartOptions,
+        execute: impl FnOnce(&MergePlan, &dyn ChunkStore) -> Result<T>,
+    ) -> Result<T> {
         let merging = self.input.options(options);
         let store = self.input.open(options)?;
-        let crc32c = with_plan(store.trailer(), &store, &merging, |chunks, plan| {
+        with_plan(store.trailer(), &store, &merging, |chunks, plan| {
             if plan.total_len() != self.total() {
                 let message = format!(
                     "the merge has {} bytes, where the plan says {}",
@@ -189,19 +274,8 @@ impl Planned {
                 );
                 return Err(Error::new(ErrorKind::SourceChanged, message));
             }
-            let own = plan.clip(std::slice::from_ref(&range));
-            let meter = options.progress.meter(own.total_len());
-            let threads = threads::count(options.threads);
-            write_at(&own, chunks, (&file, range.start), threads, &meter)
-        })?;
-        let failed = |error: io::Error| Error::from(error).context(room.display());
-        file.sync_data().map_err(failed)?;
-        // After the commit it has another name, and whoever reads it has what is right.
-        if !is_at(&file, &room) {
-            return Err(self.no_room(&room));
-        }
-        let size = range.end - range.start;
-        Ok(Outcome::Merge(MergeReport { size, crc32c }))
+            execute(&plan.clip(&[range]), chunks)
+        })
     }
 
     /// Puts the file in its place.
@@ -234,14 +308,19 @@ impl Planned {
             ..compared(trailer, self.total(), crc32c)?
         };
         options.progress.check()?;
+        if let Some(upload) = &self.upload {
+            upload.commit(outcomes, (self.total(), crc32c), options)?;
+            return Ok(merged);
+        }
         let (room, target) = (self.room(id), self.target());
         match self.open_room(&room) {
             Ok(file) => drop(file),
             // It was committed before.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return match sum_up(target, options)? == (self.total(), crc32c) {
-                    true => Ok(merged),
-                    false => Err(error),
+                return if sum_up(target, options)? == (self.total(), crc32c) {
+                    Ok(merged)
+                } else {
+                    Err(error)
                 };
             }
             Err(error) => return Err(error),

@@ -1,7 +1,9 @@
 //! How a part is done.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use super::objects::Objects;
 use crate::container::Limits;
 use crate::progress::Progress;
 
@@ -21,6 +23,8 @@ pub struct PartOptions {
     pub progress: Progress,
     /// What is accepted of a chunked file.
     pub limits: Limits,
+    /// Where the objects are that the plan names by URL.
+    pub objects: Option<Arc<dyn Objects>>,
 }
 
 impl PartOptions {
@@ -31,6 +35,7 @@ impl PartOptions {
             threads: None,
             progress: Progress::none(),
             limits: Limits::new(),
+            objects: None,
         }
     }
 
@@ -52,6 +57,13 @@ impl PartOptions {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Where the objects are that the plan names by URL (only files are read and written).
+    #[must_use]
+    pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Self {
+        self.objects = objects.into();
         self
     }
 }

@@ -3,15 +3,18 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use highway::{HighwayHash, HighwayHasher, Key};
 use prost::Message;
+use prost_reflect::MessageDescriptor;
 
 use super::format::{PLAN_VERSION, read_file};
+use super::objects::{Objects, Stores, given};
 use super::options::PartOptions;
 use super::report::{PartReport, of_all_parts};
-use super::store::{FolderStore, PartStore, main_of};
+use super::store::{PartStore, main_of};
 use super::work::Committed;
 use super::{merging, splitting, verifying};
 use crate::io::AtomicFile;
@@ -38,6 +41,116 @@ enum Planned {
     Verify(verifying::Planned),
 }
 
+/// How work is shared out: to how many parts, and where the objects are that it reads or writes.
+///
+/// What is named by URL is an object in the [stores](Self::objects); all else is a file, as with
+/// [`PartsPlan::split`], [`merge`](PartsPlan::merge) and [`verify`](PartsPlan::verify).
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use proto_splitter_core::merge::ReadOptions;
+/// use proto_splitter_core::parts::Planner;
+/// let planner = Planner::new(NonZeroUsize::MIN);
+/// let error = planner.verify("s3://bucket/model.cpb", &ReadOptions::new()).unwrap_err();
+/// assert!(error.to_string().starts_with("s3://bucket/model.cpb: an object in a store"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Planner {
+    parts: NonZeroUsize,
+    objects: Option<Arc<dyn Objects>>,
+}
+
+impl Planner {
+    /// Of work that has at most this many parts, on files.
+    #[must_use]
+    pub const fn new(parts: NonZeroUsize) -> Planner {
+        Planner {
+            parts,
+            objects: None,
+        }
+    }
+
+    /// Where objects are (nowhere).
+    #[must_use]
+    pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Planner {
+        self.objects = objects.into();
+        self
+    }
+
+    fn how(&self) -> (NonZeroUsize, Stores<'_>) {
+        (self.parts, self.objects.as_ref())
+    }
+
+    /// Plans to split a message that is in a file, as [`PartsPlan::split`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn split<P: ComposableSplitter + ?Sized>(
+        &self,
+        splitter: &P,
+        source: &Source,
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+    ) -> Result<PartsPlan> {
+        let source = (source, splitting::of_file(source)?);
+        let work = splitting::plan(splitter, source, prefix.as_ref(), options, self.how())?;
+        PartsPlan::new(Work::Split(work))
+    }
+
+    /// Plans to split the message of this type that an object is, as [`PartsPlan::split`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn split_object<P: ComposableSplitter + ?Sized>(
+        &self,
+        splitter: &P,
+        (name, descriptor): (&str, MessageDescriptor),
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+    ) -> Result<PartsPlan> {
+        let objects = given(self.objects.as_ref(), name)?;
+        let (source, now) = splitting::of_object(name, &**objects, descriptor)?;
+        let source = (&source, now);
+        let work = splitting::plan(splitter, source, prefix.as_ref(), options, self.how())?;
+        PartsPlan::new(Work::Split(work))
+    }
+
+    /// Plans a merge, as [`PartsPlan::merge`]. If the target is an object, an upload is begun that
+    /// all parts belong to; one that is never committed stays in the store, invisible, until a
+    /// rule of the store's removes it.
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn merge(
+        &self,
+        input: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+        options: impl Into<MergeOptions>,
+    ) -> Result<PartsPlan> {
+        let (input, target) = (input.as_ref(), target.as_ref());
+        let work = merging::plan(input, target, &options.into(), self.how())?;
+        let plan = PartsPlan::new(Work::Merge(work))?;
+        if let Planned::Merge(planned) = &plan.work {
+            planned.make_room(&plan.id)?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans a verification, as [`PartsPlan::verify`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn verify(&self, input: impl AsRef<Path>, options: &ReadOptions) -> Result<PartsPlan> {
+        let work = verifying::plan(input.as_ref(), options, self.how())?;
+        PartsPlan::new(Work::Verify(work))
+    }
+}
+
 impl PartsPlan {
     /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
     /// file of its own beside it. Only tags and lengths are read. There are more parts if a
@@ -62,8 +175,7 @@ impl PartsPlan {
         options: &SplitOptions,
         parts: NonZeroUsize,
     ) -> Result<PartsPlan> {
-        let work = splitting::plan(splitter, source, prefix.as_ref(), options, parts)?;
-        PartsPlan::new(Work::Split(work))
+        Planner::new(parts).split(splitter, source, prefix, options)
     }
 
     /// Plans to merge a chunked file to the file `target` in at most this many parts. Makes a hidden
@@ -100,12 +212,7 @@ impl PartsPlan {
         options: impl Into<MergeOptions>,
         parts: NonZeroUsize,
     ) -> Result<PartsPlan> {
-        let work = merging::plan(input.as_ref(), target.as_ref(), &options.into(), parts)?;
-        let plan = PartsPlan::new(Work::Merge(work))?;
-        if let Planned::Merge(planned) = &plan.work {
-            planned.make_room(&plan.id)?;
-        }
-        Ok(plan)
+        Planner::new(parts).merge(input, target, options)
     }
 
     /// Plans to verify a chunked file in at most this many parts.
@@ -118,11 +225,7 @@ impl PartsPlan {
         options: &ReadOptions,
         parts: NonZeroUsize,
     ) -> Result<PartsPlan> {
-        PartsPlan::new(Work::Verify(verifying::plan(
-            input.as_ref(),
-            options,
-            parts,
-        )?))
+        Planner::new(parts).verify(input, options)
     }
 
     fn new(work: Work) -> Result<PartsPlan> {
@@ -216,7 +319,8 @@ impl PartsPlan {
         }
     }
 
-    /// The file that is read, and the one that is going to be written, if any is.
+    /// The file that is read, and the one that is going to be written, if any is; an object by its
+    /// URL.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),
@@ -226,6 +330,7 @@ impl PartsPlan {
     }
 
     /// Does part `part`, counted from 0. Files of a split's parts are kept beside the main file.
+    /// What is an object is in the [stores](PartOptions::objects) that the options have.
     ///
     /// It can be run any number of times, on any host, also at once, or after the commit.
     ///
@@ -237,7 +342,7 @@ impl PartsPlan {
     /// for that.
     pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
         let outcome = match &self.work {
-            Planned::Split(work) => work.run(part, &FolderStore::beside(work.main()), options)?,
+            Planned::Split(work) => work.run(part, &*work.store(options)?, options)?,
             Planned::Merge(work) => work.run(part, &self.id, options)?,
             Planned::Verify(work) => work.run(part, options)?,
         };
@@ -279,9 +384,9 @@ impl PartsPlan {
         let outcomes = of_all_parts(reports, &self.id, self.parts())?;
         match &self.work {
             Planned::Split(work) => {
-                let store = FolderStore::beside(work.main());
-                work.commit(&outcomes, &store, options)
-                    .map(Committed::Split)
+                let store = work.store(options)?;
+                let written = work.commit(&outcomes, &*store, options);
+                written.map(Committed::Split)
             }
             Planned::Merge(work) => {
                 let merged = work.commit(&outcomes, &self.id, options);

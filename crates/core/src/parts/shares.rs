@@ -18,9 +18,10 @@ pub(super) fn shares(
     let (mut least, mut most) = (sizes.iter().copied().max().unwrap_or(0), total);
     while least < most {
         let middle = least + (most - least) / 2;
-        match filled(sizes, middle, &has_room).len() <= count.get() {
-            true => most = middle,
-            false => least = middle + 1,
+        if filled(sizes, middle, &has_room).len() <= count.get() {
+            most = middle
+        } else {
+            least = middle + 1
         }
     }
     filled(sizes, most, &has_room)

@@ -97,9 +97,10 @@ fn planned_chunk(
         return Err(invalid(why));
     }
     Ok(PlannedChunk {
-        kind: match info.r#type == i32::from(Type::Bytes) {
-            true => ChunkKind::Bytes,
-            false => ChunkKind::Message,
+        kind: if info.r#type == i32::from(Type::Bytes) {
+            ChunkKind::Bytes
+        } else {
+            ChunkKind::Message
         },
         path: FieldPath::root(),
         slice_of: None,
@@ -123,9 +124,10 @@ fn segment(piece: &[u64], literals: u64, source_size: u64) -> Option<ChunkSegmen
         return None;
     }
     let range = begin..end;
-    Some(match is_literal {
-        true => ChunkSegment::Literal(within(&range)?),
-        false => ChunkSegment::Source(range),
+    Some(if is_literal {
+        ChunkSegment::Literal(within(&range)?)
+    } else {
+        ChunkSegment::Source(range)
     })
 }
 

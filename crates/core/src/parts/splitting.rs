@@ -11,16 +11,24 @@ use prost_reflect::{MessageDescriptor, ReflectMessage};
 use record_file::RecordsMetadata;
 
 use super::chunked_input::invalid_plan;
-use super::identity::{absolute_beside, check as check_unchanged, identify};
+use super::identity::{
+    absolute_beside, check as check_unchanged, check_same, identify, identify_object,
+};
+use super::object_folder::{ObjectFolder, place_object};
+use super::objects::{Objects, Stores, given, is_absolute, is_object, named};
 use super::options::PartOptions;
 use super::shares::{check_ends, share_of_items, shares};
 use super::split_message::{chunk_of, decoded};
-use super::store::{PartStore, main_of};
+use super::store::{FolderStore, PartStore, main_of};
+use super::uploading::check_no_object;
 use crate::container::{Limits, Profile, Trailer, TrailerUse, describe_type};
-use crate::io::{AtomicFile, PLAIN_EXTENSION, check_absent, same_file, written_through};
+use crate::io::{
+    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, check_absent, same_file, threads,
+    written_through,
+};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::parts::report::Result as Outcome;
-use crate::proto::parts::{Plan, SplitPlan as PlanMessage, SplitReport};
+use crate::proto::parts::{Input, Plan, SplitPlan as PlanMessage, SplitReport};
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::{
     ChunkCompression, Commit, ComposableSplitter, Sibling, Source, SplitExt, SplitOptions,
@@ -32,6 +40,9 @@ use crate::{Error, ErrorKind, Result};
 /// The most parts that a split has. Over [`DEFAULT_MAX_FILES`](crate::merge::DEFAULT_MAX_FILES) of
 /// them, readers have to be told to open this many files.
 const MOST_PARTS: usize = 100_000;
+
+/// How many files a commit looks at at once.
+const MOST_CHECKED_AT_ONCE: usize = 16;
 
 /// A message that was split in parts.
 #[derive(Clone, Debug)]
@@ -59,23 +70,18 @@ pub struct CommittedSplit {
 /// Plans it.
 pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     splitter: &P,
-    source: &Source,
+    (source, input): (&Source, Input),
     prefix: &Path,
     options: &SplitOptions,
-    parts: NonZeroUsize,
+    (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
-    let refuse = |message: &str| Err(Error::new(ErrorKind::InvalidConfig, message));
     if options.profile != Profile::Extended {
-        return refuse(
-            "a split in parts has several files, which are only for the profile `extended`",
-        );
+        let message =
+            "a split in parts has several files, which are only for the profile `extended`";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    let Some(path) = source.path() else {
-        return refuse("only a message in a file can be split in parts");
-    };
-    let main = written_through(&main_of(prefix))?;
-    check_absent(&main, options.force)?;
-    let input = identify(path)?;
+    let (main, prefix) = place_of(prefix, options.force, stores)?;
+    stem_beside(&main)?;
     let plan = splitter.plan(source, options)?;
     source.check_unchanged()?;
     let stored = |size: &u64| most_stored(*size);
@@ -92,10 +98,9 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     };
     let part_ends = shares(&sizes, parts, has_room);
     check_count(part_ends.len())?;
-    let stem = stem_beside(&main)?;
     Ok(PlanMessage {
         source: Some(input),
-        prefix: absolute_beside(&main, stem)?,
+        prefix,
         force: options.force,
         compression: options.compression.to_string(),
         max_chunk_size: options.effective_max_chunk_size(),
@@ -108,6 +113,45 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
         literals: plan.literals.into(),
         part_ends,
     })
+}
+
+/// The message of a file, as it is now.
+pub(super) fn of_file(source: &Source) -> Result<Input> {
+    match source.path() {
+        Some(path) => identify(path),
+        None => {
+            let message = "only a message in a file can be split in parts";
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+    }
+}
+
+/// The message that an object is, as it is now.
+pub(super) fn of_object(
+    name: &str,
+    objects: &dyn Objects,
+    descriptor: MessageDescriptor,
+) -> Result<(Source, Input)> {
+    let object = objects.open(name)?;
+    let now = identify_object(name, &object)?;
+    Ok((
+        Source::from_reader(object.source, now.size, descriptor),
+        now,
+    ))
+}
+
+/// Where the main file is going to be, and the prefix of it that means the same on every host.
+fn place_of(prefix: &Path, force: bool, stores: Stores<'_>) -> Result<(PathBuf, String)> {
+    let main = main_of(prefix);
+    if let Some((name, objects)) = named(&main, stores)? {
+        check_no_object(name, &**objects, force)?;
+        let prefix = prefix.to_string_lossy().into_owned();
+        return Ok((main, prefix));
+    }
+    let main = written_through(&main)?;
+    check_absent(&main, force)?;
+    let prefix = absolute_beside(&main, stem_beside(&main)?)?;
+    Ok((main, prefix))
 }
 
 /// Fails if a split has too many parts.
@@ -142,7 +186,7 @@ impl Planned {
         }
         let source = message.source.as_ref();
         let source = source.ok_or_else(|| invalid("has no source"))?;
-        if main_of(&message.prefix).is_relative() || Path::new(&source.path).is_relative() {
+        if !is_absolute(&message.prefix) || !is_absolute(&source.path) {
             return Err(invalid("has paths that aren't absolute"));
         }
         check_ends(&message.part_ends, message.chunks.len() as u64)?;
@@ -187,12 +231,31 @@ impl Planned {
     }
 
     /// The source, if it still is what was planned.
-    fn open(&self) -> Result<Source> {
-        let source = Source::open(self.source(), descriptor())?;
-        if let Some(planned) = &self.message.source {
-            check_unchanged(planned)?;
+    fn open(&self, options: &PartOptions) -> Result<Source> {
+        let planned = self.message.source.as_ref();
+        if let Some(planned) = planned.filter(|planned| is_object(&planned.path)) {
+            let objects = given(options.objects.as_ref(), &planned.path)?;
+            let (source, now) = of_object(&planned.path, &**objects, descriptor())?;
+            check_same(planned, &now)?;
+            return Ok(source);
         }
+        let source = Source::open(self.source(), descriptor())?;
+        planned.map_or(Ok(()), check_unchanged)?;
         Ok(source)
+    }
+
+    /// Where the files of the parts are kept: where the main file is going to be.
+    pub(super) fn store(&self, options: &PartOptions) -> Result<Box<dyn PartStore>> {
+        if !is_object(&self.message.prefix) {
+            return Ok(Box::new(FolderStore::beside(self.main())));
+        }
+        let objects = given(options.objects.as_ref(), &self.message.prefix)?;
+        Ok(Box::new(ObjectFolder::beside(self.main_object(), objects)?))
+    }
+
+    /// The main file by its name, if it is an object.
+    fn main_object(&self) -> String {
+        format!("{}.{CHUNKED_EXTENSION}", self.message.prefix)
     }
 
     /// Which chunks a part has.
@@ -214,7 +277,7 @@ impl Planned {
         options: &PartOptions,
     ) -> Result<Outcome> {
         let chunks = self.part(part)?;
-        let source = self.open()?;
+        let source = self.open(options)?;
         let file = store.begin()?;
         file.restrict_to_files(source.path())?;
         let options = self.options(options);
@@ -240,7 +303,7 @@ impl Planned {
         store: &dyn PartStore,
         options: &PartOptions,
     ) -> Result<(AtomicFile, Vec<ExternalFile>)> {
-        let source = self.open()?;
+        let source = self.open(options)?;
         let mut trailer = self.trailer.clone();
         let mut spans = Vec::new();
         trailer.files = Vec::with_capacity(outcomes.len());
@@ -253,16 +316,17 @@ impl Planned {
             trailer.files.push(file);
             spans.extend(runs.into_iter().zip(crcs.iter().copied()));
         }
-        for file in &trailer.files {
-            options.progress.check()?;
-            store.check(file)?;
-        }
+        check_all(&trailer.files, store, options)?;
         if trailer.source_crc32c.is_some() {
             trailer.source_crc32c = Some(crc32c_of_runs(&source, spans)?);
         }
         source.check_unchanged()?;
         let files = trailer.files.clone();
-        let mut file = AtomicFile::create(self.main(), true)?;
+        let mut file = if is_object(&self.message.prefix) {
+            store.begin()?
+        } else {
+            AtomicFile::create(self.main(), true)?
+        };
         file.restrict_to_files(source.path())?;
         let described = RecordsMetadata::parse(&self.message.records_metadata)?;
         write_main(&mut file, &described, trailer, &self.options(options))?;
@@ -329,12 +393,20 @@ impl Planned {
         let (file, files) = self.main_file(outcomes, store, options)?;
         let counts =
             (0..files.len()).map(|part| self.chunks(part).map_or(0, |chunks| chunks.len()));
-        let done = CommittedSplit {
+        let mut done = CommittedSplit {
             chunks: self.trailer.chunks.len(),
             source_size: self.plan.source_size,
             byte_exact: self.trailer.byte_exact || !self.trailer.source_layout.is_empty(),
             ..CommittedSplit::over(&self.main(), &files, &counts.collect::<Vec<_>>())
         };
+        if is_object(&self.message.prefix) {
+            let objects = given(options.objects.as_ref(), &self.message.prefix)?;
+            let name = self.main_object();
+            let (size, was_there) = place_object(&**objects, &name, file, self.message.force)?;
+            done.output_size = done.output_size.saturating_add(size);
+            done.was_there = was_there;
+            return Ok(done);
+        }
         let options = self.options(options);
         place_main(file, &files, done, (store, Some(self.source())), &options)
     }
@@ -414,6 +486,16 @@ pub(super) fn place_main(
         Err(error) => return Err(error),
     }
     Ok(done)
+}
+
+/// Fails unless all these files are there. Several are looked at at once: a store takes its time.
+fn check_all(files: &[ExternalFile], store: &dyn PartStore, options: &PartOptions) -> Result<()> {
+    let at_once = NonZeroUsize::MIN.saturating_add(MOST_CHECKED_AT_ONCE - 1);
+    threads::map(at_once, files.len(), |at| {
+        options.progress.check()?;
+        files.get(at).map_or(Ok(()), |file| store.check(file))
+    })
+    .map(drop)
 }
 
 fn crc32cs(infos: &[ChunkInfo]) -> impl Iterator<Item = u32> {

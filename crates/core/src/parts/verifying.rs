@@ -3,14 +3,12 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use super::chunked_input::ChunkedInput;
-use super::identity::identify;
+use super::chunked_input::{Chunked, ChunkedInput, open};
 use super::message_type::message_type;
+use super::objects::Stores;
 use super::options::PartOptions;
 use super::shares::shares;
-use crate::merge::{
-    ChunkStore, MergeCheck, ReadOptions, RecordStore, open_path, verify_part, verify_parts_together,
-};
+use crate::merge::{ChunkStore, MergeCheck, ReadOptions, verify_part, verify_parts_together};
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{VerifyPlan as PlanMessage, VerifyReport};
 use crate::{Error, ErrorKind, Result};
@@ -33,10 +31,9 @@ pub struct CommittedVerify {
 pub(super) fn plan(
     input: &Path,
     options: &ReadOptions,
-    parts: NonZeroUsize,
+    (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
-    let planned = identify(input)?;
-    let store = open_path(input, &options.limits)?;
+    let (store, planned) = open(input, stores, &options.limits)?;
     let groups = store.groups();
     let size = |group: &Vec<usize>| -> u64 {
         let sizes = group.iter().map(|&chunk| store.size(chunk));
@@ -73,7 +70,7 @@ impl Planned {
     }
 
     /// The file, if it still is what was planned, and its chunks in groups.
-    fn open(&self, options: &PartOptions) -> Result<(RecordStore<std::fs::File>, Vec<Vec<usize>>)> {
+    fn open(&self, options: &PartOptions) -> Result<(Chunked, Vec<Vec<usize>>)> {
         let store = self.input.open(options)?;
         let groups = store.groups();
         self.input.check_shares(groups.len() as u64)?;

@@ -3,7 +3,7 @@
 use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::map_key::MapKey;
-use crate::wire::{Field, WireType};
+use crate::wire::{Field, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// A field or an extension: prost-reflect has two types for what a path treats alike.
@@ -67,15 +67,14 @@ impl FieldRef {
         }
     }
 
+    /// The wire type of a value that is not packed.
+    pub(crate) fn wire_type(&self) -> WireType {
+        wire_type(&self.kind(), self.is_group())
+    }
+
     /// Whether a value of this field may be written so; repeated numbers may be packed or not.
     pub(crate) fn takes(&self, wire: WireType) -> bool {
-        let single = match self.kind() {
-            Kind::Message(_) if self.is_group() => WireType::StartGroup,
-            Kind::Message(_) | Kind::String | Kind::Bytes => WireType::Len,
-            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
-            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
-            _ => WireType::Varint,
-        };
+        let single = self.wire_type();
         let packable = self.is_list() && single != WireType::StartGroup;
         wire == single || (packable && wire == WireType::Len)
     }

@@ -127,29 +127,46 @@ impl KeyCodec {
         }
     }
 
+    /// The key that an entry has, if a path with it says all that is on the wire: text is valid, and
+    /// a number isn't one that readers would have to cut down to the key's type.
+    pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
+        let is_exact = match entry {
+            EntryKey::Absent => true,
+            EntryKey::Bytes(bytes) => {
+                self.wire() == WireType::Len && std::str::from_utf8(bytes).is_ok()
+            }
+            EntryKey::Number(wire, value) => {
+                wire == self.wire() && value == self.on_wire(self.canonical(value))
+            }
+        };
+        is_exact.then(|| self.key(entry))
+    }
+
+    /// The number on the wire that a canonical one is written as.
+    fn on_wire(self, canonical: u64) -> u64 {
+        match self {
+            KeyCodec::Fixed32 | KeyCodec::Sfixed32 => canonical & u64::from(u32::MAX),
+            KeyCodec::Sint32 | KeyCodec::Sint64 => zigzag(canonical.cast_signed()),
+            _ => canonical,
+        }
+    }
+
     /// A map entry's key field, with its tag.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the canonical form of a 32-bit key has 32 bits that count"
-    )]
     pub(crate) fn encode(self, key: &MapKey) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, tag(FieldNumber(1), self.wire()));
-        match (self, canonical_key(key)) {
-            (_, CanonicalKey::String(text)) => {
+        match canonical_key(key) {
+            CanonicalKey::String(text) => {
                 put_varint(&mut out, text.len() as u64);
                 out.extend_from_slice(text);
             }
-            (KeyCodec::Fixed32 | KeyCodec::Sfixed32, CanonicalKey::Number(value)) => {
-                out.extend_from_slice(&(value as u32).to_le_bytes());
+            CanonicalKey::Number(value) => {
+                let bytes = self.on_wire(value).to_le_bytes();
+                match self.wire().width() {
+                    Some(width) => out.extend_from_slice(&bytes[..usize::from(width)]),
+                    None => put_varint(&mut out, u64::from_le_bytes(bytes)),
+                }
             }
-            (KeyCodec::Fixed64 | KeyCodec::Sfixed64, CanonicalKey::Number(value)) => {
-                out.extend_from_slice(&value.to_le_bytes());
-            }
-            (KeyCodec::Sint32 | KeyCodec::Sint64, CanonicalKey::Number(value)) => {
-                put_varint(&mut out, zigzag(value.cast_signed()));
-            }
-            (_, CanonicalKey::Number(value)) => put_varint(&mut out, value),
         }
         out
     }

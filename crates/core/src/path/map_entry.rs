@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::field_ref::FieldRef;
 use super::key_codec::{EntryKey, KeyCodec, KeyForm};
 use super::map_key::MapKey;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag};
+use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
 /// The most bytes a string key may have for its entry to be named by a path.
@@ -48,73 +48,14 @@ pub(crate) fn parse_entry(
             _ => return Ok(None),
         }
     }
-    let kind = entry.map_entry_key_field().kind();
     let key = match key {
-        Some(field) if field.value.end - field.value.start > LONGEST_KEY => None,
-        Some(field) => {
-            let wire_type = field.wire_type;
-            decode_key(&kind, wire_type, cursor.bytes(field.value)?)
-        }
-        None => default_key(&kind),
+        Some(field) if field.value.end - field.value.start > LONGEST_KEY => return Ok(None),
+        Some(field) => EntryKey::of_value(field.wire_type, cursor.bytes(field.value)?),
+        None => EntryKey::Absent,
     };
+    let codec = KeyCodec::of_kind(&entry.map_entry_key_field().kind());
+    let key = codec.and_then(|codec| codec.exact_key(key));
     Ok(key.map(|key| MapEntry { key, value }))
-}
-
-fn decode_key(kind: &Kind, wire_type: WireType, bytes: &[u8]) -> Option<MapKey> {
-    let varint = || decode_varint(bytes).map(|(value, _)| value);
-    match (kind, wire_type) {
-        (Kind::String, WireType::Len) => {
-            Some(MapKey::String(std::str::from_utf8(bytes).ok()?.to_owned()))
-        }
-        // Readers cut wider varints down to the key's type; a path then no longer says what is on
-        // the wire.
-        (Kind::Bool, WireType::Varint) => Some(MapKey::Bool(match varint()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        })),
-        (Kind::Uint32, WireType::Varint) => Some(MapKey::U32(u32::try_from(varint()?).ok()?)),
-        (Kind::Int32, WireType::Varint) => {
-            let wide = i64::from_le_bytes(varint()?.to_le_bytes());
-            Some(MapKey::I32(i32::try_from(wide).ok()?))
-        }
-        (Kind::Uint64, WireType::Varint) => Some(MapKey::U64(varint()?)),
-        (Kind::Int64, WireType::Varint) => {
-            Some(MapKey::I64(i64::from_le_bytes(varint()?.to_le_bytes())))
-        }
-        (Kind::Sint32 | Kind::Sint64, WireType::Varint) => {
-            let value = unzigzag(varint()?);
-            Some(match kind {
-                Kind::Sint32 => MapKey::I32(i32::try_from(value).ok()?),
-                _ => MapKey::I64(value),
-            })
-        }
-        (Kind::Fixed32, WireType::Fixed32) => {
-            Some(MapKey::U32(u32::from_le_bytes(bytes.try_into().ok()?)))
-        }
-        (Kind::Sfixed32, WireType::Fixed32) => {
-            Some(MapKey::I32(i32::from_le_bytes(bytes.try_into().ok()?)))
-        }
-        (Kind::Fixed64, WireType::Fixed64) => {
-            Some(MapKey::U64(u64::from_le_bytes(bytes.try_into().ok()?)))
-        }
-        (Kind::Sfixed64, WireType::Fixed64) => {
-            Some(MapKey::I64(i64::from_le_bytes(bytes.try_into().ok()?)))
-        }
-        _ => None,
-    }
-}
-
-fn default_key(kind: &Kind) -> Option<MapKey> {
-    Some(match kind {
-        Kind::String => MapKey::String(String::new()),
-        Kind::Bool => MapKey::Bool(false),
-        Kind::Uint32 | Kind::Fixed32 => MapKey::U32(0),
-        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => MapKey::I32(0),
-        Kind::Uint64 | Kind::Fixed64 => MapKey::U64(0),
-        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => MapKey::I64(0),
-        _ => return None,
-    })
 }
 
 /// How much of a map entry is looked at to hop to its next field: little, since a value in a chunk
@@ -161,7 +102,7 @@ pub(crate) fn with_key<I: Input, T>(
     Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))
 }
 
-/// The next field of a map entry of which `rest` is left.
+/// The next field of a map entry; `rest` is what is left of it.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<Field>> {
     let left = rest.end - rest.start;
     let want = usize::try_from(left).map_or(ENTRY_WINDOW, |left| left.min(ENTRY_WINDOW));

@@ -107,9 +107,10 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
         if let (Some(field), Pick::One(Select::Field), false) = (&known, &pick, rest.is_empty())
             && (field.is_list() || field.is_map())
         {
-            let needed = match field.is_map() {
-                true => "[\"key\"]",
-                false => "[index]",
+            let needed = if field.is_map() {
+                "[\"key\"]"
+            } else {
+                "[index]"
             };
             return Err(invalid(format!("{name} needs an {needed}")));
         }

@@ -5,7 +5,7 @@ use prost_reflect::Kind;
 
 use super::field_path::{FieldPath, Select, Step};
 use super::map_key::MapKey;
-use crate::wire::{FieldNumber, zigzag};
+use crate::wire::{FieldNumber, wire_type, zigzag};
 use crate::{Error, ErrorKind, Result};
 
 /// A path whose steps may pick elements by more than an index or key.
@@ -194,15 +194,7 @@ impl PathQuery {
 /// The value that a text in a query stands for, as the field's kind has it on the wire.
 pub(super) fn expected(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
     let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
-    let fixed = matches!(
-        kind,
-        Kind::Fixed32
-            | Kind::Fixed64
-            | Kind::Sfixed32
-            | Kind::Sfixed64
-            | Kind::Float
-            | Kind::Double
-    );
+    let fixed = wire_type(kind, false).width().is_some();
     let bits = |value| {
         Some(Expected::Bits {
             value,

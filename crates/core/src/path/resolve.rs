@@ -5,7 +5,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::field_path::{FieldPath, Select, Step};
 use super::field_ref::{FieldRef, key_fits};
 use super::query::{Expected, PathQuery, Pick, expected};
-use crate::wire::put_varint;
+use crate::wire::{WireType, put_varint, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// What a path leads to, according to a descriptor.
@@ -35,6 +35,15 @@ impl TargetKind {
         match self {
             TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
             TargetKind::Scalar(_) => None,
+        }
+    }
+
+    /// The wire type of the value.
+    pub(crate) fn wire_type(&self) -> WireType {
+        match self {
+            TargetKind::Message(_) => WireType::Len,
+            TargetKind::Group(_) => WireType::StartGroup,
+            TargetKind::Scalar(kind) => wire_type(kind, false),
         }
     }
 
@@ -135,36 +144,35 @@ fn resolve_step(target: &PathTarget, step: &Step) -> Result<PathTarget> {
             "the path goes on below a repeated or map field without an index or key".into(),
         );
     }
+    Ok(step_in(message, step)?.1)
+}
+
+/// The field that a step names in a message of this type, and what the step leads to.
+pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(FieldRef, PathTarget)> {
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
     let Some(field) = FieldRef::by_number(message, step.field.0) else {
-        return invalid(format!(
-            "field {} not found in {}",
-            step.field,
-            message.full_name()
-        ));
+        let (number, name) = (step.field, message.full_name());
+        return invalid(format!("field {number} not found in {name}"));
     };
-    let kind = match (&step.select, field.is_list(), field.is_map()) {
-        (Select::Index(_), true, _) | (Select::Field, ..) => field.kind(),
-        (Select::Key(key), _, true) => {
-            let Kind::Message(entry) = field.kind() else {
-                return invalid("a map without entries".into());
-            };
+    let name = field.name();
+    let kind = match (&step.select, field.kind()) {
+        (Select::Field, kind) => kind,
+        (Select::Index(_), kind) if field.is_list() => kind,
+        (Select::Key(key), Kind::Message(entry)) if field.is_map() => {
             let expected = entry.map_entry_key_field().kind();
             if !key_fits(key, &expected) {
-                return invalid(format!(
-                    "the key {key} is not of the map's type, {expected:?}"
-                ));
+                let message = format!("the key {key} is not of the map's type, {expected:?}");
+                return invalid(message);
             }
             entry.map_entry_value_field().kind()
         }
-        (Select::Index(_), ..) => {
-            return invalid(format!(
-                "an index on {}, which is not repeated",
-                field.name()
-            ));
+        (Select::Index(_), _) if field.is_map() => {
+            return invalid(format!("{name} is a map, and the path has an index for it"));
         }
-        (Select::Key(_), ..) => {
-            return invalid(format!("a map key on {}, which is not a map", field.name()));
+        (Select::Index(_), _) => {
+            return invalid(format!("an index on {name}, which is not repeated"));
         }
+        (Select::Key(_), _) => return invalid(format!("a map key on {name}, which is not a map")),
     };
     let whole_field = step.select == Select::Field && (field.is_list() || field.is_map());
     let kind = match kind {
@@ -172,7 +180,7 @@ fn resolve_step(target: &PathTarget, step: &Step) -> Result<PathTarget> {
         Kind::Message(message) => TargetKind::Message(message),
         kind => TargetKind::Scalar(kind),
     };
-    Ok(PathTarget { kind, whole_field })
+    Ok((field, PathTarget { kind, whole_field }))
 }
 
 impl PathQuery {

@@ -25,7 +25,7 @@ pub mod plan {
         Verify(super::VerifyPlan),
     }
 }
-/// A file as it was when the plan was made.
+/// A file as it was when the plan was made, or an object in a store.
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(
     message_name = "proto_splitter.parts.Input",
@@ -33,7 +33,7 @@ pub mod plan {
 )]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Input {
-    /// Absolute, and the same on every host.
+    /// Absolute, and the same on every host; or the URL of an object.
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
@@ -41,9 +41,12 @@ pub struct Input {
     /// When it was last changed: nanoseconds since 1970.
     #[prost(sfixed64, optional, tag = "3")]
     pub modified: ::core::option::Option<i64>,
-    /// crc32c of blocks of it, which are the same for every file of a size.
+    /// crc32c of blocks of it, which are the same for every file of a size; 0 if there is a version.
     #[prost(fixed32, tag = "4")]
     pub sample_crc32c: u32,
+    /// Of an object: what its store calls this version of it, the ETag.
+    #[prost(string, optional, tag = "5")]
+    pub version: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A message to be split. Part K writes the chunks from the end of the part before it up to its own end to one file.
 #[derive(::prost_reflect::ReflectMessage)]
@@ -55,7 +58,7 @@ pub struct Input {
 pub struct SplitPlan {
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<Input>,
-    /// Of the file to be written, absolute and without .cpb.
+    /// Of the file to be written, absolute and without .cpb; or the URL of an object.
     #[prost(string, tag = "2")]
     pub prefix: ::prost::alloc::string::String,
     #[prost(bool, tag = "3")]
@@ -102,7 +105,7 @@ pub mod split_plan {
     }
 }
 /// A chunked file to be merged. Part K writes the bytes from the end of the part before it up to its own end into the one file
-/// that was made for all.
+/// that was made for all, or uploads them as parts of the one upload that was begun for all.
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(
     message_name = "proto_splitter.parts.MergePlan",
@@ -112,7 +115,7 @@ pub mod split_plan {
 pub struct MergePlan {
     #[prost(message, optional, tag = "1")]
     pub input: ::core::option::Option<Input>,
-    /// The file to be written, absolute.
+    /// The file to be written, absolute; or the URL of an object.
     #[prost(string, tag = "2")]
     pub target: ::prost::alloc::string::String,
     #[prost(bool, tag = "3")]
@@ -122,6 +125,24 @@ pub struct MergePlan {
     pub part_ends: ::prost::alloc::vec::Vec<u64>,
     #[prost(message, optional, tag = "5")]
     pub r#type: ::core::option::Option<MessageType>,
+    /// If the target is an object.
+    #[prost(message, optional, tag = "6")]
+    pub upload: ::core::option::Option<Upload>,
+}
+/// An upload of an object in parts, which the store puts together at the end.
+#[derive(::prost_reflect::ReflectMessage)]
+#[prost_reflect(
+    message_name = "proto_splitter.parts.Upload",
+    descriptor_pool = "crate::proto::descriptor_pool()"
+)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Upload {
+    /// What the store calls it.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// Bytes of every part of the upload but the last. Shares end where such parts do.
+    #[prost(uint64, tag = "2")]
+    pub part_size: u64,
 }
 /// A chunked file to be verified. Part K reads the chunks of the groups from the end of the part before it up to its own end.
 #[derive(::prost_reflect::ReflectMessage)]
@@ -225,12 +246,15 @@ pub struct SplitReport {
     message_name = "proto_splitter.parts.MergeReport",
     descriptor_pool = "crate::proto::descriptor_pool()"
 )]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MergeReport {
     #[prost(uint64, tag = "1")]
     pub size: u64,
     #[prost(fixed32, tag = "2")]
     pub crc32c: u32,
+    /// What the store calls each part of the upload, in their order.
+    #[prost(string, repeated, tag = "3")]
+    pub uploaded: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a part has read.
 #[derive(::prost_reflect::ReflectMessage)]

@@ -83,9 +83,10 @@ impl RopeBuilder {
         let opened = path.clone();
         self.open_with(path, move || {
             // Before it is opened: opening a pipe waits for its other end.
-            match fs::metadata(&opened)?.is_file() {
-                true => File::open(&opened),
-                false => Err(io::Error::other("not a regular file")),
+            if fs::metadata(&opened)?.is_file() {
+                File::open(&opened)
+            } else {
+                Err(io::Error::other("not a regular file"))
             }
         })
     }

@@ -36,9 +36,10 @@ impl Origin {
         let opened = || -> io::Result<(File, std::fs::Metadata)> {
             let file = open()?;
             let metadata = file.metadata()?;
-            match metadata.is_file() {
-                true => Ok((file, metadata)),
-                false => Err(io::Error::other("not a regular file")),
+            if metadata.is_file() {
+                Ok((file, metadata))
+            } else {
+                Err(io::Error::other("not a regular file"))
             }
         };
         let (file, metadata) =
@@ -229,8 +230,9 @@ fn check(file: &File, origin: &Origin, stamp: &Stamp) -> Result<()> {
     let metadata = file
         .metadata()
         .map_err(|error| Error::from(error).context(origin.name.display()))?;
-    match Stamp::of(&metadata) == *stamp {
-        true => Ok(()),
-        false => Err(origin.changed()),
+    if Stamp::of(&metadata) == *stamp {
+        Ok(())
+    } else {
+        Err(origin.changed())
     }
 }

@@ -53,9 +53,10 @@ impl<I: Input> Finish<'_, I> {
         let members = self.members(id)?;
         let facts = &self.arena.facts[at];
         let is_message = !(facts.guess.no_message && self.arena.nodes[at].look == Look::Guess);
-        let ids = match is_message {
-            true => facts.children.clone(),
-            false => Vec::new(),
+        let ids = if is_message {
+            facts.children.clone()
+        } else {
+            Vec::new()
         };
         let mut children = Vec::with_capacity(ids.len());
         let is_map = facts.field.as_ref().is_some_and(FieldRef::is_map);
@@ -159,9 +160,10 @@ impl<I: Input> Finish<'_, I> {
         // The first of several that the way leads to, and the type of its message.
         let mut differs: Option<(usize, NodeId)> = None;
         for &node in way.iter().rev().skip(1) {
-            let link = match self.arena.keeps(node) {
-                true => links.next(),
-                false => None,
+            let link = if self.arena.keeps(node) {
+                links.next()
+            } else {
+                None
             };
             let facts = &self.arena.facts[node as usize];
             let parent = facts.parent;
@@ -247,10 +249,13 @@ impl<I: Input> Finish<'_, I> {
                     MAX_TEXT,
                 )?,
                 (None, Some(_)) => name_of(input, value, &Kindred::Text, self.rules, MAX_TEXT)?,
-                (None, None) => match facts.guess.message && !facts.guess.no_message {
-                    true => name_of(input, value, &Kindred::Unknown, self.rules, MAX_TEXT)?,
-                    false => name_of(input, value, &Kindred::Text, self.rules, MAX_TEXT)?,
-                },
+                (None, None) => {
+                    if facts.guess.message && !facts.guess.no_message {
+                        name_of(input, value, &Kindred::Unknown, self.rules, MAX_TEXT)?
+                    } else {
+                        name_of(input, value, &Kindred::Text, self.rules, MAX_TEXT)?
+                    }
+                }
             };
             names[serial] = name;
         }

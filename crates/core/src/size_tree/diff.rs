@@ -67,7 +67,7 @@ impl TreeChange {
 }
 
 impl MemberChange {
-    /// By how many bytes it grew: at least so many, if it may be there unseen.
+    /// By how many bytes it grew: a lower bound, if it may be there unseen.
     pub fn change(&self) -> i64 {
         let unseen = self.unseen_up_to;
         change(self.old.or(unseen), self.new.or(unseen))

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreePlace {
-    /// The value, all of which is measured.
+    /// The value; all of it is measured.
     pub path: FieldPath,
     /// The fields from there to the sum that is shown.
     pub below: Vec<String>,

@@ -161,9 +161,12 @@ fn fields<const CHUNKED: bool>(
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
-        let short = |arena: &Arena, what| match whole {
-            true => Err(malformed(arena, place.node, what, base + start as u64)),
-            false => Ok(start as u64),
+        let short = |arena: &Arena, what| {
+            if whole {
+                Err(malformed(arena, place.node, what, base + start as u64))
+            } else {
+                Ok(start as u64)
+            }
         };
         let Some((tag, tag_len)) = decode_varint(&bytes[at..]) else {
             return short(arena, "a tag that is cut short or too long");
@@ -215,35 +218,9 @@ fn fields<const CHUNKED: bool>(
         if CHUNKED {
             arena.touch(child, value_start, value_start + len);
         }
-        let deep = place.levels == 0;
-        let walks = wire == 2
-            && match look {
-                Look::Message => !deep,
-                Look::Guess => {
-                    let value = &bytes[value.clone()];
-                    let known = arena.facts[child as usize].guess;
-                    let is_message =
-                        !known.no_message && !deep && schemaless::looks_like_message(value);
-                    learn(arena, child, value, is_message);
-                    is_message
-                }
-                _ => false,
-            };
         if wire == 2 && look != Look::Hop {
-            let content = arena.enter(child, place.content, value_start, len);
-            if walks {
-                let below = place.below(child, content);
-                let depth = arena.chain.len();
-                let value = &bytes[value.clone()];
-                match fields::<CHUNKED>(arena, value, value_start, len, below) {
-                    // It looked like a message, but is none.
-                    Err(error) if look == Look::Guess && header::is_malformed(&error) => {
-                        arena.chain.truncate(depth);
-                        arena.facts[child as usize].guess.no_message = true;
-                    }
-                    walked => drop(walked?),
-                }
-            }
+            let there = bytes.get(value.clone()).unwrap_or_default();
+            walk_value::<CHUNKED>(arena, child, there, value_start..value_start + len, place)?;
             arena.leave(child, size);
         }
         if !is_there {
@@ -252,6 +229,45 @@ fn fields<const CHUNKED: bool>(
         at = value.end;
     }
     Ok(at as u64)
+}
+
+/// Walks the value of a length-delimited field as far as its node wants it looked at: `bytes` are
+/// all of it, unless it is only hopped over.
+fn walk_value<const CHUNKED: bool>(
+    arena: &mut Arena,
+    child: NodeId,
+    bytes: &[u8],
+    value: Range<u64>,
+    place: Place,
+) -> Result<()> {
+    let len = value.end - value.start;
+    let look = arena.node(child).look;
+    let is_deep = place.levels == 0;
+    let walks = match look {
+        Look::Message => !is_deep,
+        Look::Guess => {
+            let known = arena.facts[child as usize].guess;
+            let is_message = !known.no_message && !is_deep && schemaless::looks_like_message(bytes);
+            learn(arena, child, bytes, is_message);
+            is_message
+        }
+        _ => false,
+    };
+    let content = arena.enter(child, place.content, value.start, len);
+    if !walks {
+        return Ok(());
+    }
+    let depth = arena.chain.len();
+    let below = place.below(child, content);
+    match fields::<CHUNKED>(arena, bytes, value.start, len, below) {
+        // It looked like a message, but is none.
+        Err(error) if look == Look::Guess && header::is_malformed(&error) => {
+            arena.chain.truncate(depth);
+            arena.facts[child as usize].guess.no_message = true;
+            Ok(())
+        }
+        walked => walked.map(drop),
+    }
 }
 
 /// Walks the group that begins at `start`, and says where the next field does.
@@ -318,9 +334,10 @@ fn learn(arena: &mut Arena, child: NodeId, front: &[u8], is_message: bool) {
 #[inline(never)]
 fn no_tag(arena: &Arena, node: NodeId, tag: u64, offset: u64) -> Error {
     let end = tag & 7 == 4 && tag >> 3 != 0;
-    match end {
-        true => malformed(arena, node, "an end group tag without a group", offset),
-        false => malformed(arena, node, &format!("{tag} is not a tag"), offset),
+    if end {
+        malformed(arena, node, "an end group tag without a group", offset)
+    } else {
+        malformed(arena, node, &format!("{tag} is not a tag"), offset)
     }
 }
 

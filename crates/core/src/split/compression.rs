@@ -80,12 +80,13 @@ impl FromStr for ChunkCompression {
         if name != "auto" {
             let is_known = ["none", "zstd", "brotli", "snappy"].contains(&name);
             return text.parse().map(ChunkCompression::Fixed).map_err(|error| {
-                let message = match is_known {
-                    true => error.to_string(),
-                    false => format!(
+                let message = if is_known {
+error.to_string()
+} else {
+format!(
                         "compression {text:?} is not auto[:level], none, zstd[:level], brotli[:level] or snappy"
-                    ),
-                };
+                    )
+};
                 Error::new(ErrorKind::InvalidConfig, message).with_source(error)
             });
         }

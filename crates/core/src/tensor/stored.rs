@@ -9,7 +9,9 @@ use record_file::ReadAt;
 use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
 use crate::path::{FieldPath, Step};
 use crate::view::MessageView;
-use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint, unzigzag};
+use crate::wire::{
+    Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint, unzigzag, wire_type,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The most bytes of a shape: more than any tensor's.
@@ -253,13 +255,13 @@ impl Form {
     fn of(message: &MessageDescriptor, element: &ElementRule, rule: &TensorRule) -> Option<Form> {
         let kind = message.get_field(element.field)?.kind();
         let whole = usize::try_from(element.dtype.width()?).ok()?;
-        let (wire, width) = match kind {
-            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => (WireType::Fixed32, 4),
-            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => (WireType::Fixed64, 8),
-            Kind::String | Kind::Bytes | Kind::Message(_) => return None,
+        let wire = wire_type(&kind, false);
+        let width = match (wire, wire.width()) {
+            (WireType::Len, _) => return None,
+            (_, Some(width)) => width.into(),
             // Of several elements in a byte, the byte is what is there.
-            _ if rule.is_packed => (WireType::Varint, whole.max(1)),
-            _ => (WireType::Varint, whole),
+            _ if rule.is_packed => whole.max(1),
+            _ => whole,
         };
         (width <= whole && width <= 8).then_some(Form {
             wire,
@@ -323,7 +325,7 @@ impl<I: Input> OneByOne<'_, I> {
         if self.left > LARGEST_FILLED {
             let there = bytes - self.left;
             let message = format!(
-                "a tensor of {bytes} bytes by its shape, of which {there} are there: at most {LARGEST_FILLED} are filled up"
+                "a tensor of {bytes} bytes by its shape has only {there}: at most {LARGEST_FILLED} are filled up"
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }

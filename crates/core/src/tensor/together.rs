@@ -178,7 +178,7 @@ impl<'a> Loads<'a> {
 mod tests {
     use super::*;
 
-    /// Bytes of which each says where it is, for so long.
+    /// This many bytes, each of which says where it is.
     fn file(size: usize) -> Vec<u8> {
         let number = |at: usize| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[2];
         (0..size).map(number).collect()

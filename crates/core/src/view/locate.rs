@@ -67,7 +67,7 @@ struct WayStep {
     field: Option<FieldRef>,
     /// How the field is written, if it is known.
     wire: Option<WireType>,
-    /// The other members of its oneof, each of which ends the value.
+    /// The other members of its oneof: any of them ends the value.
     rivals: Vec<u32>,
     is_message: bool,
     is_last: bool,
@@ -89,9 +89,7 @@ impl Way {
             message = field.as_ref().and_then(message_below);
             steps.push(WayStep {
                 step: step.clone(),
-                wire: field
-                    .as_ref()
-                    .map(|field| wire_type(&field.kind(), field.is_group())),
+                wire: field.as_ref().map(FieldRef::wire_type),
                 field,
                 rivals,
                 is_message: message.is_some(),

@@ -110,12 +110,10 @@ impl Around {
 
     /// What it takes with a message of this many bytes in it.
     fn size(&self, inner: u64) -> u64 {
-        let frame = match self.is_group {
-            true => {
-                varint_len(self.tag(WireType::StartGroup))
-                    + varint_len(self.tag(WireType::EndGroup))
-            }
-            false => varint_len(self.tag(WireType::Len)) + varint_len(inner),
+        let frame = if self.is_group {
+            varint_len(self.tag(WireType::StartGroup)) + varint_len(self.tag(WireType::EndGroup))
+        } else {
+            varint_len(self.tag(WireType::Len)) + varint_len(inner)
         };
         total(&self.rest)
             .saturating_add(frame as u64)
@@ -256,12 +254,13 @@ impl<S: ReadAt> Pieces<'_, S> {
         });
         let mut outer = all;
         for (field, (needs_rest, is_single)) in chain.into_iter().zip(kinds) {
-            let rest = match needs_rest {
-                true => self.stretches_but(outer, |met| {
+            let rest = if needs_rest {
+                self.stretches_but(outer, |met| {
                     let is_alike = met.number == field.number && !is_single;
                     is_alike || met.start == field.start
-                })?,
-                false => Vec::new(),
+                })?
+            } else {
+                Vec::new()
             };
             self.around.push(Around {
                 number: field.number,
@@ -366,12 +365,11 @@ impl<S: ReadAt> Pieces<'_, S> {
             copy(&mut self.cursor, &around.rest, sink)?;
             let mut frame = Vec::new();
             let inner = sizes.pop().unwrap_or(0);
-            match around.is_group {
-                true => put_varint(&mut frame, around.tag(WireType::StartGroup)),
-                false => {
-                    put_varint(&mut frame, around.tag(WireType::Len));
-                    put_varint(&mut frame, inner);
-                }
+            if around.is_group {
+                put_varint(&mut frame, around.tag(WireType::StartGroup))
+            } else {
+                put_varint(&mut frame, around.tag(WireType::Len));
+                put_varint(&mut frame, inner);
             }
             sink.write_all(&frame)?;
         }

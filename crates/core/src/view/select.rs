@@ -127,7 +127,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         };
         let mut selected = self.select(query, names)?;
         if selected.next().transpose()?.is_none() {
-            return invalid("the message has no such value".into());
+            return Err(self.no_such_value(query, names)?);
         }
         let first = selected.path();
         if selected.next().transpose()?.is_some() {
@@ -137,6 +137,35 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             ));
         }
         Ok(first)
+    }
+
+    /// What is said of a query that leads to nothing: of an index, how many elements there are.
+    pub(crate) fn no_such_value(&self, query: &PathQuery, names: &[NameRule]) -> Result<Error> {
+        let mut message = "the message has no such value".to_owned();
+        if let Some(why) = self.missing_in(query, names)? {
+            message = format!("{message}: {why}");
+        }
+        Ok(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()))
+    }
+
+    fn missing_in(&self, query: &PathQuery, names: &[NameRule]) -> Result<Option<String>> {
+        let mut above = query.clone();
+        while let Some((parent, last)) = above.split_last() {
+            let field = last.field.0;
+            let is_index = matches!(last.pick, Pick::FromEnd(_) | Pick::One(Select::Index(_)));
+            let mut parents = self.select(&parent, names)?;
+            if parents.next().transpose()?.is_none() {
+                above = parent;
+                continue;
+            }
+            let mut path = parents.path();
+            if !is_index || parents.next().transpose()?.is_some() {
+                return Ok(None);
+            }
+            path.push(Step::index(field, u64::MAX));
+            return self.missing(&path);
+        }
+        Ok(None)
     }
 
     /// The first name or string key in a query that nothing has, and up to `most` of those that are

@@ -4,8 +4,18 @@ use prost_reflect::Kind;
 
 use super::tag::WireType;
 
-/// The wire type of a value that is not packed.
-pub(crate) fn wire_type(kind: &Kind, group: bool) -> WireType {
+/// The wire type of a field's value, which a list of numbers that isn't packed has for each.
+///
+/// Of a message it is [`WireType::Len`], or [`WireType::StartGroup`] for a `group`.
+///
+/// ```
+/// use prost_reflect::Kind;
+/// use proto_splitter_core::wire::{WireType, wire_type};
+///
+/// assert_eq!(wire_type(&Kind::Sint32, false), WireType::Varint);
+/// assert_eq!(wire_type(&Kind::Float, false).width(), Some(4));
+/// ```
+pub fn wire_type(kind: &Kind, group: bool) -> WireType {
     match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
         Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,

@@ -57,6 +57,15 @@ impl WireType {
             WireType::Fixed32 => 5,
         }
     }
+
+    /// How many bytes each value takes: 4 or 8, or `None` where that depends on the value.
+    pub fn width(self) -> Option<u8> {
+        match self {
+            WireType::Fixed32 => Some(4),
+            WireType::Fixed64 => Some(8),
+            _ => None,
+        }
+    }
 }
 
 /// The tag of a length-delimited field, if it is one byte.

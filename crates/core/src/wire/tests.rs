@@ -140,7 +140,7 @@ fn a_megabyte_of_start_group_tags_is_refused_without_using_the_stack() {
 
 #[test]
 fn large_values_are_hopped_over_without_being_read() {
-    /// A message of one value of 3 GiB and a varint behind it, of which only the ends are there.
+    /// The ends of a message that is one value of 3 GiB and a varint behind it.
     struct Sparse;
     const LEN: u64 = 3 << 30;
     impl record_file::ReadAt for Sparse {

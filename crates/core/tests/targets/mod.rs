@@ -172,9 +172,10 @@ pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
         } else {
             place(random)
         };
-        let mut chunk = match is_message {
-            true => fields(random, 1),
-            false => random.one_of(&["", "12", "x", "yz"]).into(),
+        let mut chunk = if is_message {
+            fields(random, 1)
+        } else {
+            random.one_of(&["", "12", "x", "yz"]).into()
         };
         if random.below(16) == 15 && !chunk.is_empty() {
             let at = usize::try_from(random.below(chunk.len() as u64)).unwrap();

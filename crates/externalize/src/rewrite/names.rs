@@ -47,11 +47,10 @@ pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
         .filter_map(|function| number(function_name(function)));
     // Room for as many functions as a model may have nodes.
     let last = numbers.max().unwrap_or(0);
-    match last < u64::MAX >> 2 {
-        true => Ok(last + 1),
-        false => {
-            let message = format!("a function's name ends with the number {last}");
-            Err(Error::new(ErrorKind::LimitExceeded, message))
-        }
+    if last < u64::MAX >> 2 {
+        Ok(last + 1)
+    } else {
+        let message = format!("a function's name ends with the number {last}");
+        Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 }

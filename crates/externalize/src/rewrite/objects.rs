@@ -120,7 +120,7 @@ impl Rewriter<'_> {
         captured
     }
 
-    /// Makes resources of captured constants, each of which is what `_create_resource` returns: the
+    /// Makes resources of captured constants, which `_create_resource` returns one by one: the
     /// content itself, as the function that `body` makes gives it. Of several with one content the
     /// others go.
     pub(super) fn capture_from(

@@ -8,6 +8,7 @@
 
 mod chunked;
 mod folders;
+mod parts;
 mod reading;
 mod server;
 mod writing;

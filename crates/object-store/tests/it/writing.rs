@@ -85,9 +85,10 @@ fn what_is_dropped_or_aborted_leaves_nothing() {
         let (store, location) = memory();
         let mut writer = ObjectWriter::create(&location, &options()).unwrap();
         writer.write_all(&some(3 * PART)).unwrap();
-        match abort {
-            true => writer.abort().unwrap(),
-            false => drop(writer),
+        if abort {
+            writer.abort().unwrap()
+        } else {
+            drop(writer)
         }
         assert!(content(&store).is_none());
         assert!(!location.exists().unwrap());

@@ -44,7 +44,7 @@ const MAX_ALIGNMENT: u64 = 1 << 30;
 /// Exact lengths are seen when elements are converted; this holds what a plan claims until then.
 const MAX_GROWTH: u64 = 8;
 
-/// A model that is to be written with external data: which tensors leave, and where they go.
+/// A model to be written with external data: which tensors leave, and where they go.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -394,9 +394,10 @@ fn lay_out(
             continue;
         }
         let one = &mut leaving[at];
-        let alignment = match one.len > ALIGNED_ABOVE {
-            true => options.alignment,
-            false => 1,
+        let alignment = if one.len > ALIGNED_ABOVE {
+            options.alignment
+        } else {
+            1
         };
         let end_in = |size: u64| {
             let offset = size.checked_next_multiple_of(alignment)?;

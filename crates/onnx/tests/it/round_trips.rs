@@ -36,13 +36,14 @@ fn round(folder: &Path, model: &ModelProto, options: &ExternalOptions) {
         .write_with(&source, at("chunks"), &split)
         .unwrap();
     let mut merged = Vec::new();
-    match written
+    if written
         .path
         .extension()
         .is_some_and(|extension| extension == "cpb")
     {
-        true => _ = Merger::new().merge_to(&written.path, &mut merged).unwrap(),
-        false => merged = fs::read(&written.path).unwrap(),
+        _ = Merger::new().merge_to(&written.path, &mut merged).unwrap()
+    } else {
+        merged = fs::read(&written.path).unwrap()
     }
     assert!(merged == fs::read(&original).unwrap());
     let again = at("again.onnx");

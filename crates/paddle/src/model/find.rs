@@ -114,10 +114,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
                 .filter_map(|path| Some(path.file_name()?.to_string_lossy()))
                 .collect();
             names.sort();
-            let message = format!(
-                "several programs, of which one has to be named: {}",
-                names.join(", ")
-            );
+            let message = format!("several programs: name one of {}", names.join(", "));
             Err(Error::new(ErrorKind::InvalidConfig, message).context(folder.display()))
         }
     }
@@ -184,12 +181,11 @@ pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<()> {
     } else {
         folder
     };
-    match real(path)?.starts_with(real(folder)?) {
-        true => Ok(()),
-        false => {
-            let message = "the file of a variable lies outside the model's folder";
-            Err(Error::new(ErrorKind::InvalidPath, message).context(path.display()))
-        }
+    if real(path)?.starts_with(real(folder)?) {
+        Ok(())
+    } else {
+        let message = "the file of a variable lies outside the model's folder";
+        Err(Error::new(ErrorKind::InvalidPath, message).context(path.display()))
     }
 }
 

@@ -189,9 +189,10 @@ impl Fields {
     }
 
     fn span(&mut self, number: u32, file: RopeFileId, range: std::ops::Range<u64>) -> Result<()> {
-        match range.is_empty() {
-            true => Ok(()),
-            false => self.message(number, |rope| rope.0.span(file, range)),
+        if range.is_empty() {
+            Ok(())
+        } else {
+            self.message(number, |rope| rope.0.span(file, range))
         }
     }
 

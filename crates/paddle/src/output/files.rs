@@ -309,9 +309,10 @@ impl<'m> Files<'m> {
         }
         file.set_len(size)?;
         self.waiting.push(file);
-        match self.waiting.len() < MAX_WAITING {
-            true => Ok(()),
-            false => self.fill_gaps(),
+        if self.waiting.len() < MAX_WAITING {
+            Ok(())
+        } else {
+            self.fill_gaps()
         }
     }
 
@@ -354,11 +355,10 @@ fn invalid(message: &str) -> Error {
 /// Fails if a name isn't that of a file in the model's own folder.
 fn check_plain(name: &str) -> Result<()> {
     let is_plain = !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..");
-    match is_plain {
-        true => Ok(()),
-        false => {
-            let message = format!("the name {name:?} isn't that of a file in the model's folder");
-            Err(Error::new(ErrorKind::InvalidPath, message))
-        }
+    if is_plain {
+        Ok(())
+    } else {
+        let message = format!("the name {name:?} isn't that of a file in the model's folder");
+        Err(Error::new(ErrorKind::InvalidPath, message))
     }
 }

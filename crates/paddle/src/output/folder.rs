@@ -22,7 +22,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Starts a folder that is to become `target`. One that has files already is in the way, unless
+    /// Starts a folder that becomes `target`. One that has files already is in the way, unless
     /// `force` is set: then files of the same names are replaced, unless others
     /// [would be read with them](Self::check_unrivalled).
     pub(super) fn create(target: &Path, force: bool) -> Result<Staging> {
@@ -46,7 +46,7 @@ impl Staging {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // It is to be a folder like any other, with what the umask leaves.
+            // It has the mode of any other folder: what the umask leaves.
             builder.permissions(fs::Permissions::from_mode(0o777));
         }
         let folder = builder.tempdir_in(beside).map_err(at_target)?;
@@ -139,7 +139,7 @@ impl Staging {
         };
         commit().map_err(|error| Error::from(error).context(target.display()))?;
         if !is_merged {
-            // It isn't where it was any more, and nothing is to be removed.
+            // It isn't where it was any more, and nothing has to be removed.
             let _ = folder.keep();
         }
         files.rotate_right(usize::from(last.is_some()));

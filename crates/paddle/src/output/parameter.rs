@@ -1,4 +1,4 @@
-//! A parameter that arrives as a message, and is to be a stream.
+//! A parameter that arrives as a message, and leaves as a stream.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -76,9 +76,10 @@ impl Incoming {
             return Ok(());
         };
         range.end = self.size;
-        match len(range).is_multiple_of(8) {
-            true => Ok(()),
-            false => Err(invalid(format!("{} bytes of 64-bit numbers", len(range)))),
+        if len(range).is_multiple_of(8) {
+            Ok(())
+        } else {
+            Err(invalid(format!("{} bytes of 64-bit numbers", len(range))))
         }
     }
 

@@ -119,9 +119,10 @@ impl<'a, 'm> Receiver<'a, 'm> {
     /// Takes note that the message is complete.
     pub(super) fn finish(self) -> Result<()> {
         let is_whole = matches!(self.state, State::Header) && self.held.is_empty();
-        match is_whole && self.stack.len() == 1 {
-            true => self.files.end(),
-            false => Err(invalid("the message ends early").at_offset(self.position)),
+        if is_whole && self.stack.len() == 1 {
+            self.files.end()
+        } else {
+            Err(invalid("the message ends early").at_offset(self.position))
         }
     }
 
@@ -207,9 +208,10 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 }
                 self.held.clear();
                 self.in_order(number)?;
-                match is_len {
-                    true => self.length_delimited(number, value),
-                    false => self.number(number, value).and_then(|()| self.close()),
+                if is_len {
+                    self.length_delimited(number, value)
+                } else {
+                    self.number(number, value).and_then(|()| self.close())
                 }
             }
             // Paddle knows no such field of a description, and passes over it.
@@ -219,7 +221,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// A field of the tensor's description, of which `len` bytes follow: they are kept as they are.
+    /// A field of the tensor's description; `len` bytes follow, which are kept as they are.
     fn desc_field(&mut self, len: u64) -> Result<()> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
@@ -235,9 +237,10 @@ impl<'a, 'm> Receiver<'a, 'm> {
     }
 
     fn bounded(&self) -> Result<()> {
-        match self.held.len() < MAX_HEADER {
-            true => Ok(()),
-            false => Err(invalid("a tag or a length isn't one").at_offset(self.position)),
+        if self.held.len() < MAX_HEADER {
+            Ok(())
+        } else {
+            Err(invalid("a tag or a length isn't one").at_offset(self.position))
         }
     }
 

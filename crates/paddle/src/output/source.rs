@@ -18,7 +18,7 @@ pub(super) const LEAST_GAP: u64 = 256 << 10;
 /// Bytes are copied in pieces of this size, so that one large tensor keeps all threads busy: 32 MiB.
 const PIECE_LEN: u64 = 32 << 20;
 
-/// A message, of which small parts are looked at, and large ones copied.
+/// A message: small parts are looked at, and large ones copied.
 pub(super) enum MessageSource<'a> {
     Chunked(&'a MergedMessage),
     /// One that is read by position, and how many bytes it has.

@@ -97,7 +97,7 @@ impl ParameterWriter {
 /// the file stays as it is, and if this fails nothing is behind it.
 ///
 /// The size in front is written last, when all else is on the disk. If the process is ended before,
-/// readers say that the tensor has no size, and at which byte the file is to be cut.
+/// readers say that the tensor has no size, and at which byte to cut the file.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, StreamKind, StreamParts, len};
 
-/// A piece of what is to be written.
+/// A piece of what will be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// These bytes.

@@ -94,11 +94,12 @@ impl Stream {
                     offset >= last
                 };
                 last = offset;
-                match fits {
-                    true => Ok(()),
-                    false => Err(invalid(format!(
+                if fits {
+                    Ok(())
+                } else {
+                    Err(invalid(format!(
                         "offset {index} of LoD level {at} is {offset}"
-                    ))),
+                    )))
                 }
             })?;
             if last != counted {
@@ -109,12 +110,13 @@ impl Stream {
         self.for_each_word(source, |_, _| ())?;
         let height = self.parts.height;
         numbers(source, &self.parts.rows, |index, row| {
-            match (0..height).contains(&row.cast_signed()) {
-                true => Ok(()),
-                false => Err(invalid(format!(
+            if (0..height).contains(&row.cast_signed()) {
+                Ok(())
+            } else {
+                Err(invalid(format!(
                     "row {index} is number {} of {height}",
                     row.cast_signed()
-                ))),
+                )))
             }
         })
     }

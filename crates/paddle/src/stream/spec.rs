@@ -7,7 +7,7 @@ use super::StreamKind;
 use crate::dtype::{data_size, element_type};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 
-/// A tensor that is to be written as a stream: all but its data.
+/// A tensor to be written as a stream: all but its data.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;

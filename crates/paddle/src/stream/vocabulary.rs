@@ -160,7 +160,7 @@ impl<'a> Window<'a> {
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
     }
 
-    /// This many bytes, of which there may be more than a window has.
+    /// This many bytes, which may be more than a window has.
     fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
         let left = self.end.saturating_sub(at);
         if left < size {

@@ -178,9 +178,10 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
     for file in again.files() {
         assert_eq!((file.layout(), file.is_separate()), (layout, separate));
     }
-    let original = match model.files()[0].is_separate() {
-        true => Arrangement::Separate(Layout::Paddle),
-        false => Arrangement::Combined(Layout::Paddle),
+    let original = if model.files()[0].is_separate() {
+        Arrangement::Separate(Layout::Paddle)
+    } else {
+        Arrangement::Combined(Layout::Paddle)
     };
     convert(
         &again,

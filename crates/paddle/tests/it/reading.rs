@@ -84,7 +84,7 @@ fn of_several_programs_in_a_folder_one_has_to_be_named() {
     }
     let error = PaddleModel::open(folder.path()).unwrap_err().to_string();
     assert!(
-        error.ends_with("one has to be named: a.pdmodel, b.pdmodel"),
+        error.ends_with("several programs: name one of a.pdmodel, b.pdmodel"),
         "{error}"
     );
 }

@@ -105,7 +105,7 @@ fn two_programs_in_a_folder_are_told_apart_by_name_whatever_their_kind() {
     }
     let error = PaddleModel::open(folder.path()).unwrap_err().to_string();
     assert!(
-        error.contains("has to be named: new.json, old.pdmodel"),
+        error.contains("several programs: name one of new.json, old.pdmodel"),
         "{error}"
     );
     let kind = |name: &str| {

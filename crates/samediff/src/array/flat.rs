@@ -272,9 +272,10 @@ impl Array {
             return Ok(false);
         }
         let same_order = a.order() == b.order();
-        let (a, b) = match same_order {
-            true => (self.little_endian()?, other.little_endian()?),
-            false => (self.values()?, other.values()?),
+        let (a, b) = if same_order {
+            (self.little_endian()?, other.little_endian()?)
+        } else {
+            (self.values()?, other.values()?)
         };
         a.equals(b)
     }

@@ -312,12 +312,11 @@ impl ArrayInfo {
         let differs = dims
             .into_iter()
             .any(|(&dim, (stride, dense))| dim != 1 && stride != dense);
-        match differs {
-            false => Ok(()),
-            true => {
-                let message = format!("strides of {strides:?}, where {dense:?} are dense");
-                Err(Error::new(ErrorKind::UnsupportedArray, message))
-            }
+        if differs {
+            let message = format!("strides of {strides:?}, where {dense:?} are dense");
+            Err(Error::new(ErrorKind::UnsupportedArray, message))
+        } else {
+            Ok(())
         }
     }
 }

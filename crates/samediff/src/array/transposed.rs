@@ -63,9 +63,10 @@ impl Transposed {
         let width = self.width as u64;
         let (&first, others) = self.dims.split_first().unwrap_or((&1, &[]));
         // Others than nothing were multiplied when the shape was checked.
-        let (rows, columns): (u64, u64) = match self.dims.contains(&0) {
-            true => (0, 0),
-            false => (first, others.iter().product()),
+        let (rows, columns): (u64, u64) = if self.dims.contains(&0) {
+            (0, 0)
+        } else {
+            (first, others.iter().product())
         };
         let mut slabs = Slabs {
             source: Arc::clone(&self.source),
@@ -264,9 +265,10 @@ impl Blocks {
             }
             // How many columns there are now, and how far apart they and their rows are.
             let own = to_usize(slabs.columns_of(slab))?;
-            let (own, from) = match single {
-                true => (to_usize(until - slab)?, (count, 1)),
-                false => (own, (1, own)),
+            let (own, from) = if single {
+                (to_usize(until - slab)?, (count, 1))
+            } else {
+                (own, (1, own))
             };
             for left in (0..own).step_by(GROUP) {
                 let mut to = [0; GROUP];

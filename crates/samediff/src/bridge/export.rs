@@ -14,7 +14,7 @@ use crate::fb::schema::flat_graph::{
 };
 use crate::fb::{self, MAX_BUFFER_LEN, Object, Unknown, Value};
 use crate::{
-    Array, ArrayFile, ArrayInfo, Arrays, Error, Graph, Nd4jType, Operation, Result,
+    Arguments, Array, ArrayFile, ArrayInfo, Arrays, Error, Graph, Nd4jType, Operation, Result,
     SameDiffVariable, TagView, VarType,
 };
 
@@ -22,8 +22,8 @@ use crate::{
 const ALIGNMENT: u64 = 64;
 
 /// Writes a tag as a classic file: one FlatGraph with all arrays inside, and says how many bytes it
-/// has. It has no names for arguments, which are left out; what came from a classic file goes back as
-/// it was.
+/// has. It has no names for arguments, which are left out: [`left_out_of_classic`] says of which. What
+/// came from a classic file goes back as it was.
 ///
 /// # Errors
 ///
@@ -72,11 +72,63 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
+/// What a classic file of a tag leaves out, as a line for the user; `None` if that is nothing.
+///
+/// ```
+/// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
+/// use proto_splitter_samediff::left_out_of_classic;
+///
+/// let mut pad = Operation::new("pad", "pad");
+/// pad.i_args.push(("mode".to_owned(), 1));
+/// let mut graph = Graph::default();
+/// graph.operations.push(pad);
+/// let mut draft = Draft::new();
+/// draft.add_tag("first".parse()?, TagContent::new(graph))?;
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.zip");
+/// draft.write(&path, &SameDiffWriteOptions::new())?;
+///
+/// let left_out = left_out_of_classic(&Model::open(&path)?.default_tag())?;
+/// let line = "a classic file has no names of arguments: left out are those of the operation \"pad\"";
+/// assert_eq!(left_out.as_deref(), Some(line));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// What is wrong with the graph.
+pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
+    let graph = tag.graph()?;
+    let mut named = graph.operations.iter().filter(|operation| {
+        is_named("i", &operation.i_args)
+            || is_named("t", &operation.t_args)
+            || is_named("b", &operation.b_args)
+            || is_named("d", &operation.d_args)
+    });
+    let Some(first) = named.next() else {
+        return Ok(None);
+    };
+    let others = match named.count() {
+        0 => String::new(),
+        count => format!(" and of {count} more"),
+    };
+    let name = &first.name;
+    Ok(Some(format!(
+        "a classic file has no names of arguments: left out are those of the operation {name:?}{others}"
+    )))
+}
+
+/// Whether arguments have other names than those that reading a classic file gives.
+fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
+    let mut numbered = arguments.iter().enumerate();
+    numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
+}
+
 /// The data of an array behind the tables.
 struct Payload {
     array: Array,
     len: u32,
-    /// Where the data is to begin.
+    /// Where the data begins.
     start: u64,
 }
 
@@ -221,9 +273,10 @@ impl Export {
         files: &[ArrayFile],
     ) -> Result<()> {
         let keys = state.take_strings(updater_state::UPDATER_STATE_KEYS);
-        let keys = match keys.len() == files.len() {
-            true => keys,
-            false => (0..files.len()).map(|index| index.to_string()).collect(),
+        let keys = if keys.len() == files.len() {
+            keys
+        } else {
+            (0..files.len()).map(|index| index.to_string()).collect()
         };
         state.set_strings(updater_state::UPDATER_STATE_KEYS, &keys);
         let values = files.iter().map(|file| self.array(states, file));

@@ -1,6 +1,6 @@
 //! From and to safetensors files: named tensors, without a graph.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::not_convertible;
 use crate::draft::SameDiffWriteOptions;
+use crate::fb::Value;
+use crate::fb::schema::flat_graph::flat_graph as slots;
 use crate::{
     Array, ArrayInfo, Error, ErrorKind, Graph, Nd4jType, Result, SameDiffVariable, TagContent,
     TagView, VarType,
@@ -42,7 +44,8 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
-/// Reads a file: all of its tensors become variables.
+/// Reads a file: all of its tensors become variables. What else its header says becomes metadata of
+/// the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
     // No more than there is in the file.
@@ -82,6 +85,15 @@ pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagConten
             dims,
         ));
         arrays.push((name.clone(), array.map_err(about)?));
+    }
+    if let Some(said) = metadata.metadata() {
+        let said: BTreeMap<&String, &String> = said.iter().collect();
+        let (keys, values): (Vec<String>, Vec<String>) = said
+            .into_iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .unzip();
+        graph.classic.set_strings(slots::METADATA_KEYS, &keys);
+        graph.classic.set_strings(slots::METADATA_VALUES, &values);
     }
     let content = TagContent::new(graph);
     Ok(arrays.into_iter().fold(content, |content, (name, array)| {
@@ -132,7 +144,8 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
 
 /// Writes the parameters of a tag as a safetensors file, and says how many bytes it has: in C's
 /// order, the widest types first and then by name, so that all are aligned. Names that share a file
-/// have a copy each. An array of rank 0 without elements becomes one of shape `[0]`.
+/// have a copy each. An array of rank 0 without elements becomes one of shape `[0]`. The metadata of
+/// the graph goes along, as `__metadata__`.
 ///
 /// # Errors
 ///
@@ -146,7 +159,7 @@ pub fn write_safetensors(
     let path = path.as_ref();
     let write = || {
         let arrays = arrays(tag)?;
-        let (header, total) = header(&arrays)?;
+        let (header, total) = header(&arrays, &said(&tag.graph()?))?;
         let file = AtomicFile::create(path, options.force)?;
         let meter = options.progress.meter(total);
         let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
@@ -194,21 +207,33 @@ fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     Ok(arrays)
 }
 
+/// The metadata of a graph.
+fn said(graph: &Graph) -> BTreeMap<&str, &str> {
+    let texts = |slot| match graph.classic.get(slot) {
+        Some(Value::Strings(texts)) => texts.as_slice(),
+        _ => &[],
+    };
+    let values = texts(slots::METADATA_VALUES).iter();
+    let said = texts(slots::METADATA_KEYS).iter().zip(values);
+    said.map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect()
+}
+
 /// The header, padded so that the data is aligned to 8 bytes, and the length of the data.
-fn header(arrays: &[(String, Dtype, Array)]) -> Result<(Vec<u8>, u64)> {
+fn header(
+    arrays: &[(String, Dtype, Array)],
+    said: &BTreeMap<&str, &str>,
+) -> Result<(Vec<u8>, u64)> {
     let too_large = |_| not_convertible("an array is too large for this machine");
     let mut at = 0_usize;
     let mut tensors = Vec::new();
     for (name, dtype, array) in arrays {
         let info = array.info();
-        let shape = match info.is_empty_scalar() {
-            true => vec![0],
-            false => info
-                .shape()
-                .iter()
-                .map(|&dim| usize::try_from(dim))
-                .collect::<Result<_, _>>()
-                .map_err(too_large)?,
+        let shape = if info.is_empty_scalar() {
+            vec![0]
+        } else {
+            let dims = info.shape().iter().map(|&dim| usize::try_from(dim));
+            dims.collect::<Result<_, _>>().map_err(too_large)?
         };
         let len = usize::try_from(array.data_len()).map_err(too_large)?;
         let end = at
@@ -225,6 +250,13 @@ fn header(arrays: &[(String, Dtype, Array)]) -> Result<(Vec<u8>, u64)> {
     let metadata = Metadata::new(None, tensors);
     let metadata = metadata.map_err(|error| not_convertible(error.to_string()))?;
     let mut header = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
+    if !said.is_empty() {
+        // The library would write it in another order each time.
+        let said = serde_json::to_string(said).map_err(io::Error::other)?;
+        let comma = if arrays.is_empty() { "" } else { "," };
+        let said = format!("\"__metadata__\":{said}{comma}");
+        header.splice(1..1, said.into_bytes());
+    }
     header.resize(header.len().next_multiple_of(8), b' ');
     Ok((header, at as u64))
 }

@@ -171,7 +171,7 @@ impl Part {
             .filter(|&blobs| blobs >= HEADER_LEN);
         let Some(blobs) = blobs else {
             let message = format!(
-                "{blobs_len} bytes of arrays end at {manifest}, in front of which there are fewer"
+                "{blobs_len} bytes of arrays end at {manifest}, but fewer are in front of it"
             );
             return Err(invalid(message));
         };

@@ -299,8 +299,8 @@ fn shards_make_one_model() {
 fn safetensors_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.safetensors");
-    let header = r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}"#;
-    let header = format!("{header:112}");
+    let header = r#"{"__metadata__":{"format":"pt","by":"a \"tool\""},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}"#;
+    let header = format!("{header:160}");
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.bytes());
     bytes.extend(*b"12345678ab");
@@ -310,6 +310,12 @@ fn safetensors_come_back_as_they_were() {
     write_safetensors(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap();
     let read = ::safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let written = std::fs::read(&back).unwrap();
+    let said = |bytes: &[u8]| {
+        let (_, header) = ::safetensors::SafeTensors::read_metadata(bytes).unwrap();
+        header.metadata().clone().unwrap()
+    };
+    assert_eq!(said(&bytes)["by"], "a \"tool\"");
+    assert_eq!(said(&written), said(&bytes));
     let written = ::safetensors::SafeTensors::deserialize(&written).unwrap();
     for name in ["w", "b"] {
         assert_eq!(written.tensor(name).unwrap(), read.tensor(name).unwrap());

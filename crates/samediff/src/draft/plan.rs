@@ -7,7 +7,7 @@ use crate::layout::{self, Role};
 use crate::text::{FileRef, Line};
 use crate::{Error, ErrorKind, Result};
 
-/// An entry that is to be written.
+/// An entry to be written.
 pub(super) enum Entry<'d> {
     Content(String, &'d Content),
     /// A file of an array, unless it turns out to be the same as an older one.

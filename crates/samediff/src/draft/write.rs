@@ -131,7 +131,7 @@ impl Draft {
         })
     }
 
-    /// How many bytes are to be written at the most, for the progress.
+    /// How many bytes are written at the most, for the progress.
     fn total(&self) -> u64 {
         let lens = self.files.iter().map(|file| match &file.content {
             Content::Entry(archive, index) => archive.record(*index).len,

@@ -309,9 +309,10 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
 /// What is said of an array, whose values are read in C's order with the lowest bytes first.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
-    let shape = match info.is_empty_scalar() {
-        true => vec![0],
-        false => info.shape().to_vec(),
+    let shape = if info.is_empty_scalar() {
+        vec![0]
+    } else {
+        info.shape().to_vec()
     };
     TensorInfo::new(name, dtype(info.dtype()), shape).sized(array.data_len())
 }

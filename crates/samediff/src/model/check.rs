@@ -70,9 +70,10 @@ impl Report {
     ///
     /// The first of [`errors`](Self::errors).
     pub fn into_result(mut self) -> Result<Report> {
-        match self.errors.is_empty() {
-            true => Ok(self),
-            false => Err(self.errors.swap_remove(0)),
+        if self.errors.is_empty() {
+            Ok(self)
+        } else {
+            Err(self.errors.swap_remove(0))
         }
     }
 }

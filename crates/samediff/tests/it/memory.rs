@@ -61,9 +61,10 @@ impl Given {
             .push(new("in", VarType::Placeholder, Nd4jType::Half));
         for (name, (value, constant)) in &self.parameters {
             // What has states is trained.
-            let kind = match *constant && !self.states.contains_key(name) {
-                true => VarType::Constant,
-                false => VarType::Variable,
+            let kind = if *constant && !self.states.contains_key(name) {
+                VarType::Constant
+            } else {
+                VarType::Variable
             };
             graph.variables.push(new(name, kind, value.dtype));
             op.inputs.push(name.clone());

@@ -40,6 +40,13 @@ struct Buckets {
     unknown: Plan,
 }
 
+impl Buckets {
+    /// What was seen of this field: at first `nothing`.
+    fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
+        self.known.entry(number).or_insert_with(nothing)
+    }
+}
+
 impl Canonical<'_> {
     pub(super) fn plan(
         &mut self,
@@ -105,56 +112,14 @@ impl Canonical<'_> {
             Form::Singular(Value::Bytes) => {
                 buckets.known.insert(number, Bucket::Bytes(field.clone()));
             }
-            Form::Singular(Value::Message(shape)) => match buckets
-                .known
-                .entry(number)
-                .or_insert_with(|| Bucket::Message {
-                    pieces: Vec::new(),
-                    first: (Plan::default(), field.clone()),
-                }) {
-                Bucket::Message { pieces, first } => {
-                    pieces.push(field.value.clone());
-                    if pieces.len() == 1 {
-                        // Right away, while the source is at it.
-                        let none = Edits::none();
-                        let edits = edits.of_field(number).unwrap_or(&none);
-                        first.0 = self.plan(shape, &pieces[..], edits, depth)?;
-                    }
-                }
-                _ => return Err(contradiction(field)),
-            },
-            Form::Repeated(value) => {
-                let content = match value {
-                    Value::Message(shape) => {
-                        let found = match edits.of_elements(number) {
-                            Some(of_element) => of_element(self, field.value.clone())?,
-                            None => None,
-                        };
-                        let edits = found.unwrap_or_default();
-                        Some(self.plan(shape, std::slice::from_ref(&field.value), &edits, depth)?)
-                    }
-                    Value::Bytes => Some(span(field)),
-                    Value::Scalar(_) => None,
-                };
-                let Bucket::List(list) = buckets
-                    .known
-                    .entry(number)
-                    .or_insert_with(|| Bucket::List(Plan::default()))
-                else {
-                    return Err(contradiction(field));
-                };
-                match (content, value) {
-                    (Some(content), _) => list.put_field(field.number, &content, Some(field)),
-                    (None, Value::Scalar(scalar)) => self.elements(scalar, field, list)?,
-                    (None, _) => {}
-                }
+            Form::Singular(Value::Message(shape)) => {
+                self.piece(shape, field, buckets, edits, depth)?;
             }
+            Form::Repeated(value) => self.values(value, field, buckets, edits, depth)?,
             Form::Packed(scalar) => {
-                let bucket = buckets
-                    .known
-                    .entry(number)
-                    .or_insert_with(|| Bucket::Packed(Plan::default(), None));
-                let Bucket::Packed(run, was) = bucket else {
+                let Bucket::Packed(run, was) =
+                    buckets.of(number, || Bucket::Packed(Plan::default(), None))
+                else {
                     return Err(contradiction(field));
                 };
                 let is_first = run.len() == 0 && field.wire_type == WireType::Len;
@@ -165,10 +130,7 @@ impl Canonical<'_> {
                 })?;
             }
             Form::Map(map) => {
-                let Bucket::Map(entries) = buckets
-                    .known
-                    .entry(number)
-                    .or_insert_with(|| Bucket::Map(BTreeMap::new()))
+                let Bucket::Map(entries) = buckets.of(number, || Bucket::Map(BTreeMap::new()))
                 else {
                     return Err(contradiction(field));
                 };
@@ -177,6 +139,66 @@ impl Canonical<'_> {
                 plan.put_field(field.number, &entry, Some(field));
                 entries.insert(key, plan.into());
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a piece of a singular message.
+    fn piece(
+        &mut self,
+        shape: ShapeId,
+        field: &Field,
+        buckets: &mut Buckets,
+        edits: &Edits<'_>,
+        depth: u32,
+    ) -> Result<()> {
+        let number = field.number.0;
+        let nothing = || Bucket::Message {
+            pieces: Vec::new(),
+            first: (Plan::default(), field.clone()),
+        };
+        let Bucket::Message { pieces, first } = buckets.of(number, nothing) else {
+            return Err(contradiction(field));
+        };
+        pieces.push(field.value.clone());
+        if pieces.len() == 1 {
+            // Right away, while the source is at it.
+            let none = Edits::none();
+            let edits = edits.of_field(number).unwrap_or(&none);
+            first.0 = self.plan(shape, &pieces[..], edits, depth)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a value of a repeated field, or several numbers that are packed.
+    fn values(
+        &mut self,
+        value: Value,
+        field: &Field,
+        buckets: &mut Buckets,
+        edits: &Edits<'_>,
+        depth: u32,
+    ) -> Result<()> {
+        let number = field.number.0;
+        let content = match value {
+            Value::Message(shape) => {
+                let found = match edits.of_elements(number) {
+                    Some(of_element) => of_element(self, field.value.clone())?,
+                    None => None,
+                };
+                let edits = found.unwrap_or_default();
+                Some(self.plan(shape, std::slice::from_ref(&field.value), &edits, depth)?)
+            }
+            Value::Bytes => Some(span(field)),
+            Value::Scalar(_) => None,
+        };
+        let Bucket::List(list) = buckets.of(number, || Bucket::List(Plan::default())) else {
+            return Err(contradiction(field));
+        };
+        match (content, value) {
+            (Some(content), _) => list.put_field(field.number, &content, Some(field)),
+            (None, Value::Scalar(scalar)) => self.elements(scalar, field, list)?,
+            (None, _) => {}
         }
         Ok(())
     }

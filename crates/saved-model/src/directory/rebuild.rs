@@ -96,9 +96,10 @@ pub fn rebuild_except<T, E: From<Error>>(
 /// The other files that chunks of a folder's model are in.
 pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     let model = model_path(folder, ModelForm::Chunked);
-    match model.is_file() {
-        true => parts_beside(model),
-        false => Ok(Vec::new()),
+    if model.is_file() {
+        parts_beside(model)
+    } else {
+        Ok(Vec::new())
     }
 }
 
@@ -140,7 +141,7 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(target),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            let why = "a file, where a folder is to be";
+            let why = "expected a folder, found a file";
             refuse(ErrorKind::InvalidConfig, why)
         }
         Err(error) => Err(Error::from(error).context(target.display())),

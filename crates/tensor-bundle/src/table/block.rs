@@ -6,7 +6,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Puts a block together. Keys must be added in order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// Every so many entries have a whole key.
+    /// The first of every so many entries has its whole key.
     interval: usize,
     bytes: Vec<u8>,
     restarts: Vec<u32>,

@@ -13,7 +13,7 @@ use crate::checksum::mask_crc;
 /// A data block is ended once it has this many bytes, as TensorFlow ends it.
 const BLOCK_SIZE: usize = 256 << 10;
 
-/// Every so many keys of a data block are whole.
+/// The first of every so many keys of a data block is whole.
 const RESTART_INTERVAL: usize = 16;
 
 /// Where a block is.

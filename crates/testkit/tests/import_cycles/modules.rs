@@ -99,9 +99,10 @@ impl Crate {
             return;
         }
         let flat = folder.join(format!("{name}.rs"));
-        let file = match self.folder.join(&flat).is_file() {
-            true => flat,
-            false => below.join("mod.rs"),
+        let file = if self.folder.join(&flat).is_file() {
+            flat
+        } else {
+            below.join("mod.rs")
         };
         let at = self.add(&name, Some(parent), file.display().to_string());
         self.modules[parent].children.insert(name, at);

@@ -257,9 +257,10 @@ impl Builder<'_> {
                     chunk,
                     packed: field.packed,
                     slice_of: said.then_some(FieldNumber(field.slice_of)),
-                    elements: match said && !field.packed && self.options.marked {
-                        true => field.elements,
-                        false => 0,
+                    elements: if said && !field.packed && self.options.marked {
+                        field.elements
+                    } else {
+                        0
                     },
                     tail: field.tail,
                     within: field.within,

@@ -25,9 +25,10 @@ impl MapKeys {
     }
 
     pub(in crate::merge) fn form(&self) -> KeyForm {
-        match self.typed {
-            true => KeyForm::Typed(self.codec),
-            false => KeyForm::Plain(self.codec),
+        if self.typed {
+            KeyForm::Typed(self.codec)
+        } else {
+            KeyForm::Plain(self.codec)
         }
     }
 

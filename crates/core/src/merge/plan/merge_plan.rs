@@ -49,6 +49,22 @@ impl MergeSegment {
         self.start() + self.len()
     }
 
+    /// Where some of its bytes come from, by their place in the output.
+    fn source_of(&self, part: Range<u64>) -> SegmentSource {
+        let (skip, len) = (part.start - self.start(), part.end - part.start);
+        match &self.source {
+            SegmentSource::Literal(bytes) => {
+                // A literal is in memory, so its length fits.
+                let start = bytes.start + usize::try_from(skip).unwrap_or(0);
+                SegmentSource::Literal(start..start + usize::try_from(len).unwrap_or(0))
+            }
+            SegmentSource::Chunk { chunk, range } => SegmentSource::Chunk {
+                chunk: *chunk,
+                range: range.start + skip..range.start + skip + len,
+            },
+        }
+    }
+
     /// The chunk that it comes from, and where in it it starts.
     fn chunk(&self) -> Option<(usize, u64)> {
         match &self.source {
@@ -128,38 +144,32 @@ impl MergePlan {
         MergePlan::new(segments, Vec::new(), chunks)
     }
 
+    /// Where these bytes of the output come from, run by run, each with its place in the output.
+    pub(crate) fn parts(
+        &self,
+        wanted: Range<u64>,
+    ) -> impl Iterator<Item = (Range<u64>, SegmentSource)> {
+        let first = self
+            .segments
+            .partition_point(|segment| segment.end() <= wanted.start);
+        let segments = self.segments[first..].iter();
+        segments.map_while(move |segment| {
+            let start = wanted.start.max(segment.start());
+            let end = wanted.end.min(segment.end());
+            (start < end).then(|| (start..end, segment.source_of(start..end)))
+        })
+    }
+
     /// The plan for some of the output's bytes only, one range behind the other.
     pub(crate) fn clip(&self, ranges: &[Range<u64>]) -> MergePlan {
         let (mut segments, mut offset) = (Vec::new(), 0);
         for range in ranges {
-            let first = self
-                .segments
-                .partition_point(|segment| segment.end() <= range.start);
-            for segment in &self.segments[first..] {
-                let start = range.start.max(segment.start()) - segment.start();
-                let end = range.end.min(segment.end());
-                let Some(len) = end
-                    .checked_sub(segment.start() + start)
-                    .filter(|&len| len > 0)
-                else {
-                    break;
-                };
-                let source = match &segment.source {
-                    SegmentSource::Literal(bytes) => {
-                        // A literal is in memory, so its length fits.
-                        let start = bytes.start + usize::try_from(start).unwrap_or(0);
-                        SegmentSource::Literal(start..start + usize::try_from(len).unwrap_or(0))
-                    }
-                    SegmentSource::Chunk { chunk, range } => SegmentSource::Chunk {
-                        chunk: *chunk,
-                        range: range.start + start..range.start + start + len,
-                    },
-                };
+            for (part, source) in self.parts(range.clone()) {
                 segments.push(MergeSegment {
                     offset: MessageOffset::new(offset),
                     source,
                 });
-                offset += len;
+                offset += part.end - part.start;
             }
         }
         MergePlan::new(segments, self.literals.clone(), self.starts.len() - 1)

@@ -3,29 +3,16 @@
 use prost_reflect::{Kind, MessageDescriptor};
 
 use crate::container::{ChunkKind, ChunkTree, NodeId};
-use crate::path::{FieldRef, KeyCodec, Select, Step, key_fits};
+use crate::path::{KeyCodec, Select, Step, TargetKind, key_codec, step_in};
 use crate::wire::WireType;
 use crate::wire::wire_type;
 use crate::{Error, ErrorKind, Result};
 
-/// What stands at a place.
-#[derive(Clone, Debug)]
-pub(in crate::merge) enum Shape {
-    /// No type is known.
-    Unknown,
-    /// A message.
-    Message {
-        descriptor: MessageDescriptor,
-        group: bool,
-    },
-    /// A value that is not a message.
-    Value(Kind),
-}
-
 /// What is known about a node of the tree.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct NodeType {
-    pub(in crate::merge) shape: Shape,
+    /// None if no type is known.
+    pub(in crate::merge) kind: Option<TargetKind>,
     /// How the keys of its map are written, if it is the value of a map entry.
     pub(in crate::merge) key: Option<KeyCodec>,
     /// The members of the oneof that it is a member of, itself included, with the wire types that
@@ -50,7 +37,7 @@ impl NodeTypes {
 
 impl NodeType {
     const UNKNOWN: NodeType = NodeType {
-        shape: Shape::Unknown,
+        kind: None,
         key: None,
         oneof: Vec::new(),
     };
@@ -58,11 +45,9 @@ impl NodeType {
     /// Whether a field of this wire type is what the path means. Others are unknown fields, which
     /// parsers pass by.
     pub(in crate::merge) fn takes(&self, wire: WireType) -> bool {
-        match &self.shape {
-            Shape::Unknown => matches!(wire, WireType::Len | WireType::StartGroup),
-            Shape::Message { group: true, .. } => wire == WireType::StartGroup,
-            Shape::Message { group: false, .. } => wire == WireType::Len,
-            Shape::Value(kind) => wire == wire_type(kind, false),
+        match &self.kind {
+            None => matches!(wire, WireType::Len | WireType::StartGroup),
+            Some(kind) => wire == kind.wire_type(),
         }
     }
 }
@@ -77,10 +62,7 @@ pub(in crate::merge) fn resolve(
     for id in tree.ids() {
         let resolved = match tree.above(id) {
             None => Ok(NodeType {
-                shape: Shape::Message {
-                    descriptor: root.clone(),
-                    group: false,
-                },
+                kind: Some(TargetKind::Message(root.clone())),
                 key: None,
                 oneof: Vec::new(),
             }),
@@ -99,91 +81,43 @@ pub(in crate::merge) fn resolve(
 }
 
 fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
-    let descriptor = match &above.shape {
-        Shape::Message { descriptor, .. } => descriptor,
-        Shape::Value(kind) => return invalid(format!("the path goes on below a value, {kind:?}")),
-        Shape::Unknown => return Ok(NodeType::UNKNOWN),
+    let message = match &above.kind {
+        Some(TargetKind::Message(message) | TargetKind::Group(message)) => message,
+        Some(TargetKind::Scalar(kind)) => {
+            return invalid(format!("the path goes on below a value, {kind:?}"));
+        }
+        None => return Ok(NodeType::UNKNOWN),
     };
-    let Some(field) = FieldRef::by_number(descriptor, step.field.0) else {
-        return invalid(format!(
-            "field {} not found in {}",
-            step.field,
-            descriptor.full_name()
-        ));
-    };
+    let (field, target) = step_in(message, step)?;
     let name = field.name();
-    match (&step.select, field.is_list(), field.is_map()) {
-        (Select::Field, false, false) | (Select::Index(_), true, _) => {}
-        (Select::Key(key), _, true) => return resolve_key(&field, key),
-        (Select::Field, true, _) => {
+    match (&target.kind, &step.select) {
+        _ if target.whole_field && field.is_map() => {
+            return invalid(format!("{name} is a map, and the path has no key for it"));
+        }
+        _ if target.whole_field => {
             return invalid(format!(
                 "{name} is repeated, and the path has no index for it"
             ));
         }
-        (Select::Field, _, true) => {
-            return invalid(format!("{name} is a map, and the path has no key for it"));
-        }
-        (Select::Index(_), _, true) => {
-            return invalid(format!("{name} is a map, and the path has an index for it"));
-        }
-        (Select::Index(_), ..) => {
-            return invalid(format!("an index on {name}, which is not repeated"));
-        }
-        (Select::Key(_), ..) => return invalid(format!("a map key on {name}, which is not a map")),
-    }
-    let shape = match field.kind() {
-        Kind::Message(descriptor) => Shape::Message {
-            descriptor,
-            group: field.is_group(),
-        },
-        kind @ (Kind::String | Kind::Bytes) => Shape::Value(kind),
-        kind if field.is_list() => {
+        (TargetKind::Scalar(kind), Select::Index(_))
+            if !matches!(kind, Kind::String | Kind::Bytes) =>
+        {
             return invalid(format!(
                 "an element of {name}, a repeated {kind:?}, can't be set by a chunk"
             ));
         }
-        kind => Shape::Value(kind),
-    };
-    let oneof = match field.oneof() {
-        Some(oneof) if !oneof.is_synthetic() => oneof
-            .fields()
-            .map(|member| {
-                (
-                    member.number(),
-                    wire_type(&member.kind(), member.is_group()),
-                )
-            })
-            .collect(),
-        _ => Vec::new(),
-    };
-    Ok(NodeType {
-        shape,
-        key: None,
-        oneof,
-    })
-}
-
-fn resolve_key(field: &FieldRef, key: &crate::path::MapKey) -> Result<NodeType> {
-    let Kind::Message(entry) = field.kind() else {
-        return invalid(format!("{} is a map without entries", field.name()));
-    };
-    let key_kind = entry.map_entry_key_field().kind();
-    if !key_fits(key, &key_kind) {
-        return invalid(format!(
-            "the key {key} is not of the map's type, {key_kind:?}"
-        ));
+        _ => {}
     }
-    let shape = match entry.map_entry_value_field().kind() {
-        Kind::Message(descriptor) => Shape::Message {
-            descriptor,
-            group: false,
-        },
-        kind => Shape::Value(kind),
-    };
+    let shared = field.oneof().filter(|oneof| !oneof.is_synthetic());
+    let members = shared.iter().flat_map(|oneof| oneof.fields());
+    let oneof = members.map(|member| {
+        let wire = wire_type(&member.kind(), member.is_group());
+        (member.number(), wire)
+    });
     Ok(NodeType {
-        shape,
-        key: KeyCodec::of_kind(&key_kind),
-        oneof: Vec::new(),
+        kind: Some(target.kind),
+        key: key_codec(&field),
+        oneof: oneof.collect(),
     })
 }
 
@@ -192,12 +126,12 @@ fn check_kinds(
     mut chunks: impl Iterator<Item = (usize, ChunkKind)>,
     leaf: bool,
 ) -> Result<NodeType> {
-    let (expected, what) = match &resolved.shape {
-        Shape::Unknown => return Ok(resolved.clone()),
-        Shape::Message { descriptor, .. } => {
-            (ChunkKind::Message, descriptor.full_name().to_owned())
+    let (expected, what) = match &resolved.kind {
+        None => return Ok(resolved.clone()),
+        Some(TargetKind::Message(message) | TargetKind::Group(message)) => {
+            (ChunkKind::Message, message.full_name().to_owned())
         }
-        Shape::Value(kind) => (ChunkKind::Bytes, format!("{kind:?}")),
+        Some(TargetKind::Scalar(kind)) => (ChunkKind::Bytes, format!("{kind:?}")),
     };
     match chunks.find(|(_, kind)| *kind != expected) {
         Some((chunk, kind)) => {

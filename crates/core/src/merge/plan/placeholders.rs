@@ -142,7 +142,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Puts a chunk behind all that the message has, in front of which are only other tails.
+    /// Puts a chunk behind all that the message has, and behind the tails that came before.
     fn put_tail(&mut self, node: NodeId, chunk: usize) -> Result<()> {
         let Some(end) = self.states[node.index()].end().cloned() else {
             return self.missing(node);

@@ -1,9 +1,9 @@
-//! Values that a chunk holds as text, as TensorFlow's splitters may write them.
+//! Numbers that a chunk holds as text, as TensorFlow's splitters may write them.
 
 use prost_reflect::Kind;
 
-use crate::wire::wire_type;
-use crate::wire::{FieldNumber, put_varint, tag, zigzag};
+use crate::path::TargetKind;
+use crate::wire::{FieldNumber, put_varint, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// The longest text that is read: a number, or the name of an enum's value.
@@ -22,48 +22,22 @@ pub(in crate::merge) fn field_from_text(
     let Some(text) = std::str::from_utf8(text).ok() else {
         return nonsense(kind, "text that is not UTF-8");
     };
+    match kind {
+        Kind::String | Kind::Bytes | Kind::Message(_) => return nonsense(kind, "text"),
+        Kind::Enum(descriptor) if descriptor.get_value_by_name(text).is_none() => {
+            let message = format!("{text:?} is not a value of {}", descriptor.full_name());
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        Kind::Float => finite(kind, text, text.parse::<f32>().is_ok_and(f32::is_infinite))?,
+        Kind::Double => finite(kind, text, text.parse::<f64>().is_ok_and(f64::is_infinite))?,
+        _ => {}
+    }
+    let Some(value) = TargetKind::Scalar(kind.clone()).encode(text) else {
+        return nonsense(kind, &format!("{text:?}"));
+    };
     let mut out = Vec::new();
     put_varint(&mut out, tag(number, wire_type(kind, false)));
-    fn parse<T: std::str::FromStr>(kind: &Kind, text: &str) -> Result<T> {
-        match text.parse() {
-            Ok(value) => Ok(value),
-            Err(_) => nonsense(kind, &format!("{text:?}")),
-        }
-    }
-    match kind {
-        Kind::Bool => put_varint(&mut out, u64::from(parse::<bool>(kind, text)?)),
-        Kind::Int32 => put_varint(
-            &mut out,
-            i64::from(parse::<i32>(kind, text)?).cast_unsigned(),
-        ),
-        Kind::Int64 => put_varint(&mut out, parse::<i64>(kind, text)?.cast_unsigned()),
-        Kind::Uint32 => put_varint(&mut out, u64::from(parse::<u32>(kind, text)?)),
-        Kind::Uint64 => put_varint(&mut out, parse(kind, text)?),
-        Kind::Sint32 => put_varint(&mut out, zigzag(i64::from(parse::<i32>(kind, text)?))),
-        Kind::Sint64 => put_varint(&mut out, zigzag(parse(kind, text)?)),
-        Kind::Fixed32 => out.extend_from_slice(&parse::<u32>(kind, text)?.to_le_bytes()),
-        Kind::Fixed64 => out.extend_from_slice(&parse::<u64>(kind, text)?.to_le_bytes()),
-        Kind::Sfixed32 => out.extend_from_slice(&parse::<i32>(kind, text)?.to_le_bytes()),
-        Kind::Sfixed64 => out.extend_from_slice(&parse::<i64>(kind, text)?.to_le_bytes()),
-        Kind::Float => {
-            let value = parse::<f32>(kind, text)?;
-            finite(kind, text, value.is_infinite())?;
-            out.extend_from_slice(&value.to_le_bytes());
-        }
-        Kind::Double => {
-            let value = parse::<f64>(kind, text)?;
-            finite(kind, text, value.is_infinite())?;
-            out.extend_from_slice(&value.to_le_bytes());
-        }
-        Kind::Enum(descriptor) => match descriptor.get_value_by_name(text) {
-            Some(value) => put_varint(&mut out, i64::from(value.number()).cast_unsigned()),
-            None => {
-                let message = format!("{text:?} is not a value of {}", descriptor.full_name());
-                return Err(Error::new(ErrorKind::InvalidMessage, message));
-            }
-        },
-        Kind::String | Kind::Bytes | Kind::Message(_) => return nonsense(kind, "text"),
-    }
+    out.extend_from_slice(&value);
     Ok(out)
 }
 

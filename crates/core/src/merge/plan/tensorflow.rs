@@ -8,7 +8,6 @@
 use prost_reflect::Kind;
 
 use super::node_state::{Occurrence, Wanted};
-use super::node_types::Shape;
 use super::planning::Planner;
 use super::scalar_text;
 use super::scalar_text::field_from_text;
@@ -18,7 +17,7 @@ use super::walk::Role;
 use crate::container::{ChunkKind, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::merge::read::first_field::short_bytes;
-use crate::path::{FieldRef, MapKey, Select, Step};
+use crate::path::{FieldRef, MapKey, Select, Step, TargetKind};
 use crate::wire::{FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
@@ -42,10 +41,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     fn is_value(&self, node: NodeId) -> bool {
-        match &self.types.of(node).shape {
-            Shape::Value(_) => true,
-            Shape::Message { .. } => false,
-            Shape::Unknown => self
+        match &self.types.of(node).kind {
+            Some(kind) => kind.message().is_none(),
+            None => self
                 .chunks(node)
                 .first()
                 .is_some_and(|c| self.kinds[c.chunk] == ChunkKind::Bytes),
@@ -66,7 +64,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 self.fill(node, c.chunk, &end, has_children || at + 1 < chunks.len())?;
                 continue;
             }
-            let typed = matches!(self.types.of(node).shape, Shape::Message { .. });
+            let kind = self.types.of(node).kind.as_ref();
+            let typed = kind.is_some_and(|kind| kind.message().is_some());
             let at_end = !typed || state.at_end;
             let whole = self.use_whole(c.chunk);
             if at_end {
@@ -124,9 +123,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         if state.at_end {
             return (state.end.clone().unwrap_or(start), LAST_RANK);
         }
-        let members = match &self.types.of(node).shape {
-            Shape::Message { descriptor, .. } => oneof_members(descriptor, number),
-            _ => Vec::new(),
+        let kind = self.types.of(node).kind.as_ref();
+        let members = match kind.and_then(TargetKind::message) {
+            Some(descriptor) => oneof_members(descriptor, number),
+            None => Vec::new(),
         };
         let present =
             |member: &u32| state.fields.get(*member).is_some() || state.placed.contains(member);
@@ -166,10 +166,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     /// How a message that is not there yet has to be written.
     fn new_wire(&self, node: NodeId, step: &Step, child: NodeId) -> Result<WireType> {
-        match &self.types.of(child).shape {
-            Shape::Message { group: true, .. } => Ok(WireType::StartGroup),
-            Shape::Message { .. } | Shape::Value(_) => Ok(WireType::Len),
-            Shape::Unknown => {
+        match &self.types.of(child).kind {
+            Some(TargetKind::Group(_)) => Ok(WireType::StartGroup),
+            Some(_) => Ok(WireType::Len),
+            None => {
                 let want = self.states[node.index()].want(step.field);
                 let seen = want.and_then(|want| want.wire);
                 match (&step.select, seen) {
@@ -269,11 +269,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         } else {
             step.field
         };
-        let field = match self.types.of(child).shape.clone() {
-            Shape::Value(kind) if !matches!(kind, Kind::String | Kind::Bytes) => {
+        let field = match self.types.of(child).kind.clone() {
+            Some(TargetKind::Scalar(kind)) if !matches!(kind, Kind::String | Kind::Bytes) => {
                 self.text_field(child, number, &kind)?
             }
-            Shape::Unknown => {
+            None => {
                 let certain = last.is_some() && !matches!(step.select, Select::Index(_));
                 if !certain && !self.options.assume_plain {
                     return self

@@ -106,7 +106,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
-    /// Walks over all of a chunk. `whole` is the use of all of it, of which a merged chunk's first
+    /// Walks over all of a chunk. `whole` is the use of all of it; a merged chunk's first
     /// run makes the first piece.
     pub(in crate::merge) fn run(
         planner: &'p mut Planner<'a, S>,

@@ -91,7 +91,7 @@ pub trait Places<'b> {
     /// The next chunk, and a buffer of its size. Who reads two at once asks for them with 0 and 1.
     fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
 
-    /// Takes note that so many more bytes were read.
+    /// Takes note that this many more bytes were read.
     ///
     /// # Errors
     ///

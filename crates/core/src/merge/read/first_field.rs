@@ -2,7 +2,7 @@
 
 use super::chunk_store::{ChunkInput, ChunkStore};
 use crate::wire::Input;
-use crate::wire::{Field, FieldNumber, WireCursor};
+use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
 /// The first field of a chunk, and whether it is all there is.
@@ -22,20 +22,6 @@ pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
         Ok((field, all))
     };
     first().map_err(|error: Error| error.in_chunk(chunk))
-}
-
-/// How many fields of a chunk have this number.
-pub(in crate::merge) fn count_fields<S: ChunkStore + ?Sized>(
-    store: &S,
-    chunk: usize,
-    number: FieldNumber,
-) -> Result<u64> {
-    let mut cursor = WireCursor::new(ChunkInput::open(store, chunk)?);
-    let mut count = 0;
-    while let Some(field) = cursor.next()? {
-        count += u64::from(field.number == number);
-    }
-    Ok(count)
 }
 
 /// The bytes of a leaf chunk that is a value in text, if it has at most `limit`.

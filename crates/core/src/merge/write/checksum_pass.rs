@@ -1,7 +1,8 @@
-//! Reading every chunk once, on several threads: it is checked, and summed up by the segments that
-//! a merge takes from it.
+//! Reading every chunk once, on several threads: it is checked, summed up by the segments that a
+//! merge takes from it, and the elements of slices are counted.
 
-use std::io;
+use std::collections::HashMap;
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use crate::io::threads;
 use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::progress::Meter;
-use crate::wire::{FieldNumber, WireCursor};
+use crate::wire::{FieldNumber, Input, StreamInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
 /// What reading all chunks showed.
@@ -25,13 +26,23 @@ pub(in crate::merge) struct Pass {
     pub(in crate::merge) crcs: Vec<u32>,
     /// The number of the first field of every chunk that was in memory as a whole, if it has one.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
+    /// How many elements the chunks have that were asked about, as far as they are messages.
+    pub(in crate::merge) elements: HashMap<usize, u64>,
+}
+
+/// What is asked about the chunks beside their checksums.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::merge) struct Asked<'a> {
+    pub(in crate::merge) plan: Option<&'a MergePlan>,
+    /// The chunks that are slices whose elements are counted, with the field's number.
+    pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 
 /// Reads all chunks. One thread reads those of a `group` in their order.
 pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     store: &S,
     mut groups: Vec<Vec<usize>>,
-    plan: Option<&MergePlan>,
+    asked: Asked<'_>,
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Pass {
@@ -45,26 +56,23 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     let work = || {
         let mut reading = Reading {
             store,
-            plan,
+            asked,
             meter,
             buffer: Vec::new(),
-            found: Vec::new(),
-            first_fields: Vec::new(),
-            bytes: 0,
-            problems: Vec::new(),
+            done: Done::default(),
         };
         while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
             for &chunk in group {
                 if meter.check().is_err() {
-                    return reading.done();
+                    return reading.done;
                 }
                 reading.read(chunk);
             }
         }
-        reading.done()
+        reading.done
     };
     let mut pass = Pass {
-        crcs: vec![0; plan.map_or(0, |plan| plan.segments().len())],
+        crcs: vec![0; asked.plan.map_or(0, |plan| plan.segments().len())],
         first_fields: vec![None; store.len()],
         ..Pass::default()
     };
@@ -78,6 +86,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
         for (chunk, number) in done.first_fields {
             pass.first_fields[chunk] = Some(number);
         }
+        pass.elements.extend(done.elements);
     }
     problems.sort_by_key(|(chunk, _)| *chunk);
     pass.problems = problems.into_iter().map(|(_, error)| error).collect();
@@ -88,63 +97,47 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
 /// What one thread reads.
 struct Reading<'a, S: ?Sized> {
     store: &'a S,
-    plan: Option<&'a MergePlan>,
+    asked: Asked<'a>,
     meter: &'a Meter,
     buffer: Vec<u8>,
-    found: Vec<(usize, u32)>,
-    first_fields: Vec<(usize, FieldNumber)>,
-    bytes: u64,
-    problems: Vec<(usize, Error)>,
+    done: Done,
 }
 
 /// What one thread has read.
+#[derive(Default)]
 struct Done {
     found: Vec<(usize, u32)>,
     first_fields: Vec<(usize, FieldNumber)>,
+    elements: Vec<(usize, u64)>,
     bytes: u64,
     problems: Vec<(usize, Error)>,
 }
 
 impl<S: ChunkStore + ?Sized> Reading<'_, S> {
-    fn done(self) -> Done {
-        let Reading {
-            found,
-            first_fields,
-            bytes,
-            problems,
-            ..
-        } = self;
-        Done {
-            found,
-            first_fields,
-            bytes,
-            problems,
-        }
-    }
-
     fn read(&mut self, chunk: usize) {
         let bytes = self.store.size(chunk);
         let _span = tracing::trace_span!("read", chunk, bytes).entered();
         match self.sum_up(chunk) {
-            Ok(()) => self.bytes += bytes,
+            Ok(()) => self.done.bytes += bytes,
             // Of all chunks that are left it would be said once for all.
             Err(error) if error.kind() == ErrorKind::Cancelled => {}
-            Err(error) => self.problems.push((chunk, error.in_chunk(chunk))),
+            Err(error) => self.done.problems.push((chunk, error.in_chunk(chunk))),
         }
     }
 
     fn sum_up(&mut self, chunk: usize) -> Result<()> {
-        let mut sums = Sums::new(self.store, self.plan, chunk);
+        let mut sums = Sums::new(self.store, self.asked.plan, chunk);
         self.go_through(chunk, &mut sums)?;
-        self.found.extend(sums.of_segments);
+        self.done.found.extend(sums.of_segments);
         Ok(())
     }
 
     fn go_through(&mut self, chunk: usize, sums: &mut Sums<'_>) -> Result<()> {
         let (store, meter) = (self.store, self.meter);
+        let slice_of = self.asked.slices.get(&chunk).copied();
         if let Some(bytes) = store.as_slice(chunk) {
             sums.add(bytes);
-            self.first_fields.extend(first_field(chunk, bytes));
+            self.done.look_into(chunk, bytes, slice_of);
             return meter.advance(bytes.len() as u64);
         }
         let size = store.size(chunk);
@@ -153,24 +146,76 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             // What is wrong, if anything is, the stream below says.
             if store.read_into(chunk, &mut self.buffer).is_ok() {
                 sums.add(&self.buffer);
-                self.first_fields.extend(first_field(chunk, &self.buffer));
+                self.done.look_into(chunk, &self.buffer, slice_of);
                 return meter.advance(size);
             }
         }
-        let mut stream = store.stream(chunk)?;
+        let stream = store.stream(chunk)?;
+        let mut stream = Summing {
+            stream,
+            sums,
+            meter,
+            failed: false,
+        };
+        if let Some(number) = slice_of {
+            match count(StreamInput::new(&mut stream, size), number) {
+                Ok(count) => self.done.elements.push((chunk, count)),
+                Err(error) if stream.failed => return Err(error),
+                // It is not a message. What lies behind that is read all the same.
+                Err(_) => {}
+            }
+        }
         self.buffer.resize(COPY_LEN, 0);
         loop {
             match stream.read(&mut self.buffer) {
                 Ok(0) => return Ok(()),
-                Ok(read) => {
-                    sums.add(&self.buffer[..read]);
-                    meter.advance(read as u64)?;
-                }
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
+}
+
+impl Done {
+    /// Notes what can be seen in a chunk that is in memory.
+    fn look_into(&mut self, chunk: usize, bytes: &[u8], slice_of: Option<FieldNumber>) {
+        self.first_fields.extend(first_field(chunk, bytes));
+        let count = slice_of.and_then(|number| count(bytes, number).ok());
+        self.elements.extend(count.map(|count| (chunk, count)));
+    }
+}
+
+/// A chunk's stream, summed up as it is read.
+struct Summing<'a, 's, R> {
+    stream: R,
+    sums: &'a mut Sums<'s>,
+    meter: &'a Meter,
+    failed: bool,
+}
+
+impl<R: Read> Read for Summing<'_, '_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer).and_then(|read| {
+            self.meter.advance(read as u64)?;
+            Ok(read)
+        });
+        match &read {
+            Ok(read) => self.sums.add(buffer.get(..*read).unwrap_or_default()),
+            Err(error) => self.failed |= error.kind() != io::ErrorKind::Interrupted,
+        }
+        read
+    }
+}
+
+/// How many fields of a message have this number.
+fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
+    let mut cursor = WireCursor::new(message);
+    let mut count = 0;
+    while let Some(field) = cursor.next()? {
+        count += u64::from(field.number == number);
+    }
+    Ok(count)
 }
 
 /// The first field of a chunk, if these bytes of it are a message that has one.
@@ -291,7 +336,11 @@ mod tests {
         let meter = Progress::default().cancelled_by(&token).meter(9);
         let chunks = [const { Bytes::from_static(b"chunk") }; 9];
         let groups = (0..9).map(|chunk| vec![chunk]).collect();
-        let pass = read_all(&chunks[..], groups, None, NonZeroUsize::MIN, &meter);
+        let asked = Asked {
+            plan: None,
+            slices: &HashMap::new(),
+        };
+        let pass = read_all(&chunks[..], groups, asked, NonZeroUsize::MIN, &meter);
         let kinds: Vec<_> = pass.problems.iter().map(Error::kind).collect();
         assert_eq!(kinds, [ErrorKind::Cancelled]);
     }

@@ -115,10 +115,11 @@ impl<'b> Places<'b> for Share<'_, 'b> {
             chunk,
             segment,
             place,
-        } = match lane > 0 && is_large {
-            true => left.pop_back(),
-            false => left.pop_front(),
-        }?;
+        } = if lane > 0 && is_large {
+            left.pop_back()?
+        } else {
+            left.pop_front()?
+        };
         self.begun.push(Begun {
             chunk,
             segment,

@@ -266,7 +266,6 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let segments = plan.segments();
     let mut jobs = Jobs::new(store);
     let mut count = 0;
     for place in places {
@@ -279,31 +278,16 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        let first = segments.partition_point(|segment| segment.start() <= wanted.start);
-        for segment in segments.iter().skip(first.saturating_sub(1)) {
-            if segment.start() >= wanted.end {
-                break;
-            }
-            let start = wanted.start.max(segment.start());
-            let end = wanted.end.min(segment.end());
-            if start >= end {
-                continue;
-            }
-            let (skip, len) = (start - segment.start(), end - start);
-            let mut to = FileAt::new(place.file, place.offset + (start - wanted.start));
-            match &segment.source {
+        for (part, source) in plan.parts(wanted.clone()) {
+            let mut to = FileAt::new(place.file, place.offset + (part.start - wanted.start));
+            match source {
                 SegmentSource::Literal(range) => {
-                    let literal = plan.literal(range.clone());
-                    let bytes = usize::try_from(skip)
-                        .ok()
-                        .zip(usize::try_from(skip + len).ok())
-                        .and_then(|(start, end)| literal.get(start..end));
-                    to.write_all(bytes.unwrap_or_default())?;
-                    meter.advance(len)?;
+                    let bytes = plan.literal(range);
+                    to.write_all(bytes)?;
+                    meter.advance(bytes.len() as u64)?;
                 }
                 SegmentSource::Chunk { chunk, range } => {
-                    let start = range.start + skip;
-                    jobs.add(chunk.to_usize(), count, start..start + len, to);
+                    jobs.add(chunk.to_usize(), count, range, to);
                     count += 1;
                 }
             }
@@ -322,7 +306,6 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let segments = plan.segments();
     let (mut jobs, mut whole) = (Jobs::new(store), Vec::new());
     let mut count = 0;
     for (wanted, buffer) in places {
@@ -336,41 +319,28 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        let first = segments.partition_point(|segment| segment.start() <= wanted.start);
         let mut rest = buffer;
-        for segment in segments.iter().skip(first.saturating_sub(1)) {
-            let start = wanted.start.max(segment.start());
-            let end = wanted.end.min(segment.end());
-            if segment.start() >= wanted.end {
-                break;
-            }
-            if start >= end {
-                continue;
-            }
-            // Segments are one behind the other, so that there is room for each.
-            let len = usize::try_from(end - start).map_or(rest.len(), |len| len.min(rest.len()));
+        for (part, source) in plan.parts(wanted) {
+            // They are one behind the other, so that there is room for each.
+            let len = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+            let len = len.min(rest.len());
             let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
             rest = behind;
-            let skip = start - segment.start();
-            match &segment.source {
+            match source {
                 SegmentSource::Literal(range) => {
-                    let literal = plan.literal(range.clone());
-                    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-                    if let Some(bytes) = literal.get(skip..skip.saturating_add(len)) {
-                        place.copy_from_slice(bytes);
-                    }
-                    meter.advance(end - start)?;
+                    place.copy_from_slice(plan.literal(range));
+                    meter.advance(len as u64)?;
                 }
                 SegmentSource::Chunk { chunk, range } => {
-                    let part = range.start + skip..range.start + skip + (end - start);
-                    if WholeChunk::is_one(plan, store, chunk.to_usize(), &part) {
+                    let chunk = chunk.to_usize();
+                    if WholeChunk::is_one(plan, store, chunk, &range) {
                         whole.push(WholeChunk {
-                            chunk: chunk.to_usize(),
+                            chunk,
                             segment: count,
                             place,
                         });
                     } else {
-                        jobs.add(chunk.to_usize(), count, part, InMemory(place));
+                        jobs.add(chunk, count, range, InMemory(place));
                     }
                     count += 1;
                 }

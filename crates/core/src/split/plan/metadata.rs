@@ -145,9 +145,10 @@ pub(in crate::split) fn metadata(
         splice_marker: marked,
         byte_exact: marked && plan.byte_exact && plan.source_layout.is_empty(),
         message_type: plan.descriptor.full_name().to_owned(),
-        source_layout: match marked {
-            true => plan.source_layout.clone().into(),
-            false => bytes::Bytes::new(),
+        source_layout: if marked {
+            plan.source_layout.clone().into()
+        } else {
+            bytes::Bytes::new()
         },
         ..Default::default()
     }

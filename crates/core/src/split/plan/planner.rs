@@ -26,55 +26,30 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
 ) -> Result<SplitPlan> {
     options.validate()?;
     let _span = tracing::debug_span!("plan", bytes = source.size()).entered();
-    let mut decisions = Decisions {
-        source: source.clone(),
-        options: options.clone(),
-        marks: Marks::default(),
-        fits: Fits::default(),
-        slices: Slices::default(),
-        added: Vec::new(),
-    };
-    let view = SourceView::root(source, options.profile);
-    check_type(splitter, &view)?;
-    splitter.build_chunks(&mut SplitContext {
-        decisions: &mut decisions,
-        view,
-    })?;
     let Decisions {
         mut marks,
         fits,
         slices,
         added,
         ..
-    } = decisions;
+    } = decide(splitter, source, options)?;
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
     let profile = options.profile;
     // The extended profile is byte-exact for every message: where slices aren't, it is cut where it
     // stands.
     let in_order = profile == Profile::Extended && added.is_empty();
-    let turns = Turns::new(if in_order { MOST_RUNS } else { u64::MAX });
-    let cut = match in_order && marks.is_empty() && fits.may_slice_all(source) {
-        // Where only sizes decide, this is seen before any turn is held.
-        true => tails_if_needed(source, options)?,
-        false => None,
-    };
-    marks = match cut {
-        Some(cut) => cut,
-        None => match fits.run(source, options, &mut marks, &turns) {
-            Err(_) if turns.are_exceeded() => tails(source, options)?,
-            done => done.map(|()| marks)?,
-        },
-    };
+    let mut marks = with_sizes(marks, fits, source, options, in_order)?;
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
         // TensorFlow's sorting of keys is no matter here.
         Profile::Extended => (BTreeSet::new(), options.effective_max_value_size()),
     };
     let mut emitted = emit(source, &marks, most)?;
-    let mut layout = match emitted.byte_exact || !added.is_empty() {
-        true => None,
-        false => source_layout(source, &emitted.chunks, options)?,
+    let mut layout = if emitted.byte_exact || !added.is_empty() {
+        None
+    } else {
+        source_layout(source, &emitted.chunks, options)?
     };
     if in_order && !emitted.byte_exact && layout.is_none() {
         emitted = emit(source, &tails(source, options)?, most)?;
@@ -108,14 +83,58 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     Ok(plan)
 }
 
+/// What a splitter asks for.
+fn decide<P: ComposableSplitter + ?Sized>(
+    splitter: &P,
+    source: &Source,
+    options: &SplitOptions,
+) -> Result<Decisions> {
+    let mut decisions = Decisions {
+        source: source.clone(),
+        options: options.clone(),
+        marks: Marks::default(),
+        fits: Fits::default(),
+        slices: Slices::default(),
+        added: Vec::new(),
+    };
+    let view = SourceView::root(source, options.profile);
+    check_type(splitter, &view)?;
+    splitter.build_chunks(&mut SplitContext {
+        decisions: &mut decisions,
+        view,
+    })?;
+    Ok(decisions)
+}
+
+/// The cuts with those that sizes ask for; tails instead of all if a message that is merged in order
+/// would be in too many runs.
+fn with_sizes(
+    mut marks: Marks,
+    fits: Fits,
+    source: &Source,
+    options: &SplitOptions,
+    in_order: bool,
+) -> Result<Marks> {
+    if in_order && marks.is_empty() && fits.may_slice_all(source) {
+        // Where only sizes decide, this is seen before any turn is held.
+        if let Some(cut) = tails_if_needed(source, options)? {
+            return Ok(cut);
+        }
+    }
+    let turns = Turns::new(if in_order { MOST_RUNS } else { u64::MAX });
+    match fits.run(source, options, &mut marks, &turns) {
+        Err(_) if turns.are_exceeded() => tails(source, options),
+        done => done.map(|()| marks),
+    }
+}
+
 /// Why a merge will not be byte-exact.
 #[cold]
 fn not_exact(added: &[Added]) -> String {
-    let why = match added.is_empty() {
-        false => "the splitter makes chunks that are not parts of it",
-        true => {
-            "the list of where its bytes went would be over the maximum chunk size; in the profile `extended` it is"
-        }
+    let why = if added.is_empty() {
+        "the list of where its bytes went would be over the maximum chunk size; in the profile `extended` it is"
+    } else {
+        "the splitter makes chunks that are not parts of it"
     };
     format!("a merge would be equal to the message, but not byte-exact: {why}")
 }

@@ -120,7 +120,7 @@ impl Fit {
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
             }
-            // A file of chunks it is to be in any case: then one whose elements are found quickly.
+            // It becomes a file of chunks in any case: then one whose elements are found quickly.
             let long = self.message.size() > options.effective_max_slice_size();
             return match self.message.chains.as_slice() {
                 [chain]

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// After how many fields is asked whether it was cancelled.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// A field of which elements leave, by where its message lies in the source.
+/// A field whose elements leave, by where its message lies in the source.
 type Sliced = (u64, u64, FieldNumber);
 
 /// The slices of all fields.
@@ -60,7 +60,7 @@ impl Slices {
         sliced.starts.insert(field.start, beginning);
     }
 
-    /// Fails if a message is to be sliced that is fitted, too: then it is the size that slices it.
+    /// Fails if a message that should be sliced is fitted, too: then the size slices it.
     pub(in crate::split) fn check_apart_from(
         &self,
         fits: &Fits,

@@ -1,6 +1,7 @@
 //! The pages of a source that were read last.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use record_file::ReadAt;
@@ -90,6 +91,20 @@ impl<S: ReadAt> ReadAt for Recent<S> {
 
     fn as_slice(&self) -> Option<&[u8]> {
         self.inner.as_slice()
+    }
+
+    /// Small reads are of whole pages.
+    fn prefetch(&self, ranges: &[Range<u64>]) {
+        let page = PAGE as u64;
+        let paged = ranges.iter().map(|range| {
+            let end = range.end.div_ceil(page).saturating_mul(page);
+            range.start / page * page..end
+        });
+        self.inner.prefetch(&paged.collect::<Vec<_>>());
+    }
+
+    fn is_prefetched(&self) -> bool {
+        self.inner.is_prefetched()
     }
 }
 

@@ -205,6 +205,14 @@ impl Source {
         }
     }
 
+    /// Tells what is read next, in this order, if whoever is read from makes something of it.
+    pub(crate) fn tell(&self, ranges: impl IntoIterator<Item = Range<u64>>) {
+        if self.data().is_prefetched() {
+            let ranges: Vec<_> = ranges.into_iter().collect();
+            self.data().prefetch(&ranges);
+        }
+    }
+
     pub(crate) fn input(&self) -> SourceInput<'_, dyn ReadAt> {
         SourceInput::new(self.data(), self.size)
     }

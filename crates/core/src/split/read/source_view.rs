@@ -2,6 +2,9 @@
 
 pub(in crate::split) mod elements;
 pub(in crate::split) mod entries;
+pub(in crate::split) mod occurrences;
+pub(in crate::split) mod repeated_keys;
+mod shared_hashes;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +17,8 @@ use crate::path::{FieldPath, FieldRef, Select, Step, check_field, is_closed, mes
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 use elements::{Element, Elements};
-use entries::{Entries, Occurrences};
+use entries::Entries;
+use occurrences::Occurrences;
 
 /// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root,
 /// which has none.
@@ -425,7 +429,9 @@ impl<'a> SourceView<'a> {
     }
 
     /// The entries of the map field `name`, whose values are messages, bytes or strings, in the
-    /// order of the source. Eight bytes are held for each, to tell whether a key occurs twice.
+    /// order of the source. Their number costs no memory: what is held to tell whether a key occurs
+    /// twice is at most about [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes. Of a map with more than
+    /// two million entries, it takes several passes to tell.
     ///
     /// Of entries with the same key only the last is there: it is the one that counts. Some writers
     /// leave out a value that is empty: it is there, of size 0.
@@ -440,7 +446,7 @@ impl<'a> SourceView<'a> {
             return Err(self.misused(name, "is not a map"));
         };
         let like = self.like_of(&entry.map_entry_value_field().kind(), name, true)?;
-        Entries::new(self, &field, entry, like)
+        Entries::new(self, field, entry, like)
     }
 
     /// Whether another member of the field's oneof comes after it on the wire.

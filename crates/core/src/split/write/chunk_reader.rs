@@ -1,4 +1,4 @@
-//! Executing a plan: into memory, or to a file.
+//! The bytes of a planned chunk, read from the source.
 
 use std::io::{self, Read};
 
@@ -75,7 +75,7 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// The checksum of what was read; before `spans` are taken, of which it may be the last.
+    /// The checksum of what was read; to be asked for before `spans` are taken.
     pub(in crate::split) fn crc32c(&self) -> u32 {
         match self.spans.last() {
             Some(span) if self.is_span => span.crc32c,
@@ -200,6 +200,16 @@ impl Read for ChunkReader<'_> {
     }
 }
 
+/// Tells the source that these chunks are read next.
+pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]) {
+    let segments = chunks.iter().filter_map(|&index| plan.chunks.get(index));
+    let segments = segments.flat_map(PlannedChunk::segments);
+    source.tell(segments.filter_map(|segment| match segment {
+        ChunkSegment::Source(range) => Some(range.clone()),
+        ChunkSegment::Literal(_) => None,
+    }));
+}
+
 /// The checksum of the whole source, from those of its spans; what is between them is read.
 pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32> {
     spans.sort_by_key(|span| span.start);
@@ -208,6 +218,10 @@ pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> 
         len: 0,
         crc32c: 0,
     });
+    let ends = spans.iter().map(|span| span.start.saturating_add(span.len));
+    let begins = std::iter::once(0).chain(ends);
+    let gaps = begins.zip(&spans).map(|(begin, next)| begin..next.start);
+    source.tell(gaps.filter(|gap| gap.start < gap.end));
     let mut crc = 0;
     let mut position = 0;
     let mut gap = Vec::new();

@@ -7,7 +7,7 @@ use record_file::Compression;
 
 use super::chunk_reader::ChunkReader;
 use super::commit::{Commit, Sibling};
-use super::multi_file::{parts_beside, stem_beside};
+use super::multi_file::{DonePart, parts_beside, stem_beside};
 use super::records::write_records;
 use super::written::{Written, WrittenFile};
 use crate::io::{
@@ -56,16 +56,12 @@ pub(in crate::split) fn write(
         }
         return Ok(written);
     }
-    check_absent(path, force)?;
     // Readers take the file in chunks. Whether the other one is an older form of the message isn't
     // known where a file in chunks was asked for, whatever it was.
     let sibling_goes = !written.source_stays && !options.always_chunked;
+    check_absent(path, force)?;
     if sibling_goes {
-        check_absent(sibling, force)?;
-        if sibling.is_dir() {
-            let message = format!("{} is a folder", sibling.display());
-            return Err(Error::new(ErrorKind::AlreadyExists, message));
-        }
+        check_sibling(sibling, force)?;
     }
     let mut file = AtomicFile::create(path, force)?;
     let main = written_through(&chunked)?;
@@ -83,18 +79,7 @@ pub(in crate::split) fn write(
     if options.compression == Compression::None.into() || !plan.is_split() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
-    let mut parts = Vec::new();
-    if plan.is_split() {
-        let records = write_records(plan, source, &mut file, options);
-        (written.chunks, parts) = records.map_err(|error| at_target(error, path))?;
-        let others: u64 = parts.iter().map(|part| part.named.size).sum();
-        written.output_size = file.as_file().metadata()?.len() + others;
-    } else {
-        let meter = options.progress.meter(source.size());
-        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
-        let copied = io::copy(&mut chunk, file.as_file_mut());
-        copied.map_err(|error| at_target(error.into(), path))?;
-    }
+    let parts = write_content(plan, source, &mut file, options, &mut written)?;
     source.check_unchanged()?;
     options.progress.check()?;
     written.files = parts.iter().map(WrittenFile::from).collect();
@@ -114,4 +99,37 @@ pub(in crate::split) fn write(
     written.removed = removed.sibling;
     written.removed_files = removed.parts;
     Ok(written)
+}
+
+/// Fails if the message in its other form is in the way.
+fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
+    check_absent(sibling, force)?;
+    if sibling.is_dir() {
+        let message = format!("{} is a folder", sibling.display());
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    Ok(())
+}
+
+/// Writes the chunks and the trailer, or all of a message that wasn't cut; gives the files besides.
+fn write_content(
+    plan: &SplitPlan,
+    source: &Source,
+    file: &mut AtomicFile,
+    options: &SplitOptions,
+    written: &mut Written,
+) -> Result<Vec<DonePart>> {
+    if !plan.is_split() {
+        let meter = options.progress.meter(source.size());
+        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
+        let copied = io::copy(&mut chunk, file.as_file_mut());
+        copied.map_err(|error| at_target(error.into(), &written.path))?;
+        return Ok(Vec::new());
+    }
+    let records = write_records(plan, source, file, options);
+    let (chunks, parts) = records.map_err(|error| at_target(error, &written.path))?;
+    let others: u64 = parts.iter().map(|part| part.named.size).sum();
+    written.output_size = file.as_file().metadata()?.len() + others;
+    written.chunks = chunks;
+    Ok(parts)
 }

@@ -10,7 +10,7 @@ use record_file::{RecordWriter, RecordsMetadata, WriterOptions};
 use super::chunk_reader::{Span, source_crc32c};
 use super::dedup::duplicates;
 use super::multi_file::{check_size, complete_part};
-use super::prefetch::{Job, fill};
+use super::parallel::{Job, fill};
 use super::records::{begin, distinct, records, with_shared};
 use super::trailer::write_trailer;
 use crate::io::{AtomicFile, combine, threads};

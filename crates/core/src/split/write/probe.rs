@@ -45,9 +45,10 @@ pub(crate) fn decide_stream<'a>(
         stream.by_ref().take(len).read_to_end(&mut sample)?;
         position = block.end;
     }
-    match saves(&sample)? {
-        true => Ok(Compression::zstd(level)),
-        false => Ok(Compression::None),
+    if saves(&sample)? {
+        Ok(Compression::zstd(level))
+    } else {
+        Ok(Compression::None)
     }
 }
 

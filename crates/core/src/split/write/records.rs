@@ -12,7 +12,7 @@ use record_file::{
 use super::chunk_reader::{Span, source_crc32c};
 use super::dedup::{Same, duplicates};
 use super::multi_file::{DonePart, check_size, complete_part, fit_in_one, most_files, sure_to_fit};
-use super::prefetch::{Filled, Job, Stored, fill};
+use super::parallel::{Filled, Job, Stored, fill};
 use super::trailer::write_trailer;
 use super::written::WrittenChunk;
 use crate::Result;

@@ -14,9 +14,9 @@ use record_file::{
 };
 use tempfile::SpooledTempFile;
 
-use super::chunk_reader::{ChunkReader, Span};
+use super::chunk_reader::{ChunkReader, Span, tell};
 use super::dedup::duplicates;
-use super::prefetch::{AHEAD, SPILL_ABOVE};
+use super::parallel::{AHEAD, SPILL_ABOVE};
 use super::probe::decide;
 use super::records::{Record, describe, distinct, front, trailer, with_shared};
 use super::trailer::write_trailer;
@@ -77,6 +77,7 @@ pub(in crate::split) fn write(
         write_records(plan, source, sink, options)?
     } else {
         let meter = options.progress.meter(source.size());
+        tell(plan, source, &[0]);
         let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
         let copied = io::copy(&mut chunk, sink)?;
         source.check_unchanged()?;
@@ -118,6 +119,7 @@ fn write_records(
         meter: &meter,
         spill_above: SPILL_ABOVE / ahead.count,
     };
+    tell(plan, source, &chunks);
     let described = describe_type(&plan.descriptor, options.embed_schema);
     let mut sink = Heeding { sink, progress };
     let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;

@@ -156,12 +156,11 @@ impl<'a, I: Input> Search<'a, I> {
                             self.forget(found);
                         }
                         None => {
-                            let found = match in_one {
-                                true => {
-                                    let here = std::slice::from_ref(&value);
-                                    self.below(step(Select::Field), here, way.target, levels)?
-                                }
-                                false => 0..0,
+                            let found = if in_one {
+                                let here = std::slice::from_ref(&value);
+                                self.below(step(Select::Field), here, way.target, levels)?
+                            } else {
+                                0..0
                             };
                             singular.push(Singular {
                                 number,
@@ -181,9 +180,10 @@ impl<'a, I: Input> Search<'a, I> {
                         let (key, value) = self.entry(&field, codec)?;
                         // Of entries with one key the last counts.
                         let place = (number, key.clone());
-                        let earlier = match entries.is_empty() {
-                            true => None,
-                            false => entries.remove(&place),
+                        let earlier = if entries.is_empty() {
+                            None
+                        } else {
+                            entries.remove(&place)
                         };
                         self.forget(earlier.unwrap_or_default());
                         if !value.is_empty() {
@@ -271,7 +271,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok((key, value))
     }
 
-    /// What a message is called by the field at `path`, of which the last counts.
+    /// What a message is called by the last field at `path`.
     fn name(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Option<String>> {
         for piece in pieces.iter().rev() {
             let mut fields =

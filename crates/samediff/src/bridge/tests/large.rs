@@ -85,7 +85,7 @@ fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     file
 }
 
-/// A model with arrays of this many bytes, of which nothing is anywhere.
+/// A model with arrays of this many bytes, without the bytes.
 fn model_of(lens: &[u64]) -> Model {
     let mut graph = Graph::default();
     let mut lines = String::new();

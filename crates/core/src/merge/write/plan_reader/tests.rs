@@ -5,7 +5,7 @@ use super::*;
 use crate::merge::plan::merge_plan::MergeSegment;
 use crate::newtypes::{ChunkIndex, MessageOffset};
 
-/// Equal chunks, each of which can only be read from its beginning on: one behind the other
+/// Equal chunks that can only be read from their beginnings on: one behind the other
 /// they are the message.
 struct Store {
     chunk: Vec<u8>,
@@ -68,9 +68,10 @@ impl ChunkStore for Store {
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let bytes = Cursor::new(&self.chunk);
-        Ok(match self.damaged == Some(chunk) {
-            true => Box::new(bytes.chain(Damage)),
-            false => Box::new(bytes),
+        Ok(if self.damaged == Some(chunk) {
+            Box::new(bytes.chain(Damage))
+        } else {
+            Box::new(bytes)
         })
     }
 }

@@ -66,13 +66,11 @@ impl Engine<'_> {
     ) -> Result<Option<Child>> {
         let number = group.number.0;
         let index = node.siblings.before(group.number) + ordinal;
-        let chain = occurrence(field.clone(), &node.chain);
-        let mut closed = false;
         let mut child = Child {
             ordinal,
             path: node.path.join(Step::field(number)),
             content: field.value.end - field.value.start,
-            chain,
+            chain: occurrence(field.clone(), &node.chain),
             field,
             entry: None,
             siblings,
@@ -93,31 +91,22 @@ impl Engine<'_> {
                     child.path = node.path.join(Step::index(number, index));
                 }
                 child.chunkable &= *repeated || group.count == 1;
-                Some(descriptor.clone())
+                Some(descriptor)
             }
             Class::Value => {
                 child.chunkable &= ordinal + 1 == group.count;
                 None
             }
             Class::Map { entry, value } => {
-                let mut cursor = WireCursor::new(self.source.input());
-                let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
-                let Some((key, at)) = parsed.and_then(|entry| Some((entry.key, entry.value?)))
-                else {
+                let Some(key) = self.go_to_value(&mut child, entry)? else {
                     return Ok(None);
                 };
                 let kind = entry.map_entry_key_field().kind();
-                let profile = self.options.profile;
                 child.chunkable &= (value.is_some() || self.cuts_elements())
-                    && key_is_addressable(&key, &kind, profile)
+                    && key_is_addressable(&key, &kind, self.options.profile)
                     && keys.get(&key) == Some(&ordinal);
                 child.path = node.path.join(Step::key(number, key));
-                child.chain = occurrence(at.clone(), &child.chain);
-                child.content = at.value.end - at.value.start;
-                let entry = std::mem::replace(&mut child.field, at);
-                closed = is_closed(&entry, &child.field);
-                child.entry = Some(entry);
-                value.clone()
+                value.as_ref()
             }
             Class::Values | Class::Numbers { .. } | Class::Unknown | Class::Scalar => {
                 child.path = node.path.join(Step::index(number, index));
@@ -126,36 +115,60 @@ impl Engine<'_> {
                 None
             }
         };
-        if let Some(below) = below {
-            // A path must be able to lead through it; that it may not leave as a whole is another
-            // matter.
-            child.message = true;
-            let reachable = group.addressable && node.depth < self.options.effective_depth_limit();
-            child.enterable = match &group.class {
-                Class::Map { .. } => child.chunkable && reachable,
-                _ => reachable,
-            };
-            child.chunkable &= !self.rules.keeps_whole(below.full_name());
-            // What is in it may leave only if it leaves itself.
-            child.enterable &= child.chunkable || !closed;
-            if child.enterable && self.is_held(&child.field) {
-                self.enter(&mut child, &below, node.depth + 1)?;
-                if closed {
-                    child.cut = Cut::Always;
-                }
+        match (below, self.options.value_chunk_size) {
+            (Some(below), _) => self.go_below(&mut child, node, group, below)?,
+            (None, Some(size)) if child.chunkable && child.content >= size.max(1) => {
+                child.cut = Cut::Always;
             }
-        } else if child.chunkable
-            && self
-                .options
-                .value_chunk_size
-                .is_some_and(|size| child.content >= size.max(1))
-        {
-            child.cut = Cut::Always;
+            _ => {}
         }
         if self.marks.cut_at(&child.field).is_some() {
             child.cut = Cut::Already;
         }
         Ok(Some(child))
+    }
+
+    /// Makes the child that a map entry is the entry's value, and gives its key; `None` if a path
+    /// can't name it.
+    fn go_to_value(&self, child: &mut Child, entry: &MessageDescriptor) -> Result<Option<MapKey>> {
+        let mut cursor = WireCursor::new(self.source.input());
+        let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
+        let Some((key, value)) = parsed.and_then(|entry| Some((entry.key, entry.value?))) else {
+            return Ok(None);
+        };
+        child.chain = occurrence(value.clone(), &child.chain);
+        child.content = value.value.end - value.value.start;
+        child.entry = Some(std::mem::replace(&mut child.field, value));
+        Ok(Some(key))
+    }
+
+    /// Says of a child that is a message whether it may leave and what is in it may, and enters it.
+    fn go_below(
+        &self,
+        child: &mut Child,
+        node: &Node,
+        group: &Group,
+        below: &MessageDescriptor,
+    ) -> Result<()> {
+        let is_map = matches!(group.class, Class::Map { .. });
+        let entry = child.entry.as_ref();
+        let closed = entry.is_some_and(|entry| is_closed(entry, &child.field));
+        // A path must be able to lead through it; that it may not leave as a whole is another
+        // matter.
+        child.message = true;
+        child.enterable = group.addressable
+            && node.depth < self.options.effective_depth_limit()
+            && (child.chunkable || !is_map);
+        child.chunkable &= !self.rules.keeps_whole(below.full_name());
+        // What is in it may leave only if it leaves itself.
+        child.enterable &= child.chunkable || !closed;
+        if child.enterable && self.is_held(&child.field) {
+            self.enter(child, below, node.depth + 1)?;
+            if closed {
+                child.cut = Cut::Always;
+            }
+        }
+        Ok(())
     }
 
     /// Scans and reduces what is inside a child.
@@ -229,9 +242,10 @@ impl Engine<'_> {
                         }
                         LastEntry::Hidden => false,
                     };
-                    *known = match passable {
-                        true => LastEntry::At(ordinal, value, closed),
-                        false => LastEntry::Hidden,
+                    *known = if passable {
+                        LastEntry::At(ordinal, value, closed)
+                    } else {
+                        LastEntry::Hidden
                     };
                 }
                 ordinal += 1;

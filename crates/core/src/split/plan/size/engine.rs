@@ -105,7 +105,7 @@ impl<'a> Engine<'a> {
         self.options.effective_max_chunk_size()
     }
 
-    /// How large slices are to be; what is larger by itself has one to itself.
+    /// The size that slices aim at; an element that is larger has a slice to itself.
     pub(super) fn max_slice(&self) -> u64 {
         self.options.effective_max_slice_size()
     }

@@ -10,7 +10,7 @@ use super::skip_index::{Spare, Stops};
 use super::tree::{Class, Group, Node, Siblings};
 use crate::path::{FieldPath, FieldRef, check_field};
 use crate::split::read::source_view::{Chain, content};
-use crate::wire::{Field, FieldNumber, WireCursor, WireType};
+use crate::wire::{Field, FieldNumber, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// The most that the tag and length of a field take.
@@ -20,7 +20,7 @@ const HEADER: u64 = 20;
 /// writers make; what each piece needs to know of all others is held for each.
 const MOST_PIECES: u64 = 16;
 
-/// How many different field numbers a message may have that is to be cut. Types have hundreds at
+/// How many different field numbers a message that is cut may have. Types have hundreds at
 /// most; hostile bytes can have millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
@@ -54,6 +54,36 @@ struct Found {
     winners: Vec<(String, FieldNumber)>,
     /// Members of oneofs that another one followed.
     superseded: HashSet<FieldNumber>,
+}
+
+/// What holds for fields of one number and wire type that follow each other.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// The place of their group.
+    at: usize,
+    /// Whether they can hold other fields or bytes.
+    nested: bool,
+    /// Whether their type writes them otherwise.
+    odd: bool,
+    /// Whether they leave one by one, if at all.
+    spare: bool,
+}
+
+impl Run {
+    fn of(field: &Field, node: &Node, found: &mut Found) -> Result<Run> {
+        let at = found.place(&node.descriptor, field.number)?;
+        found.chosen(at);
+        let class = &found.groups[at].class;
+        // Of an unknown field, as of a repeated one, an index counts the values of one wire type.
+        let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
+        let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+        Ok(Run {
+            at,
+            nested,
+            odd: uncounted || !fits(class, field.wire_type),
+            spare: nested && !(class.repeats() && node.sliceable),
+        })
+    }
 }
 
 impl Engine<'_> {
@@ -164,10 +194,8 @@ impl Engine<'_> {
         let here = |error: Error| error.at_path(node.path.display(Some(self.source.descriptor())));
         let large = self.held_from();
         let marked = !self.marks.is_empty();
-        let mut at = 0;
         let mut previous = None;
-        // What holds for all fields of that number and wire type.
-        let (mut nested, mut odd, mut spare) = (false, false, false);
+        let mut run = Run::default();
         let mut steps = 0u32;
         while let Some(field) = cursor.next().map_err(here)? {
             steps = steps.wrapping_add(1);
@@ -176,19 +204,17 @@ impl Engine<'_> {
             }
             if previous != Some((field.number, field.wire_type)) {
                 previous = Some((field.number, field.wire_type));
-                at = found.place(&node.descriptor, field.number).map_err(here)?;
-                found.chosen(at);
-                let class = &found.groups[at].class;
-                // Of an unknown field, as of a repeated one, an index counts the values of one wire
-                // type.
-                let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
-                odd = uncounted || !fits(class, field.wire_type);
+                run = Run::of(&field, node, &mut found).map_err(here)?;
                 if check {
                     check_field(&node.descriptor, &field).map_err(here)?;
                 }
-                nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
-                spare = nested && !(class.repeats() && node.sliceable);
             }
+            let Run {
+                at,
+                nested,
+                odd,
+                spare,
+            } = run;
             let group = &mut found.groups[at];
             found.odd[at] += u64::from(odd);
             let len = field.value.end - field.value.start;
@@ -199,16 +225,15 @@ impl Engine<'_> {
                 Hold::Large if spare => group.spare.add(group.count, &field),
                 Hold::All if spare => {
                     let held = &mut found.held[at];
-                    if !marked && !group.class.repeats() {
-                        // Of a singular value only the last could leave, and of a singular message
-                        // in very many pieces none.
-                        let most = match group.class {
-                            Class::Message { .. } => MOST_PIECES,
-                            _ => 1,
-                        };
-                        if held.len() as u64 == most {
-                            held.clear();
-                        }
+                    // Of a singular value only the last could leave, and of a singular message in
+                    // very many pieces none.
+                    let most = match group.class {
+                        _ if marked || group.class.repeats() => u64::MAX,
+                        Class::Message { .. } => MOST_PIECES,
+                        _ => 1,
+                    };
+                    if held.len() as u64 == most {
+                        held.clear();
                     }
                     held.push((group.count, field.clone()));
                 }
@@ -415,11 +440,7 @@ fn classify(descriptor: &MessageDescriptor, number: FieldNumber) -> Class {
         Kind::Bytes | Kind::String if field.is_list() => Class::Values,
         Kind::Bytes | Kind::String => Class::Value,
         kind if field.is_list() => Class::Numbers {
-            width: match kind {
-                Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => Some(8),
-                Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => Some(4),
-                _ => None,
-            },
+            width: wire_type(&kind, false).width().map(u64::from),
         },
         _ => Class::Scalar,
     }

@@ -227,7 +227,7 @@ impl Engine<'_> {
             return Ok(());
         }
         if filling.in_parent || !fits {
-            // What is larger than slices are to be has one to itself.
+            // An element that is larger than slices should be has one to itself.
             filling.next_slice(ordinal, self.max_slice().max(size));
         }
         if size > max {

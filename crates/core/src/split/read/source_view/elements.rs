@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::entries::Occurrences;
+use super::occurrences::Occurrences;
 use super::{Like, Pieces, SourceView};
 use crate::Result;
 use crate::path::{FieldPath, FieldRef, Step};
@@ -11,8 +11,8 @@ use crate::wire::{Field, FieldNumber, WireType, alike};
 
 /// An element of a repeated field: where it is, and which it is.
 ///
-/// It is a few numbers, so that a splitter can look at elements by the hundred million. What is in
-/// it is had by [`get`](Self::get), or from its [`view`](Self::view).
+/// It is a few numbers, so that a splitter can look at elements by the hundred million.
+/// [`get`](Self::get) and [`view`](Self::view) lead to what is in it.
 ///
 /// ```
 /// use proto_splitter_core::Result;
@@ -80,7 +80,7 @@ impl<'a> Element<'a> {
         self.message
     }
 
-    /// All that can be known of it.
+    /// The element as a view, for everything else.
     pub fn view(&self) -> SourceView<'a> {
         let step = Step::index(self.number.0, self.index);
         let pieces = Pieces::One(self.piece, self.field());
@@ -128,7 +128,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// The elements of a repeated field; from [`SourceView::repeated`]. After an error there are no more.
+/// The elements of a repeated field; from [`SourceView::repeated`]. An error ends them.
 pub struct Elements<'a> {
     /// Bytes of the message that are at hand, and where they begin.
     block: Cow<'a, [u8]>,
@@ -212,9 +212,10 @@ fn find<'a>(
         index,
         start: field.start,
         value: (field.value.start, field.value.end),
-        run: match field.start == position && piece == last.piece {
-            true => last.run,
-            false => field.start,
+        run: if field.start == position && piece == last.piece {
+            last.run
+        } else {
+            field.start
         },
         piece,
         wire_type: field.wire_type,

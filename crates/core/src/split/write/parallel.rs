@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use record_file::{Compression, EncodedRecord, RecordPosition, RecordWriter, plain_record_end};
 use tempfile::SpooledTempFile;
 
-use super::chunk_reader::{ChunkReader, Span};
+use super::chunk_reader::{ChunkReader, Span, tell};
 use super::probe::decide;
 use crate::io::FileAt;
 use crate::io::threads;
@@ -73,6 +73,7 @@ pub(in crate::split) struct Filled {
 
 /// Writes the job's chunks from `begin` on.
 pub(in crate::split) fn fill(job: Job<'_>, begin: u64, threads: NonZeroUsize) -> Result<Filled> {
+    tell(job.plan, job.source, job.chunks);
     let threads = threads.get().min(job.chunks.len().max(1));
     let filling = Filling {
         ahead: AHEAD * threads,

@@ -1,0 +1,229 @@
+//! A merge in parts, whose target is an object: the parts of one upload, which hosts upload.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::chunked_input::invalid_plan;
+use super::objects::{ObjectUpload, Objects, UploadParts, given, is_object};
+use super::options::PartOptions;
+use crate::merge::{ChunkStore, MergePlan, write};
+use crate::progress::{Meter, Progress};
+use crate::proto::parts::Upload;
+use crate::proto::parts::report::Result as Outcome;
+use crate::{Error, ErrorKind, Result};
+
+/// How much of an object is read at once to sum it up.
+const STEP: usize = 1 << 20;
+
+/// Small pieces of a merge are gathered up to this size.
+const GATHER: usize = 256 << 10;
+
+/// Fails if an object is there and isn't to be replaced.
+pub(super) fn check_no_object(name: &str, objects: &dyn Objects, force: bool) -> Result<()> {
+    if force || !objects.exists(name)? {
+        return Ok(());
+    }
+    Err(is_there(name))
+}
+
+#[cold]
+pub(super) fn is_there(name: &str) -> Error {
+    let message = format!("{name}: the object is there already");
+    Error::new(ErrorKind::AlreadyExists, message)
+}
+
+/// The upload that the parts of a merge belong to, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Uploading {
+    target: String,
+    upload: ObjectUpload,
+    force: bool,
+}
+
+impl Uploading {
+    /// Checks what a plan says of its upload; it has one if its target is an object.
+    pub(super) fn checked(
+        target: &str,
+        upload: Option<Upload>,
+        force: bool,
+        part_ends: &[u64],
+    ) -> Result<Option<Uploading>> {
+        let invalid = |why: &str| Err(invalid_plan("merge", why));
+        let upload = match upload {
+            Some(upload) if is_object(target) => upload,
+            None if !is_object(target) => return Ok(None),
+            Some(_) => return invalid("to a file has an upload"),
+            None => return invalid("to an object has no upload"),
+        };
+        let inner = part_ends.split_last().map_or(&[][..], |(_, inner)| inner);
+        let is_end = |end: &u64| end.checked_rem(upload.part_size) == Some(0);
+        if upload.part_size == 0 || !inner.iter().all(is_end) {
+            return invalid("has shares that don't end where parts of its upload do");
+        }
+        Ok(Some(Uploading {
+            target: target.to_owned(),
+            upload: ObjectUpload {
+                id: upload.id,
+                part_size: upload.part_size,
+            },
+            force,
+        }))
+    }
+
+    fn objects<'a>(&self, options: &'a PartOptions) -> Result<&'a Arc<dyn Objects>> {
+        given(options.objects.as_ref(), &self.target)
+    }
+
+    /// Begins to upload what is in the message from `start` on.
+    pub(super) fn begin<'a>(&'a self, start: u64, options: &'a PartOptions) -> Result<Share<'a>> {
+        let objects = self.objects(options)?;
+        let first = start / self.upload.part_size;
+        Ok(Share {
+            all: self,
+            objects: &**objects,
+            parts: objects.upload_from(&self.target, &self.upload, first)?,
+        })
+    }
+
+    /// Puts the parts together, unless that was done before.
+    pub(super) fn commit(
+        &self,
+        outcomes: &[&Outcome],
+        merged: (u64, u32),
+        options: &PartOptions,
+    ) -> Result<()> {
+        let objects = &**self.objects(options)?;
+        let mut parts = Vec::new();
+        for (part, outcome) in outcomes.iter().enumerate() {
+            let Outcome::Merge(done) = outcome else {
+                continue;
+            };
+            if done.uploaded.len() as u64 != done.size.div_ceil(self.upload.part_size) {
+                let message = format!("part {part}: its report has other parts of the upload");
+                return Err(Error::new(ErrorKind::InvalidMessage, message));
+            }
+            parts.extend_from_slice(&done.uploaded);
+        }
+        // There is no condition for uploads, so it is looked for right before.
+        if !self.force && objects.exists(&self.target)? {
+            return if self.is_done(objects, merged, options)? {
+                Ok(())
+            } else {
+                Err(is_there(&self.target))
+            };
+        }
+        match objects.finish_upload(&self.target, &self.upload, parts) {
+            Ok(()) => Ok(()),
+            // Another commit of the same was faster, or this one is done once more.
+            Err(_) if self.is_done(objects, merged, options)? => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the object is there, and is what the merge gives.
+    fn is_done(
+        &self,
+        objects: &dyn Objects,
+        merged: (u64, u32),
+        options: &PartOptions,
+    ) -> Result<bool> {
+        if !objects.exists(&self.target)? {
+            return Ok(false);
+        }
+        let there = objects.open(&self.target)?.source;
+        Ok(there.size()? == merged.0 && sum_up(&*there, &options.progress)? == merged.1)
+    }
+}
+
+/// The share of the upload that a host does.
+pub(super) struct Share<'a> {
+    all: &'a Uploading,
+    objects: &'a dyn Objects,
+    parts: Box<dyn UploadParts>,
+}
+
+impl Share<'_> {
+    /// Uploads what `plan` says. Gives its crc32c, and what the store calls the parts.
+    pub(super) fn send(
+        mut self,
+        plan: &MergePlan,
+        chunks: &dyn ChunkStore,
+        progress: &Progress,
+    ) -> Result<(u32, Vec<String>)> {
+        let meter = progress.meter(plan.total_len());
+        let sent = send(plan, chunks, &mut self.parts, &meter).and_then(|crc32c| {
+            let uploaded = self.parts.finish()?;
+            Ok((crc32c, uploaded))
+        });
+        sent.map_err(|error| {
+            // The store forgets an upload that was committed.
+            let (name, all) = (&self.all.target, self.all);
+            let is_over = error.kind() == ErrorKind::Io
+                && !all.force
+                && self.objects.exists(name).unwrap_or(false);
+            if is_over {
+                let message = format!("{name} is there: the merge to it was committed");
+                Error::new(ErrorKind::AlreadyExists, message)
+            } else {
+                error
+            }
+        })
+    }
+}
+
+fn send(
+    plan: &MergePlan,
+    chunks: &dyn ChunkStore,
+    parts: &mut dyn Write,
+    meter: &Meter,
+) -> Result<u32> {
+    let mut sink = Summed {
+        inner: io::BufWriter::with_capacity(GATHER, parts),
+        crc32c: 0,
+        meter,
+    };
+    write(plan, chunks, &mut sink)?;
+    sink.flush()?;
+    meter.check()?;
+    Ok(sink.crc32c)
+}
+
+/// Sums up what passes through it.
+struct Summed<'a> {
+    inner: io::BufWriter<&'a mut dyn Write>,
+    crc32c: u32,
+    meter: &'a Meter,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write_all(bytes)?;
+        self.meter.advance(bytes.len() as u64)?;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// The crc32c of an object.
+fn sum_up(object: &dyn ReadAt, progress: &Progress) -> Result<u32> {
+    let size = object.size()?;
+    let whole = 0..size;
+    object.prefetch(std::slice::from_ref(&whole));
+    let mut block = vec![0; STEP];
+    let (mut at, mut crc32c) = (0, 0);
+    while at < size {
+        progress.check()?;
+        let left = usize::try_from(size - at).unwrap_or(usize::MAX);
+        let step = &mut block[..left.min(STEP)];
+        object.read_exact_at(at, step)?;
+        crc32c = crc32c::crc32c_append(crc32c, step);
+        at += step.len() as u64;
+    }
+    Ok(crc32c)
+}

@@ -1,0 +1,191 @@
+//! Which keys of a map come more than once, in memory that doesn't grow with its entries.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::SourceView;
+use super::occurrences::Occurrences;
+use super::shared_hashes::SharedHashes;
+use crate::Result;
+use crate::path::{FieldRef, MapEntry, MapKey, is_closed, parse_entry};
+use crate::split::read::superseded::is_passable;
+use crate::wire::{Field, WireCursor};
+
+/// About how many bytes are held to tell keys of a map that come more than once, however many entries
+/// it has: 8 MiB, in which the hashes of two million keys have room, or 40,000 keys that do come more
+/// than once. What is more than that is looked at in several passes over the map.
+pub const MAP_KEYS_HELD: usize = 8 << 20;
+
+/// The keys of a map that may come more than once.
+pub(super) struct RepeatedKeys<'a> {
+    message: &'a SourceView<'a>,
+    field: FieldRef,
+    entry: MessageDescriptor,
+    hasher: RandomState,
+    /// Hashes that keys share, which are nearly always those of one key.
+    doubted: SharedHashes,
+    /// Keys with such hashes: those of the entries before `known_to`, from some place on.
+    keys: HashMap<MapKey, RepeatedKey>,
+    known_to: u64,
+    most_held: usize,
+}
+
+/// A key that may come more than once.
+#[derive(Debug, Default)]
+pub(super) struct RepeatedKey {
+    /// The place of the last entry that has it, and where its value is; empty if it has none.
+    pub(super) last: u64,
+    value: Range<u64>,
+    /// Whether what is in that entry may leave only if the value itself leaves.
+    closed: bool,
+    /// Whether no path can lead to it past the values of the others.
+    pub(super) hidden: bool,
+    seen: bool,
+}
+
+impl<'a> RepeatedKeys<'a> {
+    /// Goes through the map `field` of a message; `most_held` is in bytes, see [`MAP_KEYS_HELD`].
+    pub(super) fn new(
+        message: &'a SourceView<'a>,
+        field: FieldRef,
+        entry: MessageDescriptor,
+        most_held: usize,
+    ) -> Result<Self> {
+        let hasher = RandomState::new();
+        let doubted = SharedHashes::find(most_held / size_of::<u32>(), |see| {
+            let mut occurrences = Occurrences::new(message, &field);
+            while let Some((_, _, parsed)) = parse(&mut occurrences, &field, &entry)? {
+                see(hash(&hasher, &parsed.key));
+            }
+            Ok(())
+        })?;
+        let mut repeated = RepeatedKeys {
+            message,
+            field,
+            entry,
+            hasher,
+            doubted,
+            keys: HashMap::new(),
+            known_to: u64::MAX,
+            most_held,
+        };
+        if !repeated.doubted.is_none() {
+            repeated.look_at(0)?;
+        }
+        Ok(repeated)
+    }
+
+    /// What is known of the key of the entry at `place`, if there may be others with it. Entries are
+    /// asked for in order.
+    pub(super) fn get(&mut self, place: u64, key: &MapKey) -> Result<Option<&RepeatedKey>> {
+        if place >= self.known_to {
+            self.look_at(place)?;
+        }
+        Ok(self.keys.get(key))
+    }
+
+    /// Finds what is known of the keys of the entries from `first` on, of as many as may be held.
+    fn look_at(&mut self, first: u64) -> Result<()> {
+        (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
+        let mut room = self.most_held;
+        if first > 0 {
+            // Entries before the first have a say, too: so which keys these are is found before.
+            let mut entries = self.doubted_entries();
+            while let Some((place, _, parsed)) = self.next_doubted(&mut entries)? {
+                if place >= first && !self.hold(place, parsed.key, &mut room) {
+                    break;
+                }
+            }
+        }
+        let message = match self.entry.map_entry_value_field().kind() {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        };
+        let mut entries = self.doubted_entries();
+        while let Some((place, entry, parsed)) = self.next_doubted(&mut entries)? {
+            if first == 0 && self.known_to == u64::MAX {
+                self.hold(place, parsed.key.clone(), &mut room);
+            }
+            let Some(key) = self.keys.get_mut(&parsed.key) else {
+                continue;
+            };
+            if key.seen && !key.hidden {
+                let value = key.value.clone();
+                let source = self.message.source;
+                key.hidden = key.closed || !is_passable(source, value, message.as_ref())?;
+            }
+            let value = parsed.value.as_ref();
+            key.closed = value.is_some_and(|value| is_closed(&entry, value));
+            key.value = parsed.value.map_or(0..0, |field| field.value);
+            key.last = place;
+            key.seen = true;
+        }
+        Ok(())
+    }
+
+    /// Whether there was room for the key of the entry at `place`; always for the first.
+    fn hold(&mut self, place: u64, key: MapKey, room: &mut usize) -> bool {
+        if self.keys.contains_key(&key) {
+            return true;
+        }
+        let text = match &key {
+            MapKey::String(text) => text.len(),
+            _ => 0,
+        };
+        // A table of them may be half empty.
+        let size = 2 * size_of::<(MapKey, RepeatedKey)>() + text;
+        if !self.keys.is_empty() && size > *room {
+            self.known_to = place;
+            return false;
+        }
+        *room = room.saturating_sub(size);
+        self.keys.insert(key, RepeatedKey::default());
+        true
+    }
+
+    fn doubted_entries(&self) -> (u64, Occurrences<'a>) {
+        (0, Occurrences::new(self.message, &self.field))
+    }
+
+    /// The next entry whose key may come more than once, and its place.
+    fn next_doubted(
+        &self,
+        (next, occurrences): &mut (u64, Occurrences<'a>),
+    ) -> Result<Option<(u64, Field, MapEntry)>> {
+        while let Some((_, entry, parsed)) = parse(occurrences, &self.field, &self.entry)? {
+            let place = *next;
+            *next += 1;
+            if self.doubted.contains(hash(&self.hasher, &parsed.key)) {
+                return Ok(Some((place, entry, parsed)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn hash(hasher: &RandomState, key: &MapKey) -> u32 {
+    (hasher.hash_one(key) >> 32) as u32
+}
+
+/// The next entry of a map, with the piece of the message that it is in.
+pub(super) fn parse(
+    occurrences: &mut Occurrences<'_>,
+    field: &FieldRef,
+    entry: &MessageDescriptor,
+) -> Result<Option<(usize, Field, MapEntry)>> {
+    let Some((piece, found)) = occurrences.next()? else {
+        return Ok(None);
+    };
+    let message = occurrences.message;
+    let mut cursor = WireCursor::new(message.source.input());
+    match parse_entry(&mut cursor, found.value.clone(), entry)? {
+        Some(parsed) => Ok(Some((piece, found, parsed))),
+        None => {
+            let why = "has an entry of more than one key and one value";
+            Err(message.misused(&field.name(), why))
+        }
+    }
+}

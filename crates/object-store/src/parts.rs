@@ -1,0 +1,208 @@
+//! Stores as work in parts sees them: the objects that a plan names by URL.
+
+mod upload;
+
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
+use proto_splitter_core::parts::{ObjectUpload, Objects, OpenObject, UploadParts};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+use upload::Uploader;
+
+use crate::chunked::beside;
+use crate::failure::{Failure, lifted};
+use crate::location::ObjectLocation;
+use crate::options::{ObjectReadOptions, ObjectWriteOptions};
+use crate::reader::ObjectReader;
+use crate::runtime;
+use crate::writer::ObjectWriter;
+
+/// How much of a file is copied at a time.
+const COPY_LEN: usize = 1 << 20;
+
+/// Stores by URL, for splits, merges and verifications in parts.
+///
+/// A part of a split becomes an object of its own, whose name follows from its content, and the
+/// commit one more, by a single request that the store refuses if something is there. A merge is an
+/// upload in parts: each host uploads its own, and the commit has the store put them together,
+/// without reading them. Stores have no condition for that step: the commit looks for the object
+/// right before it.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+///
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use proto_splitter_core::merge::ReadOptions;
+/// use proto_splitter_core::parts::{Committed, Objects, PartOptions, Planner};
+/// use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
+/// use proto_splitter_object_store::{ObjectLocation, ObjectParts, ObjectWriter, ObjectWriteOptions};
+///
+/// let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let location = ObjectLocation::parse("memory:///parts/message.cpb")?;
+/// let mut writer = ObjectWriter::create(&location, &ObjectWriteOptions::new())?;
+/// let options = SplitOptions::new().max_chunk_size(1000);
+/// SizeSplitter.write_to_with(Source::from(&message), &mut writer, &options)?;
+/// writer.finish()?;
+///
+/// let stores: Arc<dyn Objects> = Arc::new(ObjectParts::new());
+/// let planner = Planner::new(NonZeroUsize::MIN).objects(Arc::clone(&stores));
+/// let target = "memory:///parts/message.pb";
+/// let plan = planner.merge("memory:///parts/message.cpb", target, ReadOptions::new())?;
+/// let options = PartOptions::new().objects(stores);
+/// let report = plan.run(0, &options)?;
+/// assert!(!ObjectLocation::parse(target)?.exists()?);
+/// let Committed::Merge(merged) = plan.commit(&[report], &options)? else { panic!() };
+/// assert_eq!((merged.size, merged.byte_exact), (5003, Some(true)));
+/// assert!(ObjectLocation::parse(target)?.exists()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ObjectParts {
+    reading: ObjectReadOptions,
+    writing: ObjectWriteOptions,
+}
+
+impl ObjectParts {
+    /// Stores that are read and written as by default.
+    #[must_use]
+    pub const fn new() -> ObjectParts {
+        ObjectParts {
+            reading: ObjectReadOptions::new(),
+            writing: ObjectWriteOptions::new(),
+        }
+    }
+
+    /// How objects are read ([`ObjectReadOptions::new`]).
+    #[must_use]
+    pub fn reading(mut self, options: ObjectReadOptions) -> Self {
+        self.reading = options;
+        self
+    }
+
+    /// How objects are written ([`ObjectWriteOptions::new`]). Whether they are replaced is in the
+    /// plan.
+    #[must_use]
+    pub fn writing(mut self, options: ObjectWriteOptions) -> Self {
+        self.writing = options;
+        self
+    }
+}
+
+impl Objects for ObjectParts {
+    fn is_object(&self, name: &str) -> bool {
+        ObjectLocation::is_url(name)
+    }
+
+    fn open(&self, name: &str) -> Result<OpenObject> {
+        let reader = ObjectReader::open(&ObjectLocation::parse(name)?, &self.reading)?;
+        Ok(OpenObject {
+            version: reader.version()?,
+            source: Arc::new(reader),
+        })
+    }
+
+    fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>> {
+        let location = beside(&ObjectLocation::parse(main)?, named)?;
+        Ok(Arc::new(ObjectReader::begin(&location, &self.reading)?))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        Ok(ObjectLocation::parse(name)?.exists()?)
+    }
+
+    fn put(&self, name: &str, content: &mut dyn Read, size: u64, force: bool) -> Result<()> {
+        let options = self.writing.clone().force(force).expected_size(size);
+        let location = ObjectLocation::parse(name)?;
+        let mut writer = ObjectWriter::create(&location, &options).map_err(lifted)?;
+        let mut buffer = vec![0; COPY_LEN];
+        let mut content = content.take(size);
+        loop {
+            let n = content.read(&mut buffer)?;
+            if n == 0 {
+                break;
+            }
+            std::io::Write::write_all(&mut writer, &buffer[..n])?;
+        }
+        if writer.written() != size {
+            let message = format!("{name}: {} bytes came, not {size}", writer.written());
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        writer.finish().map(drop).map_err(lifted)
+    }
+
+    fn put_at_once(&self, name: &str, content: Vec<u8>, force: bool) -> Result<()> {
+        let location = ObjectLocation::parse(name)?;
+        location.check_writable()?;
+        let mode = if force {
+            PutMode::Overwrite
+        } else {
+            PutMode::Create
+        };
+        let (content, mode) = (
+            PutPayload::from(Bytes::from(content)),
+            PutOptions::from(mode),
+        );
+        let put = location.store().put_opts(location.path(), content, mode);
+        match runtime::wait(put)? {
+            Ok(_) => Ok(()),
+            Err(error) => Err(lifted(Failure::of(name, &error).into())),
+        }
+    }
+
+    fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload> {
+        let location = ObjectLocation::parse(name)?;
+        let store = in_parts(&location)?;
+        let begun = runtime::wait(store.create_multipart(location.path()))?;
+        let id = begun.map_err(|error| said(name, &error))?;
+        let part_size = self.writing.clone().expected_size(size).part_len();
+        Ok(ObjectUpload { id, part_size })
+    }
+
+    fn upload_from(
+        &self,
+        name: &str,
+        upload: &ObjectUpload,
+        first: u64,
+    ) -> Result<Box<dyn UploadParts>> {
+        let location = ObjectLocation::parse(name)?;
+        let uploader = Uploader::new(&location, in_parts(&location)?, upload, first)?;
+        Ok(Box::new(uploader.at_once(self.writing.at_once)))
+    }
+
+    fn finish_upload(&self, name: &str, upload: &ObjectUpload, parts: Vec<String>) -> Result<()> {
+        let location = ObjectLocation::parse(name)?;
+        let store = in_parts(&location)?;
+        let parts = parts.into_iter();
+        let parts = parts.map(|content_id| PartId { content_id }).collect();
+        let done = store.complete_multipart(location.path(), &upload.id, parts);
+        match runtime::wait(done)? {
+            Ok(_) => Ok(()),
+            Err(error) => Err(said(name, &error)),
+        }
+    }
+}
+
+/// The store of an object, as one where hosts upload parts of one object.
+fn in_parts(location: &ObjectLocation) -> Result<&Arc<dyn MultipartStore>> {
+    location.check_writable()?;
+    location.multipart().ok_or_else(|| {
+        let message = format!("{location}: hosts can't upload parts of one object to this store");
+        Error::new(ErrorKind::InvalidConfig, message)
+    })
+}
+
+/// What a store says of an upload.
+fn said(name: &str, error: &object_store::Error) -> Error {
+    match error {
+        object_store::Error::NotFound { .. } => {
+            let message = format!("{name}: the upload that was begun for it is there no more");
+            Error::new(ErrorKind::Io, message)
+        }
+        error => Error::from(std::io::Error::from(Failure::of(name, error))),
+    }
+}
