@@ -136,9 +136,10 @@ pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
 fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<&str>) -> PyErr {
     let of_path = || {
         let path = Path::new(file?);
-        match path.exists() {
-            false => Some(ENOENT),
-            true => path.is_dir().then_some(EISDIR),
+        if path.exists() {
+            path.is_dir().then_some(EISDIR)
+        } else {
+            Some(ENOENT)
         }
     };
     match cause.and_then(io::Error::raw_os_error).or_else(of_path) {
@@ -173,9 +174,10 @@ pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> P
         let output = outputs.first();
         let folder = output.and_then(|output| output.parent());
         let is_file = |path: &Path| path.is_file();
-        match folder.is_some_and(|folder| folder.ancestors().any(is_file)) {
-            true => (ENOTDIR, output),
-            false => (ENOENT, output),
+        if folder.is_some_and(|folder| folder.ancestors().any(is_file)) {
+            (ENOTDIR, output)
+        } else {
+            (ENOENT, output)
         }
     } else {
         return raised;

@@ -14,7 +14,7 @@ use proto_splitter::prost_reflect::MessageDescriptor;
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::split::{
     AddedChunk, ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext,
-    SplitExt, SplitOptions, Written,
+    SplitExt, SplitOptions, WrittenChunk,
 };
 use proto_splitter::{Error, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 use protosplit_cli::{Exit, Interrupt, Terminal};
@@ -27,6 +27,7 @@ use crate::buffer::Buffer;
 use crate::error::{of_failed, of_output, raise};
 use crate::input::Input;
 use crate::schema::message_type;
+use crate::sink::Sink;
 use crate::work::{Told, detached, interruptible, threads, told};
 
 /// A chunk that Python made: its bytes, where it belongs, whether it is a message, its index.
@@ -44,9 +45,10 @@ impl ComposableSplitter for SplitterOf<'_> {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
         if let Some(added) = &self.added {
             for (bytes, path, is_message, index) in added {
-                let chunk = match is_message {
-                    true => AddedChunk::Message(bytes.clone()),
-                    false => AddedChunk::Bytes(bytes.clone()),
+                let chunk = if *is_message {
+                    AddedChunk::Message(bytes.clone())
+                } else {
+                    AddedChunk::Bytes(bytes.clone())
                 };
                 let path = FieldPath::parse(path, self.descriptor)?;
                 cx.add_chunk(chunk, &path, *index)?;
@@ -159,7 +161,51 @@ pub(crate) fn split<'py>(
         splitter.write_with(source, prefix, &options.progress(progress))
     })
     .map_err(|raised| of_output(py, raised, &outputs))?;
-    written_as_dict(py, &written, &descriptor)
+    let result = PyDict::new(py);
+    result.set_item("path", &written.path)?;
+    result.set_item("is_split", written.is_split)?;
+    result.set_item("byte_exact", written.byte_exact)?;
+    result.set_item("source_size", written.source_size)?;
+    result.set_item("output_size", written.output_size)?;
+    let files: Vec<&PathBuf> = written.files.iter().map(|file| &file.path).collect();
+    result.set_item("files", files)?;
+    result.set_item("chunks", chunk_rows(py, &written.chunks, &descriptor)?)?;
+    Ok(result)
+}
+
+/// Splits a serialized message to an object with `write`, or writes it as it is if nothing was cut.
+#[pyfunction]
+pub(crate) fn split_to<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    message: &str,
+    schema: Option<&[u8]>,
+    mut arguments: SplitArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (input, sink) = (Input::of(source)?, Sink::of(target)?);
+    let descriptor = message_type(py, message, schema)?;
+    let options = arguments.options(py)?;
+    let (added, version) = (arguments.take_added(), arguments.version);
+    let name = input.name();
+    let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
+        let source = opened(input, &descriptor)?;
+        let descriptor = &descriptor;
+        let splitter = SplitterOf {
+            descriptor,
+            added,
+            version,
+        };
+        sink.written_by(|sink| splitter.write_to_with(source, sink, &options.progress(progress)))
+    })?;
+    let result = PyDict::new(py);
+    result.set_item("is_split", written.is_split)?;
+    result.set_item("byte_exact", written.byte_exact)?;
+    result.set_item("source_size", written.source_size)?;
+    result.set_item("output_size", written.output_size)?;
+    result.set_item("chunks", chunk_rows(py, &written.chunks, &descriptor)?)?;
+    Ok(result)
 }
 
 /// Splits a message in memory: its chunks, and the serialized `ChunkedMessage`.
@@ -210,21 +256,14 @@ fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Source> {
     }
 }
 
-fn written_as_dict<'py>(
+/// The chunks that were written, as rows.
+fn chunk_rows<'py>(
     py: Python<'py>,
-    written: &Written,
+    written: &[WrittenChunk],
     descriptor: &MessageDescriptor,
-) -> PyResult<Bound<'py, PyDict>> {
-    let result = PyDict::new(py);
-    result.set_item("path", &written.path)?;
-    result.set_item("is_split", written.is_split)?;
-    result.set_item("byte_exact", written.byte_exact)?;
-    result.set_item("source_size", written.source_size)?;
-    result.set_item("output_size", written.output_size)?;
-    let files: Vec<&PathBuf> = written.files.iter().map(|file| &file.path).collect();
-    result.set_item("files", files)?;
-    let mut chunks = Vec::with_capacity(written.chunks.len());
-    for chunk in &written.chunks {
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let mut chunks = Vec::with_capacity(written.len());
+    for chunk in written {
         let row = PyDict::new(py);
         row.set_item("index", chunk.index.get())?;
         row.set_item("kind", chunk.kind.to_string())?;
@@ -234,8 +273,7 @@ fn written_as_dict<'py>(
         row.set_item("same_as", chunk.same_as.map(|chunk| chunk.get()))?;
         chunks.push(row);
     }
-    result.set_item("chunks", chunks)?;
-    Ok(result)
+    Ok(chunks)
 }
 
 /// How a merge is done, as keyword arguments.
@@ -282,6 +320,33 @@ pub(crate) fn merge<'py>(
             .merge_to_file(source, &target)
     })
     .map_err(|raised| of_output(py, raised, std::slice::from_ref(&target)))?;
+    merged_as_dict(py, &merged)
+}
+
+/// Merges a source to an object with `write`.
+#[pyfunction]
+pub(crate) fn merge_to<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    arguments: MergeArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (input, sink) = (Input::of(source)?, Sink::of(target)?);
+    let reading = arguments.reading(py)?;
+    let name = input.name();
+    let merged = detached(py, name.as_deref(), progress.as_ref(), |progress| {
+        let reading = reading.progress(progress);
+        sink.written_by(|sink| match input {
+            Input::Path(path) => {
+                let options = MergeOptions::from(reading);
+                Merger::new().options(&options).merge_to(path, sink)
+            }
+            Input::Reader(reader) => {
+                ChunkedFile::from_source(reader, &Limits::new())?.merge_to(sink, &reading)
+            }
+        })
+    })?;
     merged_as_dict(py, &merged)
 }
 

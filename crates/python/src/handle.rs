@@ -28,7 +28,7 @@ use crate::work::{detached, threads};
 /// What is open.
 enum Open {
     /// A file or a folder, of any format; or a message that is read as it is.
-    Path(Opened),
+    Path(Box<Opened>),
     /// Chunks that are read from bytes or a file-like object.
     Chunks(Box<Chunks>),
 }
@@ -121,7 +121,8 @@ impl Handle {
         let open = detached(py, name.as_deref(), None, |_| match input {
             Input::Path(path) => {
                 let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
-                formats::ALL.open(path, &options).map(Open::Path)
+                let opened = formats::ALL.open(path, &options)?;
+                Ok(Open::Path(Box::new(opened)))
             }
             Input::Reader(reader) => open_reader(reader, descriptor, n_threads),
         })?;
@@ -236,7 +237,7 @@ impl Handle {
     }
 
     /// Fills buffers with tensors, each with the one of its name. Nobody else may touch the buffers
-    /// meanwhile: they have to be the caller's own.
+    /// meanwhile: they have to be the caller's own, and not overlap.
     fn fill_tensors(
         &self,
         py: Python<'_>,
@@ -249,6 +250,13 @@ impl Handle {
             .iter()
             .map(Target::of)
             .collect::<PyResult<Vec<_>>>()?;
+        if names.len() != targets.len() {
+            let message = format!("{} names for {} buffers", names.len(), targets.len());
+            return Err(PyValueError::new_err(message));
+        }
+        if !Target::are_apart(&targets) {
+            return Err(PyValueError::new_err("two of the buffers overlap"));
+        }
         let name = self.name.as_deref();
         detached(py, name, progress.as_ref(), |progress: Progress| {
             let opened = with_tensors(&open)?;
@@ -259,7 +267,9 @@ impl Handle {
                     let message = format!("there is no tensor {name:?}");
                     Error::new(ErrorKind::InvalidPath, message)
                 })?;
-                wanted.push((info, target.as_mut_slice()));
+                // SAFETY: No two of the buffers overlap, and the one caller, `Tensors.load`, fills
+                // arrays that it has just made and gives away only afterwards.
+                wanted.push((info, unsafe { target.as_mut_slice() }));
             }
             opened.read_tensors_into(wanted, &progress)
         })
@@ -327,7 +337,8 @@ fn open_reader(
 ) -> Result<Open> {
     if !is_record_file(&reader).map_err(Error::from)? {
         let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
-        return formats::ALL.open_reader(reader, &options).map(Open::Path);
+        let opened = formats::ALL.open_reader(reader, &options)?;
+        return Ok(Open::Path(Box::new(opened)));
     }
     let source = Arc::clone(&reader);
     let file = ChunkedFile::from_source(reader, &Limits::new())?;

@@ -12,6 +12,7 @@ mod input;
 mod merged;
 mod pieces;
 mod schema;
+mod sink;
 mod target;
 mod work;
 
@@ -24,7 +25,9 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::Buffer;
     #[pymodule_export]
-    use crate::functions::{command, merge, merge_to_bytes, report, split, split_in_memory};
+    use crate::functions::{
+        command, merge, merge_to, merge_to_bytes, report, split, split_in_memory, split_to,
+    };
     #[pymodule_export]
     use crate::handle::Handle;
     #[pymodule_export]

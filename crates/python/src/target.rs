@@ -38,15 +38,31 @@ impl Target {
         })
     }
 
-    /// All of the memory. The caller sees to it that nobody else looks at it or changes it: it is an
-    /// array that Python code of this package has just made, and given to nobody.
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+    /// All of the memory.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else may look at this memory or change it, from Python or through another buffer of the
+    /// same object, as long as the slice is there: see [`are_apart`](Self::are_apart) for the latter.
+    pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
         if self.len == 0 {
             return &mut [];
         }
         // SAFETY: The buffer is writable, contiguous, `len` bytes long and exported to us until this
-        // is dropped; nobody else has it, as the callers of `fill_tensors` see to.
+        // is dropped; that nobody else has it is up to the caller.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len) }
+    }
+
+    /// Whether no two of these have a byte of memory in common.
+    pub(crate) fn are_apart(targets: &[Target]) -> bool {
+        let filled = targets.iter().filter(|target| target.len > 0);
+        let mut places: Vec<(usize, usize)> = filled
+            .map(|target| (target.buffer.buf_ptr().addr(), target.len))
+            .collect();
+        places.sort_unstable();
+        places
+            .windows(2)
+            .all(|pair| pair[1].0 - pair[0].0 >= pair[0].1)
     }
 
     /// The same, which reports what is written, and fails once it is cancelled.

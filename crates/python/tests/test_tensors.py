@@ -364,3 +364,25 @@ def test_progress_of_reading_tensors_is_reported_and_may_stop_it(tmp_path: Path)
         with pytest.raises(InterruptedError, match="enough"):
             file.tensors.read("weights", copy=True, progress=stop)
         assert np.array_equal(file.tensors["weights"], big)
+
+
+def test_buffers_to_be_filled_are_apart_and_one_for_each_name(tmp_path: Path) -> None:
+    path = tmp_path / "graph.pb"
+    path.write_bytes(graph(WEIGHTS))
+    memory = bytearray(3 * WEIGHTS.nbytes)
+    view, size = memoryview(memory), WEIGHTS.nbytes
+    with ps.open(path, GRAPH_DEF) as file:
+        fill = file._native.fill_tensors
+        for names, buffers in (
+            (["weights"] * 2, [view[:size], view[size - 1 : 2 * size - 1]]),
+            (["weights"] * 2, [view[1 : size + 1], view[:size]]),
+            (["weights"] * 2, [view[:size], view[:size]]),
+            (["weights"], [view[:size], view[size : 2 * size]]),
+            (["weights", "weights"], [view[:size]]),
+        ):
+            with pytest.raises(ValueError):
+                fill(names, buffers, None)
+        assert bytes(memory) == bytes(len(memory))
+        # Side by side, and in any order.
+        fill(["weights"] * 2, [view[size : 2 * size], view[:size]], None)
+        assert bytes(memory) == WEIGHTS.tobytes() * 2 + bytes(size)

@@ -9,10 +9,12 @@ __all__ = [
     "__version__",
     "command",
     "merge",
+    "merge_to",
     "merge_to_bytes",
     "report",
     "split",
     "split_in_memory",
+    "split_to",
 ]
 
 __version__: str
@@ -43,6 +45,14 @@ def split(
     arguments: dict[str, Any],
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...
+def split_to(
+    source: Any,
+    target: Any,
+    message: str,
+    schema: bytes | None,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
 def split_in_memory(
     source: Any,
     message: str,
@@ -52,6 +62,12 @@ def split_in_memory(
 def merge(
     source: str,
     target: str,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def merge_to(
+    source: Any,
+    target: Any,
     arguments: dict[str, Any],
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...

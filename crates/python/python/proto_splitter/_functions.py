@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _core, _messages
 from ._core import Buffer
+from ._files import is_path, is_writer, name_of, named, native, shown, written_to
 from ._sizes import size
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
-    from typing_extensions import Buffer as BytesLike
 
-    #: What is read: a path, bytes of any kind, or an object with ``read`` and ``seek``.
-    Source = Union[str, os.PathLike[str], BytesLike, Any]
+    from ._files import Source, Target
+
     M = TypeVar("M", bound=Message)
 
 #: Called with bytes done and bytes in all; what it raises stops the work.
@@ -81,20 +82,9 @@ class Merged:
     message_type: str | None
 
 
-def _input(source: Any) -> Any:
-    """What the native half takes for a source."""
-    if isinstance(source, str) and "://" in source:
-        import fsspec  # type: ignore[import-untyped]
-
-        return fsspec.open(source, "rb").open()
-    if hasattr(source, "__fspath__"):
-        return os.fspath(source)
-    return source
-
-
 def split(
     source: Source | Message,
-    prefix: str | os.PathLike[str],
+    prefix: Target,
     message: str | None = None,
     schema: bytes | None = None,
     *,
@@ -114,7 +104,8 @@ def split(
     Args:
         source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
             or a message of protobuf for Python, of any size.
-        prefix: The path of the result, without ``.cpb``.
+        prefix: The path or URL of the result, without ``.cpb``; or an object with ``write``, which
+            gets the one file, and is given as it is what was small enough.
         message: The full name of the message's type, as ``tensorflow.GraphDef``. A message of
             protobuf knows its own; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
@@ -134,12 +125,14 @@ def split(
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
         UncuttableError: If a value is over the maximum and the profile can't cut it.
         FormatError: If the source isn't a message of this type.
+
+    What an object with ``write`` has had isn't to be used after an exception.
     """
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
     else:
-        given = _input(source)
+        given = native(source)
         if message is None and isinstance(given, str):
             if os.path.basename(given) == "saved_model.pb":
                 message = _SAVED_MODEL
@@ -156,9 +149,14 @@ def split(
         always_chunked=always_chunked,
         threads=threads,
     )
-    return written_of(
-        _core.split(given, os.fspath(prefix), message, schema, arguments, progress)
-    )
+    if is_writer(prefix):
+        written = _core.split_to(given, prefix, message, schema, arguments, progress)
+        return written_of(written | {"path": name_of(prefix), "files": ()})
+    with written_to(prefix, force=force, extensions=(".cpb", ".pb")) as path:
+        written = _core.split(given, path, message, schema, arguments, progress)
+    written["path"] = shown(str(written["path"]), path, prefix)
+    written["files"] = shown([str(file) for file in written["files"]], path, prefix)
+    return written_of(written)
 
 
 def split_arguments(**given: Any) -> dict[str, Any]:
@@ -194,8 +192,8 @@ def _merge_arguments(
 
 
 def merge(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
+    source: Source,
+    target: Target,
     *,
     message: str | None = None,
     schema: bytes | None = None,
@@ -205,11 +203,12 @@ def merge(
 ) -> Merged:
     """Merges a chunked file, named by its prefix or as ``.cpb``, to one file of any size.
 
-    The target appears complete or not at all.
+    The target appears complete or not at all, but for an object with ``write``: what that has had
+    isn't to be used after an exception.
 
     Args:
-        source: ``PREFIX`` or ``PREFIX.cpb``.
-        target: The file to be written.
+        source: ``PREFIX`` or ``PREFIX.cpb``, a URL, bytes, or an object with ``read`` and ``seek``.
+        target: The file to be written, a URL, or an object with ``write``.
         message: The message's type, which some files of TensorFlow's own splitters need.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
         force: Replaces a file that is in the way.
@@ -222,8 +221,14 @@ def merge(
         FormatError: If it isn't a chunked file.
     """
     arguments = _merge_arguments(message, schema, threads, force)
-    merged = _core.merge(os.fspath(source), os.fspath(target), arguments, progress)
-    merged["input"] = str(merged["input"])
+    if is_writer(target):
+        merged = _core.merge_to(native(source), target, arguments, progress)
+    else:
+        with ExitStack() as files:
+            given = os.fspath(source) if is_path(source) else files.enter_context(named(source))
+            path = files.enter_context(written_to(target, force=force))
+            merged = _core.merge(given, path, arguments, progress)
+    merged["input"] = str(merged["input"]) if is_path(source) else name_of(source)
     return Merged(**merged)
 
 
@@ -242,7 +247,7 @@ def merge_to_bytes(
         ChecksumError: If it is damaged.
     """
     arguments = _merge_arguments(message, schema, threads)
-    return _core.merge_to_bytes(_input(source), arguments, progress)
+    return _core.merge_to_bytes(native(source), arguments, progress)
 
 
 def merge_into(
@@ -256,6 +261,8 @@ def merge_into(
 
     It is read and merged by its parts, so that what is in memory besides the message is the
     largest of them. Submessages over 2 GiB, which protobuf doesn't parse, are merged by theirs.
+    The checksums of all chunks are checked; that of the whole message, which :func:`merge` and
+    :func:`merge_to_bytes` compare too, is not.
 
     Raises:
         OSError: If the file can't be read.
@@ -263,7 +270,7 @@ def merge_into(
         google.protobuf.message.DecodeError: If it is not a message of this type.
     """
     name, schema = _messages.schema_of(message)
-    merged = _core.MergedReader(_input(source), _merge_arguments(name, schema, threads))
+    merged = _core.MergedReader(native(source), _merge_arguments(name, schema, threads))
     _messages.parse_into(message, _messages.Window.of(merged, progress))
     return message
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, _messages
 from ._errors import PathError
-from ._functions import Progress, _input
+from ._files import name_of, native
+from ._functions import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -448,8 +449,8 @@ def open(
         OSError: If nothing is there or it can't be read.
         FormatError: If it isn't what its name says.
     """
-    given = _input(source)
-    name = given if isinstance(given, str) else type(given).__name__
+    given = native(source)
+    name = name_of(given)
     stamp = _stamp(given)
     return File(_core.Handle(given, message, schema, threads), name, stamp)
 

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ._files import named, shown, written_to
 from ._functions import Progress
-from ._reports import existing, run
+from ._reports import run
 from ._sizes import size
 
-Path = str | os.PathLike[str]
+if TYPE_CHECKING:
+    from ._files import Source, Target
 
 
 def _written(
-    verb: str, *arguments: str, to: Path, progress: Progress | None
+    verb: str,
+    *arguments: str,
+    source: Source,
+    to: Target,
+    force: bool,
+    progress: Progress | None,
 ) -> dict[str, Any]:
-    _, output = run(verb, "--json", *arguments, outputs=(os.fspath(to),), progress=progress)
+    options = [*arguments, "--force"] if force else list(arguments)
+    with named(source) as name, written_to(to, force=force) as path:
+        last = ["--", name, path] if verb == "convert" else ["--output", path, "--", name]
+        _, output = run(verb, "--json", *options, *last, outputs=(path,), progress=progress)
     report: dict[str, Any] = json.loads(output)
+    report = shown(shown(report, name, source), path, to)
     return report
 
 
 def externalize(
-    folder: Path,
-    output: Path,
+    folder: Source,
+    output: Target,
     *,
     min_size: int | str = "1MiB",
     mmap: bool = False,
@@ -37,8 +47,8 @@ def externalize(
     reads itself when it is loaded. It computes the same, bit by bit.
 
     Args:
-        folder: The folder of a SavedModel, as ``.pb`` of any size or ``.cpb``.
-        output: The folder to be written; it appears complete or not at all.
+        folder: The folder of a SavedModel, as ``.pb`` of any size or ``.cpb``, or its URL.
+        output: The folder to be written, which appears complete or not at all; or a URL.
         min_size: Constants of at least so many bytes move.
         mmap: Maps constants from files at absolute paths, so that the folder can't be moved.
         force: Replaces a SavedModel that is in the way.
@@ -54,14 +64,14 @@ def externalize(
     """
     arguments = ["--min-size", str(size(min_size))]
     arguments += ["--mmap"] if mmap else []
-    arguments += ["--force"] if force else []
     arguments += [] if threads is None else ["--threads", str(threads)]
-    arguments += ["--output", os.fspath(output), "--", existing(folder)]
-    return _written("externalize", *arguments, to=output, progress=progress)
+    return _written(
+        "externalize", *arguments, source=folder, to=output, force=force, progress=progress
+    )
 
 
 def internalize(
-    folder: Path, output: Path, *, force: bool = False, progress: Progress | None = None
+    folder: Source, output: Target, *, force: bool = False, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Writes the original of a SavedModel that was externalized.
 
@@ -69,14 +79,12 @@ def internalize(
         OSError: If there is no such folder.
         Error: If it isn't an externalized model, or was changed since.
     """
-    arguments = ["--force"] if force else []
-    arguments += ["--output", os.fspath(output), "--", existing(folder)]
-    return _written("internalize", *arguments, to=output, progress=progress)
+    return _written("internalize", source=folder, to=output, force=force, progress=progress)
 
 
 def convert(
-    source: Path,
-    output: Path,
+    source: Source,
+    output: Target,
     *,
     to: str = "auto",
     settings: dict[str, str] | None = None,
@@ -86,8 +94,10 @@ def convert(
     """Writes a model in another form of its format.
 
     Args:
-        source: A file or folder of any format: a SavedModel, an ONNX model, a Paddle model.
-        output: The file or folder to be written.
+        source: A file or folder of any format: a SavedModel, an ONNX model, a Paddle model; its
+            URL, or an object with ``read`` and ``seek``, which is known by its ``name``.
+        output: The file or folder to be written; a URL, or an object with ``write`` for one file.
+            What has no path is written once the whole is there.
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
         settings: What only some formats know, such as ``{"alignment": "4096"}``.
         force: Replaces what is in the way.
@@ -95,11 +105,10 @@ def convert(
 
     Raises:
         OSError: If the source isn't there.
+        ValueError: If it is more than one file, for an object with ``write``.
         Error: If it is damaged, or can't be written in this form.
     """
     arguments = ["--to", to]
     for name, value in (settings or {}).items():
         arguments += ["--set", f"{name}={value}"]
-    arguments += ["--force"] if force else []
-    arguments += ["--", existing(source), os.fspath(output)]
-    return _written("convert", *arguments, to=output, progress=progress)
+    return _written("convert", *arguments, source=source, to=output, force=force, progress=progress)

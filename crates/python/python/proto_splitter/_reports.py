@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._errors import Error
-from ._functions import Progress, _input
+from ._files import name_of, named
+from ._functions import Progress
 from ._sizes import size
 
 if TYPE_CHECKING:
-    from ._functions import Source
-
-Path = str | os.PathLike[str]
-
-#: Bytes that are copied at once: 16 MiB.
-_STEP = 16 << 20
+    from ._files import Source
 
 
 def run(
@@ -44,38 +40,6 @@ def run(
     if code not in codes:
         raise Error(f"protosplit {verb} ended with status {code}")
     return code, output
-
-
-@contextmanager
-def named(source: Source) -> Iterator[str]:
-    """The path of a source; what has none is written to a temporary file for as long as it is used.
-
-    Raises:
-        OSError: If nothing is there that the path may name.
-    """
-    if isinstance(source, (str, os.PathLike)) and "://" not in (path := os.fspath(source)):
-        yield existing(path)
-        return
-    import shutil
-    import tempfile
-
-    given: Any = _input(source)
-    with tempfile.NamedTemporaryFile(prefix="proto_splitter-") as file:
-        if hasattr(given, "read") and hasattr(given, "seek"):
-            given.seek(0)
-            shutil.copyfileobj(given, file, _STEP)
-        else:
-            file.write(given)
-        file.flush()
-        yield file.name
-
-
-def existing(path: Path) -> str:
-    """The path, if something is there that it may name; else the system's own error."""
-    name = os.fspath(path)
-    if not any(os.path.exists(name + extension) for extension in ("", ".cpb", ".pb")):
-        os.stat(name)
-    return name
 
 
 def _report(
@@ -118,8 +82,8 @@ def verify(
     """Checks every hash, size and position of a file; raises nothing for what it finds.
 
     Args:
-        source: The file, its prefix, or a SavedModel's folder; bytes or an object with ``read`` and
-            ``seek`` are copied to a temporary file first.
+        source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
+            ``seek`` or what a URL leads to is copied to a temporary file first.
         against: A serialized message that a merge is compared with.
         deep: Also parses what was cut.
         message: The message's type, where the file doesn't say it.
@@ -177,7 +141,7 @@ def diff(
     return report
 
 
-def fingerprint(folder: Path, *, progress: Progress | None = None) -> dict[str, Any]:
+def fingerprint(folder: Source, *, progress: Progress | None = None) -> dict[str, Any]:
     """A SavedModel's fingerprint as TensorFlow computes it, and whether the stored one agrees.
 
     The model is read, not loaded, so it may have any size.
@@ -186,7 +150,8 @@ def fingerprint(folder: Path, *, progress: Progress | None = None) -> dict[str, 
         OSError: If there is no such folder.
         Error: If TensorFlow's own code can't compute it.
     """
-    return _report("fingerprint", "--", existing(folder), codes=(0, 1), progress=progress)
+    with named(folder) as name:
+        return _report("fingerprint", "--", name, codes=(0, 1), progress=progress)
 
 
 class SizeTree(Mapping[str, Any]):
@@ -195,8 +160,13 @@ class SizeTree(Mapping[str, Any]):
     A mapping with the keys of ``protosplit tree --json``.
     """
 
-    def __init__(self, path: str, arguments: list[str], report: dict[str, Any]) -> None:
+    def __init__(
+        self, files: ExitStack, path: str, shown: str, arguments: list[str], report: dict[str, Any]
+    ) -> None:
+        # A temporary file is there as long as this is.
+        self._files = files
         self._path = path
+        self._shown = shown
         self._arguments = arguments
         self._report = report
 
@@ -214,7 +184,7 @@ class SizeTree(Mapping[str, Any]):
         return output.decode()
 
     def __repr__(self) -> str:
-        return f"SizeTree({self._path!r})"
+        return f"SizeTree({self._shown!r})"
 
     def to_html(self) -> str:
         """A page to look around in, in one piece, with nothing loaded from elsewhere."""
@@ -229,7 +199,7 @@ class SizeTree(Mapping[str, Any]):
 
 
 def tree(
-    path: Path,
+    source: Source,
     *,
     depth: int | None = None,
     top: int | None = None,
@@ -240,7 +210,8 @@ def tree(
     """What takes up space in a message of any size, which isn't loaded for it.
 
     Args:
-        path: The file, its prefix, or a SavedModel's folder.
+        source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
+            ``seek`` or what a URL leads to is copied to a temporary file first.
         depth: How many levels of fields.
         top: How many members of a repeated field.
         min_size: Leaves out what is smaller.
@@ -258,6 +229,7 @@ def tree(
         arguments += ["--top", str(top)]
     if min_size is not None:
         arguments += ["--min-size", str(size(min_size))]
-    name = existing(path)
-    report = _report("tree", *arguments, "--", name, progress=progress)
-    return SizeTree(name, arguments, report)
+    with ExitStack() as files:
+        name = files.enter_context(named(source))
+        report = _report("tree", *arguments, "--", name, progress=progress)
+        return SizeTree(files.pop_all(), name, name_of(source), arguments, report)

@@ -18,16 +18,16 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _functions, _handle, _messages, _models
+from . import _files, _functions, _handle, _messages, _models
 from ._parts import field_of, merge_part
 
 if TYPE_CHECKING:
     import onnxruntime
     from onnx import ModelProto
 
-__all__ = ["convert", "load", "save", "session"]
+    from ._files import Source, Target
 
-Path = str | os.PathLike[str]
+__all__ = ["convert", "load", "save", "session"]
 
 #: Initializers of fewer bytes stay in the model that onnxruntime parses: 1 KiB.
 _SMALL = 1 << 10
@@ -46,8 +46,11 @@ _UNPACKED = "session.disable_prepacking"
 convert = _models.convert
 
 
-def load(path: Path) -> ModelProto:
+def load(path: Source) -> ModelProto:
     """``onnx.load`` for a model of any size and form, with all its tensors.
+
+    Of a model that is given as bytes, an object with ``read`` and ``seek`` or a URL, tensors in
+    other files aren't found.
 
     Raises:
         OSError: If there is no such file.
@@ -58,19 +61,26 @@ def load(path: Path) -> ModelProto:
 
     model = onnx.ModelProto()
     _functions.merge_into(path, model)
-    folder = os.path.dirname(os.path.abspath(path))
-    external_data_helper.load_external_data_for_model(model, folder)
+    folder = _folder(path)
+    if folder is not None:
+        external_data_helper.load_external_data_for_model(model, folder)
     return model
 
 
+def _folder(source: Source) -> str | None:
+    """The folder of a model that has a path."""
+    return os.path.dirname(os.path.abspath(source)) if _files.is_path(source) else None
+
+
 def save(
-    model: ModelProto, path: Path, *, to: str = "auto", force: bool = False
+    model: ModelProto, path: Target, *, to: str = "auto", force: bool = False
 ) -> dict[str, Any]:
     """``onnx.save`` for a model of any size.
 
     Args:
         model: The model, whose tensors are in memory.
-        path: The file to be written; ``.cpb`` for a chunked file, else ``.onnx``.
+        path: The file to be written; ``.cpb`` for a chunked file, else ``.onnx``. A URL, or an
+            object with ``write`` for one file, which goes by its ``name``.
         to: A form of ``protosplit convert``, as ``external``; ``auto`` for one file if onnx can
             read that, else for a pair.
         force: Replaces a file that is in the way.
@@ -82,6 +92,9 @@ def save(
         OSError: If the file can't be written; ``FileExistsError`` without ``force``.
         Error: If the model can't be written in this form.
     """
+    if _files.is_url(path) or _files.is_writer(path):
+        with _files.written_to(path, force=force) as name:
+            return save(model, name, to=to)
     name = os.fspath(path)
     if not force and os.path.exists(name):
         raise FileExistsError(17, os.strerror(17), name)
@@ -101,7 +114,7 @@ def save(
 
 
 def session(
-    path: Path, sess_options: Any = None, providers: Any = None, **options: Any
+    path: Source, sess_options: Any = None, providers: Any = None, **options: Any
 ) -> onnxruntime.InferenceSession:
     """``onnxruntime.InferenceSession`` for a model of any size and form.
 
@@ -112,7 +125,8 @@ def session(
     say otherwise: an entry ``session.disable_prepacking`` of ``"0"`` lets it pack, of ``"1"`` not.
 
     Args:
-        path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair.
+        path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; for the former two
+            also bytes, an object with ``read`` and ``seek``, or a URL.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As ``InferenceSession`` has it.
         options: Any other argument of ``InferenceSession``.
@@ -127,7 +141,8 @@ def session(
 
     settings = onnxruntime.SessionOptions() if sess_options is None else sess_options
     # An .onnx is known by its name; of another file the type isn't always in it.
-    known = os.fspath(path).endswith(".onnx")
+    folder = _folder(path)
+    known = _files.is_path(path) and os.fspath(path).endswith(".onnx")
     with _handle.open(path, *(() if known else _messages.schema_of(onnx.ModelProto))) as file:
         location = next(_IN_MEMORY)
         borrows = _version(onnxruntime) >= _BORROWS
@@ -148,10 +163,10 @@ def session(
         settings.add_external_initializers([value.name for value in values], given)
         kept.extend(given)
     # Other tensors of a pair, as those in subgraphs, are where they were.
-    folder = os.path.dirname(os.path.abspath(path))
-    settings.add_session_config_entry(
-        "session.model_external_initializers_file_folder_path", folder
-    )
+    if folder is not None:
+        settings.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", folder
+        )
     data = model.SerializeToString()
     made = onnxruntime.InferenceSession(data, settings, providers=providers, **options)
     # onnxruntime looks into these as long as it runs.

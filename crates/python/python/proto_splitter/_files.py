@@ -1,0 +1,190 @@
+"""What is read and what is written: paths, bytes, objects like files, and URLs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, Union
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+    #: What is read: a path, bytes of any kind, a URL, or an object with ``read`` and ``seek``.
+    Source = Union[str, os.PathLike[str], BytesLike, Any]
+    #: What is written: a path, a URL, or an object with ``write``.
+    Target = Union[str, os.PathLike[str], Any]
+
+#: Bytes that are copied at once: 16 MiB.
+_STEP = 16 << 20
+#: What a prefix may stand for.
+_EXTENSIONS = ("", ".cpb", ".pb")
+_EEXIST = 17
+
+
+def is_url(given: object) -> TypeGuard[str]:
+    """Whether this is the URL of a file, which fsspec opens."""
+    return isinstance(given, str) and "://" in given
+
+
+def is_path(given: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether this is the path of a file or a folder."""
+    return isinstance(given, (str, os.PathLike)) and not is_url(given)
+
+
+def is_writer(given: object) -> bool:
+    """Whether this is written like a file."""
+    return hasattr(given, "write")
+
+
+def name_of(given: Any) -> str:
+    """What to call a source or a target: its path, or its class."""
+    if isinstance(given, (str, os.PathLike)):
+        return os.fspath(given)
+    name = getattr(given, "name", None)
+    return name if isinstance(name, str) else type(given).__name__
+
+
+def shown(value: Any, path: str, given: Any) -> Any:
+    """What names files beside a temporary path, by the names that the caller has for them."""
+    if is_path(given):
+        return value
+    if isinstance(value, dict):
+        return {key: shown(one, path, given) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shown(one, path, given) for one in value]
+    before = os.path.join(os.path.dirname(path), "")
+    if not (isinstance(value, str) and value.startswith(before)):
+        return value
+    after = given.rstrip("/")[: -len(os.path.basename(path))] if is_url(given) else ""
+    return after + value[len(before) :]
+
+
+def native(source: Any) -> Any:
+    """What the native half takes for a source."""
+    if is_url(source):
+        import fsspec  # type: ignore[import-untyped]
+
+        return fsspec.open(source, "rb").open()
+    if hasattr(source, "__fspath__"):
+        return os.fspath(source)
+    return source
+
+
+@contextmanager
+def named(source: Source) -> Iterator[str]:
+    """The path of a source; what has none is copied to a temporary file, or a folder, for as long as
+    it is used.
+
+    Raises:
+        OSError: If nothing is there that the path may name.
+    """
+    if is_path(source):
+        yield existing(source)
+        return
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="proto_splitter-") as folder:
+        # Some formats are known by their names.
+        path = os.path.join(folder, os.path.basename(name_of(source).rstrip("/")) or "source")
+        if is_url(source):
+            _fetch(source, path)
+            yield path
+            return
+        given: Any = source
+        with open(path, "xb") as file:
+            if hasattr(given, "read") and hasattr(given, "seek"):
+                given.seek(0)
+                shutil.copyfileobj(given, file, _STEP)
+            else:
+                file.write(given)
+        yield path
+
+
+def existing(path: str | os.PathLike[str]) -> str:
+    """The path, if something is there that it may name; else the system's own error."""
+    name = os.fspath(path)
+    if not any(os.path.exists(name + extension) for extension in _EXTENSIONS):
+        os.stat(name)
+    return name
+
+
+def _fetch(url: str, path: str) -> None:
+    """Copies the file or the folder that a URL names, or is the prefix of, to a path."""
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+    files, there = url_to_fs(url)
+    for extension in _EXTENSIONS:
+        if files.exists(there + extension):
+            files.get(there + extension, path, recursive=files.isdir(there))
+            return
+    raise FileNotFoundError(2, os.strerror(2), url)
+
+
+@contextmanager
+def written_to(
+    target: Target, *, force: bool = False, extensions: tuple[str, ...] = ("",)
+) -> Iterator[str]:
+    """The path that is to be written for a target.
+
+    What isn't a path gets what was written there once that is complete.
+
+    Args:
+        target: Where it goes.
+        force: Replaces what is in the way at a URL.
+        extensions: What the path is a prefix of.
+
+    Raises:
+        FileExistsError: If something is in the way at a URL.
+        ValueError: If it is more than one file, for an object with ``write``.
+    """
+    if not (is_url(target) or is_writer(target)):
+        yield os.fspath(target)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="proto_splitter-") as folder:
+        path = os.path.join(folder, os.path.basename(name_of(target).rstrip("/")) or "target")
+        if is_writer(target):
+            yield path
+            _hand_over(folder, target)
+            return
+        from fsspec.core import url_to_fs
+
+        files, there = url_to_fs(target)
+        for extension in extensions:
+            if not force and files.exists(there + extension):
+                _in_the_way(f"{target}{extension}")
+        yield path
+        _send(folder, os.path.basename(path), files, there)
+
+
+def _in_the_way(name: str) -> NoReturn:
+    raise FileExistsError(_EEXIST, os.strerror(_EEXIST), name)
+
+
+def _hand_over(folder: str, target: Any) -> None:
+    """Copies the one file in a folder to an object with ``write``."""
+    entries = sorted(os.listdir(folder))
+    if len(entries) != 1 or os.path.isdir(os.path.join(folder, entries[0])):
+        raise ValueError(f"what was written is more than one file: {', '.join(entries)}")
+    with open(os.path.join(folder, entries[0]), "rb") as file:
+        while data := file.read(_STEP):
+            # Some take only a part of it; many say nothing, and take all.
+            while data and (taken := target.write(data)) is not None:
+                if not 0 < taken <= len(data):
+                    raise ValueError(f"write says {taken} bytes, of {len(data)}")
+                data = data[taken:]
+
+
+def _send(folder: str, first: str, files: Any, there: str) -> None:
+    """Copies what is in a folder to where a URL leads; what has the name of that comes last."""
+    above = files._parent(there)
+    for name in sorted(os.listdir(folder), key=lambda name: (name == first, name)):
+        local, remote = os.path.join(folder, name), f"{above.rstrip('/')}/{name}"
+        if os.path.isdir(local):
+            files.put(local + "/", remote + "/", recursive=True)
+        else:
+            files.makedirs(above, exist_ok=True)
+            files.put_file(local, remote)

@@ -1,0 +1,74 @@
+//! An object of Python's that is written like a file.
+
+use std::io::{self, BufWriter, Write};
+
+use proto_splitter::{Error, Result};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// How much is given to a file-like object at once, since each write takes the interpreter's lock:
+/// 1 MiB.
+const WRITE_LEN: usize = 1 << 20;
+
+/// An object with `write`.
+pub(crate) struct Sink {
+    object: Py<PyAny>,
+}
+
+impl Sink {
+    /// # Errors
+    ///
+    /// `TypeError` for what has no `write`.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Sink> {
+        if !object.hasattr("write")? {
+            let message = format!("expected an object with write, found {}", object.get_type());
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(Sink {
+            object: object.clone().unbind(),
+        })
+    }
+
+    /// Has a job write to the object, in pieces of 1 MiB. What a job has left when it fails isn't
+    /// written.
+    pub(crate) fn written_by<T>(
+        self,
+        job: impl FnOnce(&mut BufWriter<Sink>) -> Result<T>,
+    ) -> Result<T> {
+        let mut buffered = BufWriter::with_capacity(WRITE_LEN, self);
+        let done = job(&mut buffered).and_then(|value| {
+            buffered.flush().map_err(Error::from)?;
+            Ok(value)
+        });
+        // Dropped as a whole, it would write once more.
+        drop(buffered.into_parts());
+        done
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Large pieces come here past the buffer.
+        let bytes = &bytes[..bytes.len().min(WRITE_LEN)];
+        Python::attach(|py| -> PyResult<usize> {
+            let object = self.object.bind(py);
+            let written = object.call_method1("write", (PyBytes::new(py, bytes),))?;
+            // Many that write everything say nothing.
+            if written.is_none() {
+                return Ok(bytes.len());
+            }
+            let written = written.extract::<usize>()?;
+            if written > bytes.len() {
+                let message = format!("write says {written} bytes, of {}", bytes.len());
+                return Err(PyValueError::new_err(message));
+            }
+            Ok(written)
+        })
+        .map_err(io::Error::other)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
