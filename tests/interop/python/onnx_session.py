@@ -5,6 +5,7 @@ Ends with one line, `N passed, 0 failed`. `--memory N` says how many MB of weigh
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import re
@@ -99,6 +100,16 @@ def check_forms(checks, work):
                 {one.name: numpy_helper.to_array(one).tobytes() for one in model.graph.initializer}
     with checks.check("a session writes no file"):
         assert before == {name: os.stat(os.path.join(work, name)).st_mtime_ns for name in os.listdir(work)}
+    with checks.check("bytes and objects like files"):
+        for name in ("one file", "chunks", "many chunks"):
+            with open(paths[name], "rb") as file:
+                for source in (file, io.BytesIO(file.read())):
+                    (found,) = pso.session(source, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+                    assert found.tobytes() == expected.tobytes()
+                assert pso.load(source) == pso.load(paths[name])
+        target = io.BytesIO()
+        pso.save(model, target)
+        assert onnx.ModelProto.FromString(target.getvalue()) == pso.load(plain)
     with checks.check("convert"):
         pso.convert(paths["chunks"], os.path.join(work, "again.onnx"), to="external")
         (found,) = onnxruntime.InferenceSession(os.path.join(work, "again.onnx")).run(None, {"x": x})

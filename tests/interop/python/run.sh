@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, packs what is published beside it, runs the README's lines with the wheel alone, and its types, stubs,
-# import time and tests against it; then shim.py against TensorFlow 2.21 and onnx_session.py against onnxruntime, which get all
-# arguments. Needs Rust, python3 (3.11 or later), and g++ for ../setup.sh.
+# import time and tests against it, the tests with every version of Python that is here; then shim.py against TensorFlow 2.21 and
+# onnx_session.py against onnxruntime, which get all arguments. Needs Rust, python3 (3.11 or later), and g++ for ../setup.sh.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -33,6 +33,21 @@ cd "$wheels"
 "$venv/bin/protosplit" --version
 "$venv/bin/python" "$top/tests/interop/python/import_time.py"
 "$venv/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"
+# The one wheel is for every later version, too: those that the machine has.
+for version in 3.12 3.13 3.14; do
+  for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+    "$python" --version >/dev/null 2>&1 || continue
+    later=$top/.interop/python-$version-venv
+    if [ ! -x "$later/bin/pytest" ]; then
+      "$python" -m venv "$later"
+      "$later/bin/pip" install --quiet 'numpy>=1.26' 'protobuf>=5.29' fsspec hypothesis ml_dtypes pytest
+    fi
+    "$later/bin/pip" install --quiet --no-deps --force-reinstall "$wheels"/*.whl
+    "$later/bin/python" --version
+    "$later/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"
+    break
+  done
+done
 
 # TensorFlow has an environment of its own.
 "$top/tests/interop/setup.sh"

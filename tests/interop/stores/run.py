@@ -8,15 +8,24 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 MIB = 1 << 20
+
+
+class Quiet(WSGIRequestHandler):
+    """Logs no requests."""
+
+    def log_request(self, code="-", size="-"):
+        pass
 
 
 class Counter:
@@ -153,8 +162,73 @@ def verbs(checks, folder, store, size):
 
     error = checks.run("ls", "s3://models/nothing", status=2)
     checks.check("what isn't there is named", b"s3://models/nothing: no such object" in error, error)
+    stopped = interrupted(checks, there)
+    checks.check("Ctrl-C stops an upload", -signal.SIGINT in stopped, stopped)
     uploads = store.list_multipart_uploads(Bucket="models").get("Uploads", [])
     checks.check("no upload is left", uploads == [], uploads)
+
+
+def interrupted(checks, chunked):
+    """Sends Ctrl-C to merges to a store at several moments, and gives how they ended."""
+    ended = []
+    for at, requests in enumerate((1, 4, 6, 8)):
+        checks.counter.take()
+        command = [checks.protosplit, "merge", chunked, "-o", f"s3://models/some/stopped{at}.pb", "--quiet"]
+        run = subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while run.poll() is None and checks.counter.counted["requests"] < requests:
+            time.sleep(0.005)
+        run.send_signal(signal.SIGINT)
+        ended.append(run.wait())
+    return ended
+
+
+def in_parts(checks, folder, store, size):
+    """Splits, verifies and merges by parts: source, target, plans and reports are objects."""
+    model = folder / "parts.pb"
+    model.write_bytes(message(size))
+    store.put_object(Bucket="models", Key="parts/source.pb", Body=model.read_bytes())
+    typed = ["--message", "tensorflow.GraphDef", "--max-chunk-size", "4MiB", "--profile", "extended"]
+    url = "s3://models/parts"
+
+    def shared(verb, *args):
+        plan = f"{url}/{verb}.plan"
+        out, _ = checks.count(f"plan a {verb}", verb, *args, "--plan-only", plan, "--parts", "3", "--json")
+        parts = json.loads(out)["parts"]
+        checks.check(f"a {verb} has several parts", parts > 1, parts)
+        error = checks.run(verb, "--plan", plan, "--commit", status=2)
+        checks.check(f"a {verb} without its parts is refused", b"no report of part 0" in error, error)
+        # The last comes first, and the first comes twice, and twice at once.
+        for part in reversed(range(parts)):
+            checks.count(f"part {part} of a {verb}", verb, "--plan", plan, "--part", part)
+        command = [checks.protosplit, verb, "--plan", plan, "--part", "0", "--quiet"]
+        hosts = [subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL) for _ in range(2)]
+        checks.check(f"part 0 of a {verb} runs twice at once", [host.wait() for host in hosts] == [0, 0])
+        # One that dies at once leaves nothing that anyone sees.
+        host = subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.2)
+        host.kill()
+        host.wait()
+        out, _ = checks.count(f"commit a {verb}", verb, "--plan", plan, "--commit", "--json")
+        again = json.loads(checks.run(verb, "--plan", plan, "--commit", "--json"))
+        checks.check(f"a {verb} is committed twice", again["parts"] == parts)
+        return json.loads(out)
+
+    shared("split", f"{url}/source.pb", "-o", f"{url}/graph", *typed)
+    report = shared("verify", f"{url}/graph.cpb")
+    checks.check("a verification by parts is of the right bytes", report["byte_exact"] and not report["problems"], report)
+    report = shared("merge", f"{url}/graph.cpb", "-o", f"{url}/merged.pb")
+    held = store.get_object(Bucket="models", Key="parts/merged.pb")["Body"].read()
+    checks.check("a merge by parts gives the same bytes", held == model.read_bytes() and report["byte_exact"])
+    late = checks.run("merge", "--plan", f"{url}/merge.plan", "--part", "0", status=2)
+    checks.check("a late host hears of the commit", b"was committed" in late, late)
+    # What is there isn't overwritten by another plan.
+    plan = f"{url}/second.plan"
+    error = checks.run("merge", f"{url}/graph.cpb", "-o", f"{url}/merged.pb", "--plan-only", plan, status=2)
+    checks.check("a merge by parts overwrites nothing", b"is there already" in error, error)
+    store.put_object(Bucket="models", Key="parts/source.pb", Body=model.read_bytes()[:-1] + b"x")
+    error = checks.run("split", "--plan", f"{url}/split.plan", "--part", "0", status=2)
+    checks.check("a source that was replaced is told by its ETag", b"it was replaced" in error, error)
+    checks.count("split a store's", "split", f"{url}/source.pb", "-o", f"{url}/whole", *typed)
 
 
 def main():
@@ -163,7 +237,7 @@ def main():
     parser.add_argument("--size", type=int, default=40, help="MiB of the message")
     args = parser.parse_args()
     counter = Counter(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, counter, threaded=True)
+    server = make_server("127.0.0.1", 0, counter, threaded=True, request_handler=Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
     store = boto3.client(
@@ -177,6 +251,7 @@ def main():
     checks = Checks(args.protosplit, endpoint, counter)
     with tempfile.TemporaryDirectory() as folder:
         verbs(checks, pathlib.Path(folder), store, args.size * MIB)
+        in_parts(checks, pathlib.Path(folder), store, args.size * MIB)
     print(f"{'verb':24} {'requests':>8} {'MiB down':>9} {'MiB up':>8}   of a message of {args.size} MiB")
     for name, requests, down, up in checks.rows:
         print(f"{name:24} {requests:8} {down / MIB:9.2f} {up / MIB:8.2f}")

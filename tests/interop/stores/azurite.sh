@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Checks the command against Azure's interface: azurite, installed from npm into a folder of its own below .interop, on the
+# loopback address and with its well-known account, whose key is public. Not part of CI: it takes 365 MB. See azurite.py.
+# Needs node, npm and python3.
+#
+# PROTOSPLIT may name a build of the command.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+cd "$root"
+
+azurite=${AZURITE:-$root/target/azurite}
+if [ ! -x "$azurite/node_modules/.bin/azurite-blob" ]; then
+  mkdir -p "$azurite"
+  npm install --silent --no-audit --no-fund --prefix "$azurite" azurite@3.37.0
+fi
+if [ -z "${PROTOSPLIT:-}" ]; then
+  cargo build --quiet --release -p proto-splitter-cli
+  PROTOSPLIT=${CARGO_TARGET_DIR:-$root/target}/release/protosplit
+fi
+exec python3 "$here/azurite.py" --protosplit "$PROTOSPLIT" --azurite "$azurite/node_modules/.bin/azurite-blob" "$@"
