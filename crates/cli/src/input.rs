@@ -67,6 +67,7 @@ impl Input {
     pub(crate) fn format(&self) -> Option<&'static dyn Format> {
         match self.form {
             Form::Chunked => None,
+            Form::Plain if remote::is_url(&self.file) => recognize(&self.file),
             Form::Plain => {
                 let candidate = Candidate::new(&self.file).ok()?;
                 ALL.recognize_with(&candidate, self.companion.as_deref())
@@ -178,8 +179,13 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         return standard_input();
     }
     if remote::is_url(named) {
-        // Others were copied before.
-        return Ok(Input::new(named.to_owned(), Form::Chunked, None));
+        // What isn't read where it is was copied before.
+        let form = if remote::is_chunked(named)? {
+            Form::Chunked
+        } else {
+            Form::Plain
+        };
+        return Ok(Input::new(named.to_owned(), form, None));
     }
     let metadata = match fs::metadata(named) {
         Ok(metadata) => Some(metadata),

@@ -1,9 +1,9 @@
 //! Inputs and outputs in object stores, by their URLs.
 //!
-//! A `.cpb` file that is only read from is read where it is, and so is a message that is split. The
-//! file that a split or a merge writes goes to the store as it is written. Work in parts reads and
-//! writes objects alone. What else is named by a URL is copied: inputs to a
-//! temporary folder before the command runs, outputs from there once it is done.
+//! A `.cpb` file that is only read from is read where it is; so is a message that is split, and one
+//! that a value or a tensor is read from. The file that a split or a merge writes goes to the store as
+//! it is written. Work in parts reads and writes objects alone. What else is named by a URL is copied:
+//! inputs to a temporary folder before the command runs, outputs from there once it is done.
 
 mod arguments;
 
@@ -13,9 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
+use proto_splitter::formats::ALL;
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::{DEFAULT_MAX_PLAN_SIZE, Objects};
 use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::{OpenOptions, Opened};
 use proto_splitter_object_store::{
     Folder, ObjectLocation, ObjectParts, ObjectReadOptions, ObjectReader, ObjectWriteOptions,
     ObjectWriter, open_chunked,
@@ -65,6 +67,38 @@ pub(crate) fn chunked(
     let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
     let file = open_chunked(reader, limits, &ObjectReadOptions::new());
     file.map_err(|error| Failure::of(named, &error))
+}
+
+/// Whether an object is a file in chunks.
+pub(crate) fn is_chunked(named: &Path) -> Result<bool, Failure> {
+    let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
+    is_record_file(&*reader).map_err(|error| Failure::of(named, &error.into()))
+}
+
+/// An input of any format that is read where it is.
+pub(crate) fn open(named: &Path, options: &OpenOptions) -> Result<Opened, Failure> {
+    if is_chunked(named)? {
+        let opened = ALL.open_chunks(chunked(named, &options.limits)?, options);
+        return opened.map_err(|error| Failure::of(named, &error));
+    }
+    match ALL.open_source(source(named)?, named, options) {
+        Ok(Some(opened)) => Ok(opened),
+        // Those were copied before.
+        Ok(None) => {
+            let name = named.display();
+            let message = "what is of this format is read from files alone";
+            Err(Failure::usage(format!("{name}: {message}")))
+        }
+        Err(error) => Err(Failure::of(named, &error)),
+    }
+}
+
+/// Whether an object that is not in chunks is read where it is by its format. What is wrong with it
+/// is said when it is opened.
+fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
+    let reader = Arc::clone(reader) as Arc<dyn ReadAt>;
+    let opened = ALL.open_source(reader, named, &OpenOptions::new());
+    !matches!(opened, Ok(None))
 }
 
 /// An object, which is read where it is.
@@ -218,7 +252,8 @@ impl Staged {
             let is_read_there = match in_place {
                 InPlace::Nothing => false,
                 InPlace::Chunked => is_chunked,
-                InPlace::Both => true,
+                InPlace::Opened => is_chunked || is_opened_there(named, &reader),
+                InPlace::Message => true,
             };
             if is_read_there {
                 return Ok(named.clone());

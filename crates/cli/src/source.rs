@@ -47,6 +47,9 @@ impl Source {
             }
             return Ok(Source::Assembled(Box::new(opened)));
         }
+        if remote::is_url(&input.file) {
+            return remote::source(&input.file).map(Source::Plain);
+        }
         File::open(&input.file)
             .map(|file| Source::Plain(Arc::new(file)))
             .map_err(|error| Failure::io(&input.file, &error))
@@ -109,6 +112,10 @@ fn assembled(input: &Input, options: &OpenOptions) -> Result<Option<Opened>, Fai
     if asked.is_some_and(|asked| other(asked.full_name())) {
         return Ok(None);
     }
+    if remote::is_url(&input.file) {
+        // Its format reads it as the message that it is.
+        return Ok(None);
+    }
     let opened = ALL.open_as(format, &input.file, options);
     let opened = opened.map_err(|error| Failure::of(&input.file, &error))?;
     Ok(Some(opened).filter(|opened| opened.message_file().is_none()))
@@ -143,6 +150,9 @@ pub(crate) fn opened(
     progress: Progress,
 ) -> Result<Opened, Failure> {
     let options = open_options(input, schema, limits, progress)?;
+    if remote::is_url(input.path()) {
+        return remote::open(input.path(), &options);
+    }
     let opened = ALL.open(input.path(), &options);
     opened.map_err(|error| Failure::of(input.path(), &error))
 }

@@ -139,6 +139,24 @@ pub trait Format: Debug + Send + Sync {
     /// If the input can't be read or isn't of this format.
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened>;
 
+    /// Opens an input that was recognised and is no file, such as an object in a store, where it is;
+    /// `called` is its name. `None`, as by default, if only files are read: then a copy is opened.
+    ///
+    /// A format whose inputs are messages by themselves gives [`Opened::of_reader`].
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    fn open_source(
+        &self,
+        source: Arc<dyn ReadAt>,
+        called: &Path,
+        options: &OpenOptions,
+    ) -> Result<Option<Opened>> {
+        let _ = (source, called, options);
+        Ok(None)
+    }
+
     /// What [`OpenOptions::settings`] there are for an input of it; none by default.
     fn open_settings(&self) -> &'static [&'static str] {
         &[]

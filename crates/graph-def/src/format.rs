@@ -1,6 +1,7 @@
 //! GraphDef as one of the formats.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::Result;
@@ -8,6 +9,7 @@ use proto_splitter_core::formats::{Candidate, Confidence, Format, OpenOptions, O
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
+use record_file::ReadAt;
 
 use crate::proto::descriptor_pool;
 use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
@@ -52,6 +54,16 @@ impl Format for GraphDefFormat {
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
         let descriptor = descriptor_pool().get_message_by_name(GRAPH_DEF);
         Opened::of_file(path, descriptor, options)
+    }
+
+    fn open_source(
+        &self,
+        source: Arc<dyn ReadAt>,
+        _called: &Path,
+        options: &OpenOptions,
+    ) -> Result<Option<Opened>> {
+        let descriptor = descriptor_pool().get_message_by_name(GRAPH_DEF);
+        Opened::of_reader(source, descriptor, options).map(Some)
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {

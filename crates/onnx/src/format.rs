@@ -125,6 +125,20 @@ impl Format for OnnxFormat {
         Ok(opened.reading(files).with_archive(ModelArchive::new(model)))
     }
 
+    fn open_source(
+        &self,
+        source: Arc<dyn ReadAt>,
+        called: &Path,
+        options: &OpenOptions,
+    ) -> Result<Option<Opened>> {
+        let model = OnnxSource::of_reader(Arc::clone(&source), called, &open_options(options)?)?;
+        let Some(model) = model else {
+            return Ok(None);
+        };
+        let opened = Opened::of_reader(source, model_descriptor(), options)?;
+        Ok(Some(opened.with_archive(ModelArchive::new(model))))
+    }
+
     fn open_settings(&self) -> &'static [&'static str] {
         &[EXTERNAL_FOLDER, KEEP_EXTERNAL]
     }

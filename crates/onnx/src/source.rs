@@ -219,6 +219,48 @@ impl OnnxSource {
         })
     }
 
+    /// The model that all of a source is, such as an object in a store. `None` if the data of one of
+    /// its tensors is in another file: those are found beside files alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), but for what concerns other files.
+    pub fn of_reader(
+        reader: Arc<dyn ReadAt>,
+        called: impl AsRef<Path>,
+        options: &OnnxOptions,
+    ) -> Result<Option<OnnxSource>> {
+        let called = called.as_ref();
+        let mut builder = RopeBuilder::new();
+        let model = builder.reader(called, reader)?;
+        let size = builder.file_size(model)?;
+        let reader = builder.handle(model)?;
+        let mut external = 0;
+        let mut decide = |tensor: &Tensor,
+                          _: &crate::walk::Place<'_>,
+                          _: &mut crate::walk::Cursor<'_>,
+                          _: &mut RopeBuilder| {
+            external += usize::from(tensor.is_external);
+            Ok(Change::None)
+        };
+        let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
+        walk(&*reader, size, options.max_depth, &mut rewriter)?;
+        rewriter.finish(size)?;
+        let is_whole = external == 0 || options.keep_external;
+        if !is_whole {
+            return Ok(None);
+        }
+        let rope = Arc::new(builder.finish()?);
+        Ok(Some(OnnxSource {
+            source: Source::from_rope(Arc::clone(&rope), model_descriptor()),
+            reader,
+            rope,
+            external_tensors: 0,
+            warnings: Vec::new(),
+            checksums: Vec::new(),
+        }))
+    }
+
     /// Bytes of the message.
     pub fn size(&self) -> u64 {
         self.rope.total_size()

@@ -8,9 +8,10 @@ mod send;
 mod source;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proto_splitter_core::atomic::at_target;
-use proto_splitter_core::container::{ChunkedFile, is_chunked};
+use proto_splitter_core::container::{ChunkedFile, Limits, is_chunked};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
@@ -139,7 +140,8 @@ pub fn write_model(
     let (message, folder) = (message.as_ref(), folder.as_ref());
     let write = || {
         if is_chunked(message)? {
-            let merged = MergedMessage::new(ChunkedFile::open(message)?, None)?;
+            let merged =
+                MergedMessage::new(ChunkedFile::open_shared(message, &Limits::new())?, None)?;
             return write_chunked(&merged, folder, options);
         }
         let part = FilePart::open(message)?;
@@ -153,7 +155,7 @@ pub fn write_model(
 
 /// As [`write_model`], from a file in chunks that is open.
 pub(crate) fn write_chunked(
-    merged: &MergedMessage,
+    merged: &MergedMessage<Arc<dyn ReadAt>>,
     folder: &Path,
     options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {

@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{self, OpenOptions, Opened};
-use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
-use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::tensor::{ByteOrder, TensorInfo};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
@@ -24,35 +22,6 @@ use crate::input::Input;
 use crate::schema::message_type;
 use crate::target::Target;
 use crate::work::{detached, threads};
-
-/// What is open.
-enum Open {
-    /// A file or a folder, of any format; or a message that is read as it is.
-    Path(Box<Opened>),
-    /// Chunks that are read from bytes or a file-like object.
-    Chunks(Box<Chunks>),
-}
-
-struct Chunks {
-    source: Arc<dyn ReadAt>,
-    file: ChunkedFile<Arc<dyn ReadAt>>,
-    options: ReadOptions,
-    /// The message, merged, that tensors are read from; from when it is first asked for.
-    merged: OnceLock<Opened>,
-}
-
-impl Chunks {
-    fn merged(&self) -> Result<&Opened> {
-        if let Some(merged) = self.merged.get() {
-            return Ok(merged);
-        }
-        let options = OpenOptions::new()
-            .descriptor(self.options.descriptor.clone())
-            .threads(self.options.threads);
-        let merged = formats::ALL.open_reader(Arc::clone(&self.source), &options)?;
-        Ok(self.merged.get_or_init(|| merged))
-    }
-}
 
 /// The tensors of an input, as they were listed.
 struct Listed {
@@ -83,23 +52,10 @@ impl Listed {
 /// An open input. Methods can be called from any thread.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Handle {
-    open: std::sync::RwLock<Option<Arc<Open>>>,
+    open: std::sync::RwLock<Option<Arc<Opened>>>,
     name: Option<String>,
     /// From when they are first asked for.
     listed: OnceLock<Listed>,
-}
-
-/// Runs a body with a view of the message, of whichever type that is.
-macro_rules! with_view {
-    ($open:expr, |$view:ident| $body:expr) => {
-        match $open {
-            Open::Path(opened) => opened.view().and_then(|$view| $body),
-            Open::Chunks(chunks) => {
-                let $view = chunks.file.view(chunks.options.clone());
-                $body
-            }
-        }
-    };
 }
 
 #[pymethods]
@@ -118,13 +74,10 @@ impl Handle {
             .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
+        let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
         let open = detached(py, name.as_deref(), None, |_| match input {
-            Input::Path(path) => {
-                let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
-                let opened = formats::ALL.open(path, &options)?;
-                Ok(Open::Path(Box::new(opened)))
-            }
-            Input::Reader(reader) => open_reader(reader, descriptor, n_threads),
+            Input::Path(path) => formats::ALL.open(path, &options),
+            Input::Reader(reader) => formats::ALL.open_reader(reader, &options),
         })?;
         Ok(Handle {
             open: std::sync::RwLock::new(Some(Arc::new(open))),
@@ -145,30 +98,25 @@ impl Handle {
     /// The format's name, or none.
     #[getter]
     fn format(&self) -> PyResult<Option<&'static str>> {
-        Ok(match &*self.open()? {
-            Open::Path(opened) => opened.format().map(|format| format.name()),
-            Open::Chunks(chunks) => {
-                let descriptor = chunks.options.descriptor.as_ref();
-                let format = descriptor.and_then(|of| formats::ALL.of_type(of.full_name()));
-                format.map(|format| format.name())
-            }
-        })
+        let open = self.open()?;
+        Ok(open.format().map(|format| format.name()))
     }
 
     /// The full name of the message's type, if it is known.
     #[getter]
     fn message_type(&self) -> PyResult<Option<String>> {
-        Ok(descriptor(&*self.open()?).map(|found| found.full_name().to_owned()))
+        let open = self.open()?;
+        Ok(open.descriptor().map(|found| found.full_name().to_owned()))
     }
 
     /// The value at a path, as Python has it; of a message its bytes.
     fn get<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
         let open = self.open()?;
         let (kind, bytes) = detached(py, self.name.as_deref(), None, |_| {
-            let root = descriptor(&open);
+            let root = open.descriptor();
             let path = parse(path, root)?;
             let kind = root.map(|root| path.resolve(root)).transpose()?;
-            let bytes = with_view!(&*open, |view| view.get(&path))?;
+            let bytes = open.view()?.get(&path)?;
             Ok((kind.map(|target| target.kind), bytes))
         })?;
         match kind {
@@ -182,8 +130,8 @@ impl Handle {
         let open = self.open()?;
         let mut target = Target::of(buffer)?;
         detached(py, self.name.as_deref(), None, |_| {
-            let path = parse(path, descriptor(&open))?;
-            with_view!(&*open, |view| view.get_to(&path, &mut target))
+            let path = parse(path, open.descriptor())?;
+            open.view()?.get_to(&path, &mut target)
         })
     }
 
@@ -191,8 +139,8 @@ impl Handle {
     fn size(&self, py: Python<'_>, path: &str) -> PyResult<Option<u64>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
-            let path = parse(path, descriptor(&open))?;
-            with_view!(&*open, |view| view.size(&path))
+            let path = parse(path, open.descriptor())?;
+            open.view()?.size(&path)
         })
     }
 
@@ -200,9 +148,9 @@ impl Handle {
     fn fields(&self, py: Python<'_>, path: &str) -> PyResult<Vec<(String, u64)>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
-            let root = descriptor(&open);
+            let root = open.descriptor();
             let path = parse(path, root)?;
-            with_view!(&*open, |view| fields(&view, &path, root))
+            fields(&open.view()?, &path, root)
         })
     }
 
@@ -228,11 +176,8 @@ impl Handle {
     /// `Opened::tensor_in_file`.
     fn tensor_in_file(&self, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
         let open = self.open()?;
-        let Open::Path(opened) = &*open else {
-            return Ok(None);
-        };
         let info = self.listed.get().and_then(|listed| listed.named(name));
-        let place = info.and_then(|info| opened.tensor_in_file(info));
+        let place = info.and_then(|info| open.tensor_in_file(info));
         Ok(place.map(|(path, range)| (path.to_owned(), range.start)))
     }
 
@@ -259,7 +204,6 @@ impl Handle {
         }
         let name = self.name.as_deref();
         detached(py, name, progress.as_ref(), |progress: Progress| {
-            let opened = with_tensors(&open)?;
             let listed = self.listed(&open)?;
             let mut wanted = Vec::with_capacity(targets.len());
             for (name, target) in names.iter().zip(&mut targets) {
@@ -271,7 +215,7 @@ impl Handle {
                 // arrays that it has just made and gives away only afterwards.
                 wanted.push((info, unsafe { target.as_mut_slice() }));
             }
-            opened.read_tensors_into(wanted, &progress)
+            open.read_tensors_into(wanted, &progress)
         })
     }
 
@@ -290,11 +234,10 @@ impl Handle {
             self.name.as_deref(),
             progress.as_ref(),
             |progress: Progress| {
-                let opened = with_tensors(&open)?;
                 let reader = match self.listed(&open)?.named(name) {
-                    Some(info) => opened.read_tensor(info)?,
+                    Some(info) => open.read_tensor(info)?,
                     // What goes by a path, or isn't there.
-                    None => opened.tensor(name)?,
+                    None => open.tensor(name)?,
                 };
                 let meter = progress.meter(reader.info().bytes);
                 reader.write_to(&mut target.reporting(meter))
@@ -304,7 +247,7 @@ impl Handle {
 }
 
 impl Handle {
-    fn open(&self) -> PyResult<Arc<Open>> {
+    fn open(&self) -> PyResult<Arc<Opened>> {
         let open = self
             .open
             .read()
@@ -313,53 +256,12 @@ impl Handle {
         open.clone().ok_or_else(closed)
     }
 
-    fn listed(&self, open: &Open) -> Result<&Listed> {
+    fn listed(&self, open: &Opened) -> Result<&Listed> {
         if let Some(listed) = self.listed.get() {
             return Ok(listed);
         }
-        let listed = Listed::of(with_tensors(open)?)?;
+        let listed = Listed::of(open)?;
         Ok(self.listed.get_or_init(|| listed))
-    }
-}
-
-/// What tensors are read from.
-fn with_tensors(open: &Open) -> Result<&Opened> {
-    match open {
-        Open::Path(opened) => Ok(opened),
-        Open::Chunks(chunks) => chunks.merged(),
-    }
-}
-
-fn open_reader(
-    reader: Arc<dyn ReadAt>,
-    descriptor: Option<MessageDescriptor>,
-    n_threads: Option<std::num::NonZeroUsize>,
-) -> Result<Open> {
-    if !is_record_file(&reader).map_err(Error::from)? {
-        let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
-        let opened = formats::ALL.open_reader(reader, &options)?;
-        return Ok(Open::Path(Box::new(opened)));
-    }
-    let source = Arc::clone(&reader);
-    let file = ChunkedFile::from_source(reader, &Limits::new())?;
-    let said = || formats::ALL.message(file.trailer().message_type()?);
-    let descriptor = match descriptor.or_else(said) {
-        Some(known) => Some(known),
-        None => file.descriptor()?,
-    };
-    let options = ReadOptions::new().descriptor(descriptor).threads(n_threads);
-    Ok(Open::Chunks(Box::new(Chunks {
-        source,
-        file,
-        options,
-        merged: OnceLock::new(),
-    })))
-}
-
-fn descriptor(open: &Open) -> Option<&MessageDescriptor> {
-    match open {
-        Open::Path(opened) => opened.descriptor(),
-        Open::Chunks(chunks) => chunks.options.descriptor.as_ref(),
     }
 }
 

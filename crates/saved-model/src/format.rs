@@ -1,6 +1,7 @@
 //! SavedModel as one of the formats.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
@@ -10,6 +11,7 @@ use proto_splitter_core::formats::{
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
 
 use crate::directory::MODEL_STEM;
 use crate::proto::descriptor_pool;
@@ -70,6 +72,16 @@ impl Format for SavedModelFormat {
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let files = files().map(|file| folder.join(file));
         files.into_iter().find(|file| file.is_file())
+    }
+
+    fn open_source(
+        &self,
+        source: Arc<dyn ReadAt>,
+        _called: &Path,
+        options: &OpenOptions,
+    ) -> Result<Option<Opened>> {
+        let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
+        Opened::of_reader(source, descriptor, options).map(Some)
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {

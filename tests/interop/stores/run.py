@@ -71,7 +71,8 @@ def message(size):
 
     nodes = []
     for at in range(max(1, size // (2 * MIB))):
-        tensor = varint(1 << 3) + varint(1) + field(4, os.urandom(2 * MIB))
+        shape = field(2, field(2, varint(1 << 3) + varint(MIB // 2)))
+        tensor = varint(1 << 3) + varint(1) + shape + field(4, os.urandom(2 * MIB))
         entry = field(1, b"value") + field(2, field(8, tensor))
         nodes.append(field(1, field(1, b"node%d" % at) + field(2, b"Const") + field(5, entry)))
     return b"".join(nodes)
@@ -144,7 +145,26 @@ def verbs(checks, folder, store, size):
     checks.count("merge to a store", "merge", there, "-o", "s3://models/some/back.pb")
     held = store.get_object(Bucket="models", Key="some/back.pb")["Body"].read()
     checks.check("a merge to a store gives the same bytes", held == model.read_bytes())
-    checks.count("tensors", "tensors", there)
+
+    # Each constant's elements by themselves, and all else in one chunk.
+    named = ["--profile", "extended", "--value-chunk-size", "1MiB", "--max-chunk-size", "4MiB"]
+    checks.run("split", model, "-o", "s3://models/named", *named, *typed)
+    store.put_object(Bucket="models", Key="named.pb", Body=model.read_bytes())
+    for what, extension in (("chunks", "cpb"), ("a message", "pb")):
+        held = f"s3://models/named.{extension}"
+        asked = typed if extension == "pb" else []
+        got, _ = checks.count(f"tensors of {what}", "tensors", held, "--json", *asked)
+        want = checks.run("tensors", model, "--json", *typed)
+        listed = [json.loads(report)["tensors"] for report in (got, want)]
+        checks.check(f"tensors of {what} are the same", listed[0] == listed[1], listed)
+        get = ["--tensor", "node1", "--format", "binary", *asked]
+        out, counted = checks.count(f"a tensor of {what}", "get", held, *get)
+        want = checks.run("get", model, "--tensor", "node1", "--format", "binary", *typed)
+        checks.check(f"a tensor of {what} is the same", out == want and len(want) == 2 * MIB, len(out))
+        if extension == "cpb":
+            most = 1.1 * 2 * MIB + 320 * 1024
+            few = counted["bytes"] <= most and counted["requests"] <= 6
+            checks.check("a tensor takes its bytes and the ends", few, counted)
 
     small = "s3://models/small"
     saved = folder / "saved"

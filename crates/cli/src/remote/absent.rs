@@ -13,6 +13,7 @@ use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::Objects;
 use proto_splitter::record_file::ReadAt;
+use proto_splitter::{OpenOptions, Opened};
 
 use crate::args::Command;
 use crate::failure::Failure;
@@ -43,6 +44,14 @@ pub(crate) fn is_url(_: &Path) -> bool {
 }
 
 pub(crate) fn chunked(named: &Path, _: &Limits) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
+    Err(only_files(named))
+}
+
+pub(crate) fn is_chunked(named: &Path) -> Result<bool, Failure> {
+    Err(only_files(named))
+}
+
+pub(crate) fn open(named: &Path, _: &OpenOptions) -> Result<Opened, Failure> {
     Err(only_files(named))
 }
 

@@ -6,7 +6,7 @@ use proto_splitter::container::is_chunked;
 use proto_splitter::directory::MODEL_STEM;
 
 use super::is_url;
-use crate::args::{Command, SameDiffCommand};
+use crate::args::{Command, SameDiffCommand, SchemaArgs};
 
 /// The arguments of a command that may be URLs.
 pub(super) struct Arguments<'a> {
@@ -26,8 +26,10 @@ pub(super) enum InPlace {
     Nothing,
     /// Files in chunks.
     Chunked,
-    /// And messages that are not.
-    Both,
+    /// And what its format reads from any source.
+    Opened,
+    /// Files in chunks, and any other as the message that it is.
+    Message,
 }
 
 /// The arguments of a command that name inputs and outputs.
@@ -48,9 +50,9 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             in_place = InPlace::Chunked;
         }
         Command::Get(args) => {
+            in_place = opened(&args.reading.schema);
             inputs.push(&mut args.file);
             outputs.extend(&mut args.output);
-            in_place = InPlace::Chunked;
         }
         Command::Tree(args) => {
             if args.diff.is_none() {
@@ -80,7 +82,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             replaces = args.force;
             // Whose type is known without a look at it, and of no format that has more files.
             if args.schema.message.is_some() || is_model(args.input()) {
-                in_place = InPlace::Both;
+                in_place = InPlace::Message;
             }
             let in_parts = args.in_parts.plan_only.is_some();
             if !in_parts && args.max_file_size.is_some() || args.input().is_dir() {
@@ -88,13 +90,17 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             }
             inputs.extend(&mut args.input);
         }
-        Command::Tensors(args) => inputs.push(&mut args.file),
+        Command::Tensors(args) => {
+            in_place = opened(&args.reading.schema);
+            inputs.push(&mut args.file);
+        }
         Command::Layout(args) => inputs.push(&mut args.file),
         Command::Schema(args) => {
             inputs.push(&mut args.file);
             outputs.extend(&mut args.output);
         }
         Command::Export(args) => {
+            in_place = opened(&args.reading.schema);
             inputs.push(&mut args.file);
             outputs.push(&mut args.output);
         }
@@ -152,6 +158,15 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         outputs,
         in_place,
         force: replaces,
+    }
+}
+
+/// What a command reads where it is that opens an input of any format. A file that goes with another
+/// is found beside a copy of it.
+fn opened(schema: &SchemaArgs) -> InPlace {
+    match schema.companion.program {
+        None => InPlace::Opened,
+        Some(_) => InPlace::Chunked,
     }
 }
 

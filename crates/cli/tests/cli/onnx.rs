@@ -30,7 +30,7 @@ fn tensor(name: &str, bytes: Vec<u8>) -> TensorProto {
 }
 
 /// A model with two initializers, one of them twice, and a constant of 6-bit floats.
-fn model() -> ModelProto {
+pub(crate) fn model() -> ModelProto {
     let six_bits = TensorProto {
         dims: vec![4],
         data_type: Some(27),

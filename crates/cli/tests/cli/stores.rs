@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use proto_splitter::prost::Message;
 use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, run, run_all};
@@ -47,6 +48,49 @@ fn what_reads_a_file_in_chunks_reads_an_object_alike() {
                 fs::read(out).unwrap()
             });
         assert!(!of_file.is_empty() && of_file == of_object, "{path}");
+    }
+}
+
+#[test]
+fn tensors_of_an_object_are_those_of_the_file() {
+    let dir = Dir::new();
+    let (plain, chunked, object) = split_to(&dir, "tensors");
+    let onnx = dir.path("model.onnx");
+    fs::write(&onnx, crate::onnx::model().encode_to_vec()).unwrap();
+    let model = dir.path("model");
+    fs::create_dir(&model).unwrap();
+    fs::copy(&plain, model.join("saved_model.pb")).unwrap();
+    let (folder, other) = ("memory:///tensors/model", "memory:///tensors/model.onnx");
+    run([&"convert", &model, &folder, &"--to", &"pb"]).ok();
+    run([&"convert", &onnx, &other, &"--to", &"onnx"]).ok();
+    let plain_object = format!("{folder}/saved_model.pb");
+    for (file, url) in [
+        (&chunked, &*object),
+        (&plain, &*plain_object),
+        (&onnx, other),
+    ] {
+        let [of_file, of_object] = [file.to_str().unwrap(), url].map(|input| {
+            let listed = run([&"tensors", &input, &"--json"]).json();
+            let tensors = listed["tensors"].as_array().unwrap();
+            let has_width = tensors.iter().find(|tensor| tensor["dtype"] != "string");
+            let name = has_width.unwrap()["name"].as_str().unwrap();
+            let (one, all) = (dir.path("one.npy"), dir.path("all.safetensors"));
+            run([&"get", &input, &"--tensor", &name, &"-o", &one, &"--force"]).ok();
+            // Strings have no place in it, which is remarked.
+            let exported = run([&"export", &input, &"-o", &all, &"--force"]);
+            assert_eq!(exported.exit, Exit::Done, "{}", exported.err);
+            (
+                tensors.clone(),
+                fs::read(one).unwrap(),
+                fs::read(all).unwrap(),
+            )
+        });
+        assert!(
+            of_file == of_object,
+            "{url}: {:?} {:?}",
+            of_file.0,
+            of_object.0
+        );
     }
 }
 

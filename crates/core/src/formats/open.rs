@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use record_file::{ReadAt, is_record_file};
 
-use super::opened::{Opened, type_of};
+use super::opened::Opened;
 use super::registry::Registry;
 use super::{Candidate, CandidateKind, Format, OpenOptions};
 use crate::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, is_chunked};
-use crate::merged_message::MergedMessage;
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
@@ -40,14 +39,7 @@ impl Registry {
             return self.open_chunked(path, options);
         }
         let recognized = self.recognize_with(&candidate, options.companion.as_deref());
-        let format = match &options.descriptor {
-            // Of several formats with messages of a type, the input says which it is.
-            Some(said) => recognized
-                .filter(|format| format.message_types().contains(&said.full_name()))
-                .or_else(|| self.of_type(said.full_name())),
-            None => recognized,
-        };
-        if let Some(format) = format {
+        if let Some(format) = self.format_of(recognized, options) {
             return self.open_as(format, path, options);
         }
         match candidate.kind() {
@@ -81,9 +73,8 @@ impl Registry {
     }
 
     /// Opens a message that is not a file: in chunks, or as it is. Its format is the one whose inputs
-    /// are of its type, which the options say, or what is in chunks. Nothing is recognised.
-    ///
-    /// A chunk is read through once, with its checksums, before any of it is given.
+    /// are of its type, which the options say, or what is in chunks. Nothing is recognised: that is
+    /// [`open_source`](Self::open_source).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -108,20 +99,97 @@ impl Registry {
         if options.companion.is_some() {
             return Err(alone("a message that is not a file"));
         }
-        if !is_record_file(&bytes)? {
-            return Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None));
+        if is_record_file(&bytes)? {
+            let file = ChunkedFile::from_source(bytes, &options.limits)?;
+            return self.open_chunks(file, options);
         }
-        let file = ChunkedFile::from_source(bytes, &options.limits)?;
-        let descriptor = type_of(&file, |name| self.message(name), options)?;
-        let merged = Arc::new(MergedMessage::new(file, descriptor.clone())?);
-        Ok(Opened::of_reader(merged, descriptor, options)?.found_by(*self, None))
+        Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None))
+    }
+
+    /// Opens what is like a file and lies elsewhere, such as an object in a store. `called` is its
+    /// name, by whose end a format may know it; nothing is looked for there. `None` if a format
+    /// knows it and reads files alone: then a copy is what can be opened.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Registry};
+    /// # use prost::Message;
+    /// # use prost_reflect::ReflectMessage;
+    /// # use prost_reflect::prost_types::FileDescriptorProto;
+    ///
+    /// # let message = FileDescriptorProto { name: Some("a.proto".into()), ..Default::default() };
+    /// let options = OpenOptions::new().descriptor(message.descriptor());
+    /// let bytes = Arc::new(message.encode_to_vec());
+    /// let opened = Registry::new(&[]).open_source(bytes, "s3://bucket/message.pb", &options)?;
+    /// assert_eq!(opened.ok_or("no format reads it otherwise")?.get("name")?, "a.proto");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and if a file in chunks has some of them in other files: those are
+    /// opened by [`ChunkedFile::from_sources`], and [`open_chunks`](Self::open_chunks) takes that.
+    pub fn open_source(
+        &self,
+        source: Arc<dyn ReadAt>,
+        called: impl AsRef<Path>,
+        options: &OpenOptions,
+    ) -> Result<Option<Opened>> {
+        let called = called.as_ref();
+        let in_source = |error: Error| error.context(called.display());
+        if options.companion.is_some() {
+            return Err(in_source(alone("what is not a file")));
+        }
+        if is_record_file(&source).map_err(|error| in_source(error.into()))? {
+            let opened = self.open_reader(source, options);
+            return opened.map(Some).map_err(in_source);
+        }
+        let candidate = Candidate::of_source(called, &source)?;
+        let recognized = self.recognize(&candidate);
+        let Some(format) = self.format_of(recognized, options) else {
+            let opened = Opened::of_reader(source, None, options).map_err(in_source)?;
+            return Ok(Some(opened.found_by(*self, None)));
+        };
+        let opened = format.open_source(source, called, options);
+        let opened = opened.map_err(in_source)?;
+        Ok(opened.map(|opened| opened.found_by(*self, Some(format))))
+    }
+
+    /// Opens a message in chunks, wherever these are. Its format is the one whose inputs are of its
+    /// type, which the options say, or the file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the schema in the file, if that is where its type is.
+    pub fn open_chunks(
+        &self,
+        file: ChunkedFile<Arc<dyn ReadAt>>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let opened = Opened::of_chunked(file, |name| self.message(name), options)?;
+        Ok(opened.found_by(*self, None))
+    }
+
+    /// The format of an input: what the options say of its type, if they do, comes before the input.
+    fn format_of(
+        &self,
+        recognized: Option<&'static dyn Format>,
+        options: &OpenOptions,
+    ) -> Option<&'static dyn Format> {
+        match &options.descriptor {
+            // Of several formats with messages of a type, the input says which it is.
+            Some(said) => recognized
+                .filter(|format| format.message_types().contains(&said.full_name()))
+                .or_else(|| self.of_type(said.full_name())),
+            None => recognized,
+        }
     }
 
     fn open_chunked(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let file = ChunkedFile::open_with(path, &options.limits);
-        let file = file.map_err(|error| error.context(path.display()))?;
-        let opened = Opened::of_chunked(file, path, |name| self.message(name), options)?;
-        Ok(opened.found_by(*self, None))
+        let file = ChunkedFile::open_shared(path, &options.limits);
+        let opened = file.and_then(|file| self.open_chunks(file, options));
+        let opened = opened.map_err(|error| error.context(path.display()))?;
+        Ok(opened.reading_chunks(path))
     }
 
     #[cold]

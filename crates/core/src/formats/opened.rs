@@ -11,7 +11,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::archive::no_tensor;
-use super::tensor_table::TensorTable;
+use super::tensor_table::{Shared, TensorTable};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::{ChunkedFile, is_chunked};
 use crate::error::undecodable;
@@ -53,9 +53,9 @@ struct Message {
 }
 
 enum Stored {
-    Chunked(Arc<ChunkedFile>),
+    Chunked(Arc<ChunkedFile<Shared>>),
     Plain {
-        bytes: Arc<dyn ReadAt>,
+        bytes: Shared,
         size: u64,
         /// The file that it is, if it is one by itself.
         file: Option<PathBuf>,
@@ -89,9 +89,10 @@ impl Opened {
         let path = path.as_ref();
         let descriptor = descriptor.into();
         if is_chunked(path)? {
-            let file = ChunkedFile::open_with(path, &options.limits);
-            let file = file.map_err(|error| error.context(path.display()))?;
-            return Opened::of_chunked(file, path, |_| descriptor, options);
+            let file = ChunkedFile::open_shared(path, &options.limits);
+            let opened = file.and_then(|file| Opened::of_chunked(file, |_| descriptor, options));
+            let opened = opened.map_err(|error| error.context(path.display()))?;
+            return Ok(opened.reading_chunks(path));
         }
         let file = File::open(path).map_err(Error::from);
         let opened = file.and_then(|file| Opened::of_reader(Arc::new(file), descriptor, options));
@@ -169,17 +170,13 @@ impl Opened {
         self
     }
 
-    /// A message in chunks, which is a file. `known` tells the type of a name that the file says.
+    /// A message in chunks. `known` tells the type of a name that the file says.
     pub(super) fn of_chunked(
-        file: ChunkedFile,
-        path: &Path,
+        file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        let descriptor =
-            type_of(&file, known, options).map_err(|error| error.context(path.display()))?;
-        let mut files = vec![path.to_owned()];
-        files.extend(file.store().paths().iter().skip(1).cloned());
+        let descriptor = type_of(&file, known, options)?;
         Ok(Opened {
             message: Some(Message {
                 stored: Stored::Chunked(Arc::new(file)),
@@ -187,12 +184,20 @@ impl Opened {
             }),
             archive: None,
             checked_by: None,
-            files,
+            files: Vec::new(),
             format: None,
             registry: Registry::new(&[]),
             table: OnceLock::new(),
             options: options.clone(),
         })
+    }
+
+    /// The same message in chunks, whose files are this one and those that it names.
+    pub(super) fn reading_chunks(self, path: &Path) -> Self {
+        let others = self.chunked().map(|file| file.store().paths());
+        let others = others.unwrap_or_default().iter().skip(1).cloned();
+        let files: Vec<_> = [path.to_owned()].into_iter().chain(others).collect();
+        self.reading(files)
     }
 
     pub(super) fn found_by(
@@ -209,8 +214,8 @@ impl Opened {
 
 /// The type of a message in chunks: what the options say comes before what `known` makes of the name
 /// that the file says, and that before the schema in the file.
-pub(super) fn type_of<S: ReadAt>(
-    file: &ChunkedFile<S>,
+fn type_of(
+    file: &ChunkedFile<Shared>,
     known: impl FnOnce(&str) -> Option<MessageDescriptor>,
     options: &OpenOptions,
 ) -> Result<Option<MessageDescriptor>> {
@@ -242,7 +247,7 @@ impl Opened {
     }
 
     /// The file in chunks that the message is in; none if it is in none.
-    pub fn chunked(&self) -> Option<&ChunkedFile> {
+    pub fn chunked(&self) -> Option<&ChunkedFile<Arc<dyn ReadAt>>> {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(file) => Some(file),
             Stored::Plain { .. } => None,
@@ -255,7 +260,7 @@ impl Opened {
     /// # Errors
     ///
     /// As [`ChunkedFile::plan`].
-    pub fn merged(&self) -> Result<Option<MergedMessage>> {
+    pub fn merged(&self) -> Result<Option<MergedMessage<Arc<dyn ReadAt>>>> {
         let Some(message) = &self.message else {
             return Ok(None);
         };
@@ -327,12 +332,12 @@ impl Opened {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if there is no message.
-    pub fn view(&self) -> Result<MessageView<'_, File>> {
+    pub fn view(&self) -> Result<MessageView<'_, Arc<dyn ReadAt>>> {
         let message = self.message()?;
         let options = self.options.reading(message.descriptor.clone());
         match &message.stored {
             Stored::Chunked(file) => Ok(file.view(options)),
-            Stored::Plain { bytes, .. } => MessageView::of_reader(&**bytes, options),
+            Stored::Plain { bytes, .. } => MessageView::of_plain(bytes, options),
         }
     }
 

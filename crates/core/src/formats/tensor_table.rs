@@ -17,6 +17,9 @@ use crate::tensor::{PlacedTensor, PlacedTensors, TensorInfo, TensorReader, fill_
 /// are several loads for each of a few threads.
 const STEP: usize = 32 << 20;
 
+/// What a message is read from: a file, or an object in a store.
+pub(super) type Shared = Arc<dyn ReadAt>;
+
 /// The tensors of a message, as they were listed.
 #[derive(Debug)]
 pub(super) struct TensorTable {
@@ -25,12 +28,12 @@ pub(super) struct TensorTable {
     places: Vec<Option<Range<u64>>>,
     by_name: HashMap<String, usize>,
     /// The message, merged, if it is in chunks: what the places are counted in.
-    merged: Option<Arc<MergedMessage>>,
+    merged: Option<Arc<MergedMessage<Shared>>>,
 }
 
 impl TensorTable {
     /// What was found in a message, and the file in chunks that it is in, if it is.
-    pub(super) fn new(found: PlacedTensors, file: Option<Arc<ChunkedFile>>) -> TensorTable {
+    pub(super) fn new(found: PlacedTensors, file: Option<Arc<ChunkedFile<Shared>>>) -> TensorTable {
         let merged = file.zip(found.plan);
         let merged = merged.map(|(file, plan)| Arc::new(MergedMessage::planned(file, plan)));
         let mut by_name = HashMap::with_capacity(found.tensors.len());
@@ -112,7 +115,7 @@ type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 /// Reads tensors of a file in chunks. Chunks that are read whole, or nearly, are read once for all
 /// of them; of others the checksums are compared once for as long as the input is open.
 fn read_chunks(
-    merged: &MergedMessage,
+    merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'_, '_>>,
     threads: Option<NonZeroUsize>,
     meter: &Meter,

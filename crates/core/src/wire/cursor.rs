@@ -10,6 +10,9 @@ use crate::{Error, ErrorKind, Result};
 /// How deep groups may nest while they are being skipped: protobuf's own default.
 const MAX_GROUP_DEPTH: usize = 100;
 
+/// The most bytes of a tag and what follows it up to a value: two varints.
+const HEADER_LEN: usize = 2 * MAX_VARINT_LEN;
+
 /// The tags of fields with a number that there is.
 const TAGS: Range<u64> = 1 << 3..1 << 32;
 
@@ -151,7 +154,15 @@ impl<I: Input> WireCursor<I> {
             return Ok(None);
         }
         let left = self.end - start;
-        let mut bytes = self.input.fetch(start, 2 * MAX_VARINT_LEN)?;
+        let mut bytes = self.input.fetch(start, 1)?;
+        // No byte more than it takes: the value behind may be anywhere, and long to fetch.
+        while bytes.len() < HEADER_LEN && !holds_header(bytes) {
+            let want = bytes.len() + 1;
+            bytes = self.input.fetch(start, want)?;
+            if bytes.len() < want {
+                break;
+            }
+        }
         if bytes.len() as u64 > left {
             bytes = &bytes[..usize::try_from(left).unwrap_or(usize::MAX)];
         }
@@ -247,7 +258,7 @@ impl<I: Input> WireCursor<I> {
         if start >= self.end {
             return None;
         }
-        let bytes = self.input.fetch(start, 2 * MAX_VARINT_LEN).ok()?;
+        let bytes = self.input.fetch(start, 1).ok()?;
         let (first, behind) = bytes.split_first()?;
         if *first != tag {
             return None;
@@ -284,7 +295,7 @@ impl<I: Input> WireCursor<I> {
         if field.tag_end - field.start != 1 {
             return Ok(());
         }
-        let bytes = self.input.fetch(self.position, 2 * MAX_VARINT_LEN)?;
+        let bytes = self.input.fetch(self.position, 1)?;
         let most = usize::try_from(left).unwrap_or(usize::MAX);
         let mut rest = &bytes[..bytes.len().min(most)];
         while let Some((head, len)) = alike(rest, tag)
@@ -317,6 +328,19 @@ impl<I: Input> WireCursor<I> {
                     range.start,
                 )
             })
+    }
+}
+
+/// Whether a field's tag, and its length or its varint if it has one, are at the front of `bytes` as a
+/// whole.
+#[cold]
+fn holds_header(bytes: &[u8]) -> bool {
+    let Some((tag, len)) = decode_varint(bytes) else {
+        return false;
+    };
+    match WireType::from_bits(tag) {
+        Some(WireType::Len | WireType::Varint) => decode_varint(&bytes[len..]).is_some(),
+        _ => true,
     }
 }
 

@@ -163,14 +163,25 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         let len = self.next_len.max(want).min(left);
         self.window.resize(len, 0);
         self.start = position;
-        if let Err(error) = self.source.read_exact_at(position, &mut self.window) {
-            self.window.clear();
-            return Err(match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => shrunk(self.size).at_offset(position),
-                _ => Error::from(error),
-            });
+        let filled = self.fill(position, want.min(left));
+        self.window.truncate(*filled.as_ref().unwrap_or(&0));
+        filled.map(drop)
+    }
+
+    /// Reads `want` bytes, and what comes with them: a source may give less than there is room for
+    /// where the next bytes are somewhere else.
+    fn fill(&mut self, position: u64, want: usize) -> Result<usize> {
+        let mut filled = 0;
+        while filled < want {
+            let at = position + filled as u64;
+            match self.source.read_at(at, &mut self.window[filled..]) {
+                Ok(0) => return Err(shrunk(self.size).at_offset(position)),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(())
+        Ok(filled)
     }
 }
 

@@ -8,8 +8,14 @@ use futures::executor::block_on;
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{OpenOptions, Registry};
 use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
+use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
+use proto_splitter_graph_def::proto::{
+    AttrValue, DataType, GraphDef, NodeDef, TensorProto, TensorShapeProto, attr_value,
+};
+use proto_splitter_graph_def::{GraphDefFormat, GraphDefSplitter};
 use proto_splitter_object_store::object_store::memory::InMemory;
 use proto_splitter_object_store::object_store::path::Path;
 use proto_splitter_object_store::object_store::{ObjectStore, ObjectStoreExt};
@@ -84,6 +90,71 @@ fn opening_takes_one_round_and_a_value_one_more() {
     assert!(bytes <= MEMBER as u64 + (66 << 10), "{bytes}");
     assert_eq!(file.get(&at).unwrap(), wanted);
     assert!(server.take_log().is_empty());
+}
+
+/// A graph of constants of 4 MiB each, in chunks, and the elements of the constants.
+fn constants() -> (Vec<u8>, Vec<Vec<u8>>) {
+    let node = |at: u8| {
+        let content: Vec<u8> = (0..4u32 << 20).map(|i| (i * 7).to_le_bytes()[0] ^ at).collect();
+        let tensor = TensorProto {
+            dtype: DataType::DtUint8.into(),
+            tensor_shape: Some(TensorShapeProto {
+                dim: vec![Dim {
+                    size: 4 << 20,
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }),
+            tensor_content: content.into(),
+            ..Default::default()
+        };
+        let value = AttrValue {
+            value: Some(attr_value::Value::Tensor(Box::new(tensor))),
+        };
+        NodeDef {
+            name: format!("constant{at}"),
+            op: "Const".into(),
+            attr: [("value".to_owned(), Box::new(value))].into(),
+            ..Default::default()
+        }
+    };
+    let graph = GraphDef {
+        node: (0..8).map(node).collect(),
+        ..Default::default()
+    };
+    let mut bytes = Vec::new();
+    let options = SplitOptions::new()
+        .max_chunk_size(8 << 20)
+        .compression(record_file::Compression::None);
+    GraphDefSplitter
+        .write_to_with(Source::from(&graph), &mut bytes, &options)
+        .unwrap();
+    let content = |node: &NodeDef| match node.attr["value"].value.as_ref() {
+        Some(attr_value::Value::Tensor(tensor)) => tensor.tensor_content.to_vec(),
+        _ => Vec::new(),
+    };
+    (bytes, graph.node.iter().map(content).collect())
+}
+
+#[test]
+fn a_tensor_of_a_file_just_opened_takes_four_rounds_and_little_more_than_its_bytes() {
+    static FORMATS: Registry = Registry::new(&[&GraphDefFormat]);
+    let (bytes, contents) = constants();
+    let server = Server::start();
+    server.put("m.cpb", bytes);
+    server.set_latency(LATENCY);
+    let file = open_chunked(
+        reader(&server, "m.cpb"),
+        &Limits::new(),
+        &ObjectReadOptions::new(),
+    );
+    let opened = FORMATS.open_chunks(file.unwrap(), &OpenOptions::new());
+    let tensor = opened.unwrap().tensor("constant5").unwrap().to_vec();
+    assert!(tensor.unwrap() == contents[5]);
+    let log = server.take_log();
+    let bytes: u64 = log.iter().map(|served| served.bytes).sum();
+    let most = contents[5].len() as u64 * 11 / 10;
+    assert!(rounds(&log) <= 4 && bytes <= most, "{bytes} bytes: {log:?}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ const MAX_GROWTH: u64 = 8;
 pub struct ExternalPlan {
     pub(super) reader: Arc<dyn ReadAt>,
     /// The same, if it is merged from chunks.
-    pub(super) merged: Option<Arc<MergedMessage>>,
+    pub(super) merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
     pub(super) target: PathBuf,
     pub(super) options: ExternalOptions,
     pub(super) skeleton: Rope,
@@ -157,7 +157,7 @@ impl ExternalPlan {
     ///
     /// As [`new`](Self::new), and if a chunk that is read is damaged.
     pub fn of_chunks(
-        merged: MergedMessage,
+        merged: MergedMessage<Arc<dyn ReadAt>>,
         target: impl Into<PathBuf>,
         options: &ExternalOptions,
     ) -> Result<ExternalPlan> {
@@ -168,7 +168,7 @@ impl ExternalPlan {
 
     fn of(
         reader: Arc<dyn ReadAt>,
-        merged: Option<Arc<MergedMessage>>,
+        merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
         size: u64,
         target: PathBuf,
         options: &ExternalOptions,

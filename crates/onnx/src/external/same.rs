@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use proto_splitter_core::merge::ChunkStore;
 use proto_splitter_core::progress::Progress;
@@ -32,7 +33,7 @@ enum Mark {
 /// only one span has nothing is read, nor of chunks with checksums of their own.
 pub(super) fn find(
     source: &dyn ReadAt,
-    merged: Option<&MergedMessage>,
+    merged: Option<&MergedMessage<Arc<dyn ReadAt>>>,
     spans: &[Option<Range<u64>>],
     progress: &Progress,
 ) -> Result<Vec<Option<usize>>> {
@@ -77,7 +78,7 @@ pub(super) fn find(
     Ok(same)
 }
 
-fn mark_of_chunks(merged: &MergedMessage, chunks: &[ChunkIndex]) -> Mark {
+fn mark_of_chunks(merged: &MergedMessage<Arc<dyn ReadAt>>, chunks: &[ChunkIndex]) -> Mark {
     let checksums = chunks
         .iter()
         .map(|&chunk| merged.file().checked_crc32c(chunk.to_usize()));

@@ -20,7 +20,7 @@ const PIECE_LEN: u64 = 32 << 20;
 
 /// A message: small parts are looked at, and large ones copied.
 pub(super) enum MessageSource<'a> {
-    Chunked(&'a MergedMessage),
+    Chunked(&'a MergedMessage<Arc<dyn ReadAt>>),
     /// One that is read by position, and how many bytes it has.
     Positioned(&'a dyn ReadAt, u64),
 }
