@@ -33,10 +33,12 @@ mod chunked;
 mod failure;
 mod folder;
 mod location;
+mod multipart;
 mod options;
 mod parts;
 mod reader;
 mod runtime;
+mod upload;
 mod writer;
 
 pub use chunked::{beside, open_chunked};

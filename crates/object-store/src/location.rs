@@ -15,6 +15,7 @@ use object_store::{ObjectStore, ObjectStoreScheme, parse_url_opts};
 use url::Url;
 
 use crate::failure::Failure;
+use crate::multipart::{Uploads, creating_client, creating_retries};
 use crate::runtime;
 
 /// What URLs of objects begin with, before `://`.
@@ -46,7 +47,7 @@ const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
     /// The same store, if several hosts can upload parts of one object there.
-    multipart: Option<Arc<dyn MultipartStore>>,
+    uploads: Option<Uploads>,
     /// What all objects of the store begin with.
     base: String,
     path: Path,
@@ -101,11 +102,11 @@ impl ObjectLocation {
             Some(base) => base.to_owned(),
             None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
         };
-        let Store { store, multipart } =
+        let Store { store, uploads } =
             store(&url, &scheme, &base).map_err(|failure| invalid(failure.message))?;
         Ok(ObjectLocation {
             store,
-            multipart,
+            uploads,
             base,
             path,
             is_read_only: scheme == ObjectStoreScheme::Http,
@@ -119,7 +120,7 @@ impl ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),
             store,
-            multipart: None,
+            uploads: None,
             path,
             is_read_only: false,
             has_suffixes: true,
@@ -132,8 +133,8 @@ impl ObjectLocation {
     }
 
     /// The store as one where several hosts can upload parts of one object, if it is.
-    pub(crate) fn multipart(&self) -> Option<&Arc<dyn MultipartStore>> {
-        self.multipart.as_ref()
+    pub(crate) fn uploads(&self) -> Option<&Uploads> {
+        self.uploads.as_ref()
     }
 
     /// The object's name in the store.
@@ -229,14 +230,14 @@ type Stores = Mutex<HashMap<String, Store>>;
 #[derive(Clone)]
 struct Store {
     store: Arc<dyn ObjectStore>,
-    multipart: Option<Arc<dyn MultipartStore>>,
+    uploads: Option<Uploads>,
 }
 
 impl Store {
     fn of<S: ObjectStore + MultipartStore>(store: S) -> Store {
         let store = Arc::new(store);
         Store {
-            multipart: Some(Arc::clone(&store) as Arc<dyn MultipartStore>),
+            uploads: Some(Uploads::of(Arc::clone(&store) as Arc<dyn MultipartStore>)),
             store,
         }
     }
@@ -260,29 +261,47 @@ fn store(url: &Url, scheme: &ObjectStoreScheme, base: &str) -> Result<Store, Fai
     Ok(made)
 }
 
-/// Sets up the builder of a store by its URL, and by those settings that it knows.
-macro_rules! built {
-    ($builder:ty, $url:expr) => {{
-        let builder = <$builder>::new().with_url($url.as_str());
+/// A builder with a URL, and with those settings that it knows.
+macro_rules! configured {
+    ($builder:expr, $url:expr) => {{
+        let builder = $builder.with_url($url.as_str());
         let settings = settings($url).into_iter();
-        let builder = settings.fold(builder, |builder, (key, value)| match key.parse() {
+        settings.fold(builder, |builder, (key, value)| match key.parse() {
             Ok(key) => builder.with_config(key, value),
             Err(_) => builder,
-        });
-        Store::of(builder.build()?)
+        })
     }};
 }
 
 fn build(url: &Url, scheme: &ObjectStoreScheme) -> Result<Store, object_store::Error> {
     Ok(match scheme {
         ObjectStoreScheme::Memory => Store::of(InMemory::new()),
-        ObjectStoreScheme::AmazonS3 => built!(AmazonS3Builder, url),
-        ObjectStoreScheme::GoogleCloudStorage => built!(GoogleCloudStorageBuilder, url),
-        ObjectStoreScheme::MicrosoftAzure => built!(MicrosoftAzureBuilder, url),
+        ObjectStoreScheme::AmazonS3 => s3(url)?,
+        ObjectStoreScheme::GoogleCloudStorage => {
+            Store::of(configured!(GoogleCloudStorageBuilder::new(), url).build()?)
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            Store::of(configured!(MicrosoftAzureBuilder::new(), url).build()?)
+        }
         _ => Store {
             store: Arc::from(parse_url_opts(url, settings(url))?.0),
-            multipart: None,
+            uploads: None,
         },
+    })
+}
+
+/// S3, which refuses to put an upload together where an object is, if it is asked to.
+fn s3(url: &Url) -> Result<Store, object_store::Error> {
+    let store = configured!(AmazonS3Builder::new(), url).build()?;
+    let creating = AmazonS3Builder::new()
+        .with_client_options(creating_client())
+        .with_retry(creating_retries());
+    let creating = configured!(creating, url).with_credentials(Arc::clone(store.credentials()));
+    let creating = Arc::new(creating.build()?);
+    let Store { store, uploads } = Store::of(store);
+    Ok(Store {
+        uploads: uploads.map(|uploads| uploads.creating_by(creating)),
+        store,
     })
 }
 

@@ -1,24 +1,22 @@
 //! Stores as work in parts sees them: the objects that a plan names by URL.
 
-mod upload;
-
 use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::multipart::{MultipartStore, PartId};
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
 use proto_splitter_core::parts::{ObjectUpload, Objects, OpenObject, UploadParts};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
-use upload::Uploader;
 
 use crate::chunked::beside;
 use crate::failure::{Failure, lifted};
 use crate::location::ObjectLocation;
+use crate::multipart::Uploads;
 use crate::options::{ObjectReadOptions, ObjectWriteOptions};
 use crate::reader::ObjectReader;
 use crate::runtime;
+use crate::upload::{Uploader, said};
 use crate::writer::ObjectWriter;
 
 /// How much of a file is copied at a time.
@@ -29,8 +27,8 @@ const COPY_LEN: usize = 1 << 20;
 /// A part of a split becomes an object of its own, whose name follows from its content, and the
 /// commit one more, by a single request that the store refuses if something is there. A merge is an
 /// upload in parts: each host uploads its own, and the commit has the store put them together,
-/// without reading them. Stores have no condition for that step: the commit looks for the object
-/// right before it.
+/// without reading them. S3 refuses that step if something is there; of other stores, which have no
+/// condition for it, the commit looks for the object right before.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -156,8 +154,8 @@ impl Objects for ObjectParts {
 
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload> {
         let location = ObjectLocation::parse(name)?;
-        let store = in_parts(&location)?;
-        let begun = runtime::wait(store.create_multipart(location.path()))?;
+        let uploads = in_parts(&location)?;
+        let begun = runtime::wait(uploads.begin(location.path()))?;
         let id = begun.map_err(|error| said(name, &error))?;
         let part_size = self.writing.clone().expected_size(size).part_len();
         Ok(ObjectUpload { id, part_size })
@@ -174,35 +172,26 @@ impl Objects for ObjectParts {
         Ok(Box::new(uploader.at_once(self.writing.at_once)))
     }
 
-    fn finish_upload(&self, name: &str, upload: &ObjectUpload, parts: Vec<String>) -> Result<()> {
+    fn finish_upload(
+        &self,
+        name: &str,
+        upload: &ObjectUpload,
+        parts: Vec<String>,
+        force: bool,
+    ) -> Result<()> {
         let location = ObjectLocation::parse(name)?;
-        let store = in_parts(&location)?;
-        let parts = parts.into_iter();
-        let parts = parts.map(|content_id| PartId { content_id }).collect();
-        let done = store.complete_multipart(location.path(), &upload.id, parts);
-        match runtime::wait(done)? {
-            Ok(_) => Ok(()),
-            Err(error) => Err(said(name, &error)),
-        }
+        let uploads = in_parts(&location)?;
+        let done = uploads.complete(location.path(), &upload.id, parts, force);
+        let done = runtime::wait(done)?;
+        done.map_err(|error| lifted(said(name, &error)))
     }
 }
 
 /// The store of an object, as one where hosts upload parts of one object.
-fn in_parts(location: &ObjectLocation) -> Result<&Arc<dyn MultipartStore>> {
+fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
-    location.multipart().ok_or_else(|| {
+    location.uploads().ok_or_else(|| {
         let message = format!("{location}: hosts can't upload parts of one object to this store");
         Error::new(ErrorKind::InvalidConfig, message)
     })
-}
-
-/// What a store says of an upload.
-fn said(name: &str, error: &object_store::Error) -> Error {
-    match error {
-        object_store::Error::NotFound { .. } => {
-            let message = format!("{name}: the upload that was begun for it is there no more");
-            Error::new(ErrorKind::Io, message)
-        }
-        error => Error::from(std::io::Error::from(Failure::of(name, error))),
-    }
 }

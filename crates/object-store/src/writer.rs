@@ -7,11 +7,13 @@ use bytes::Bytes;
 use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, WriteMultipart,
 };
+use proto_splitter_core::parts::ObjectUpload;
 
 use crate::failure::Failure;
 use crate::location::ObjectLocation;
 use crate::options::ObjectWriteOptions;
 use crate::runtime;
+use crate::upload::Uploader;
 
 /// An object that is written from front to end, and appears complete or not at all.
 ///
@@ -21,16 +23,33 @@ use crate::runtime;
 /// rule of the bucket removes it.
 ///
 /// Without [`force`](ObjectWriteOptions::force) an object that is there is an error. Of one that is
-/// written by one request the store itself sees to that. Of an upload it is looked for before the
-/// first part and after the last, since stores have no such condition for uploads: of two that end
-/// in the same moment the last one stays.
+/// written by one request the store itself sees to that, and S3 of an upload, too. Other stores have
+/// no such condition for uploads, so the object is looked for before the first part and after the
+/// last: of two that end in the same moment the last one stays.
 pub struct ObjectWriter {
     location: ObjectLocation,
     name: String,
     options: ObjectWriteOptions,
     buffer: Vec<u8>,
-    upload: Option<WriteMultipart>,
+    upload: Option<Upload>,
     written: u64,
+}
+
+/// An upload that was begun.
+enum Upload {
+    /// Part by part, by its name.
+    Named(Uploader),
+    /// Of a store that is known as such alone.
+    Opaque(WriteMultipart),
+}
+
+impl Upload {
+    async fn abort(self) -> object_store::Result<()> {
+        match self {
+            Upload::Named(uploader) => uploader.abort().await,
+            Upload::Opaque(upload) => upload.abort().await,
+        }
+    }
 }
 
 impl fmt::Debug for ObjectWriter {
@@ -98,7 +117,7 @@ impl ObjectWriter {
     /// what the store reports. Then the upload was aborted.
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
-        let Some(mut upload) = self.upload.take() else {
+        let Some(upload) = self.upload.take() else {
             let mode = if self.options.force {
                 PutMode::Overwrite
             } else {
@@ -113,16 +132,36 @@ impl ObjectWriter {
             runtime::wait(put)?.map_err(|error| self.failed(&error))?;
             return Ok(self.written);
         };
-        if let Err(error) = self.check_new() {
-            self.upload = Some(upload);
-            return Err(error);
+        match upload {
+            Upload::Named(mut uploader) => {
+                let finished = self.put_together(&mut uploader, last);
+                if finished.is_err() {
+                    // Dropped, it is aborted.
+                    self.upload = Some(Upload::Named(uploader));
+                }
+                finished?;
+            }
+            Upload::Opaque(mut upload) => {
+                if let Err(error) = self.check_new() {
+                    self.upload = Some(Upload::Opaque(upload));
+                    return Err(error);
+                }
+                let finished = runtime::wait(async {
+                    upload.put(Bytes::from(last));
+                    upload.finish().await
+                })?;
+                finished.map_err(|error| self.failed(&error))?;
+            }
         }
-        let finished = runtime::wait(async {
-            upload.put(Bytes::from(last));
-            upload.finish().await
-        })?;
-        finished.map_err(|error| self.failed(&error))?;
         Ok(self.written)
+    }
+
+    /// Uploads the last part, and has the store put all of them together.
+    fn put_together(&self, uploader: &mut Uploader, last: Vec<u8>) -> io::Result<()> {
+        uploader.put(Bytes::from(last))?;
+        let parts = uploader.wait()?;
+        self.check_new()?;
+        uploader.complete(parts, self.options.force)
     }
 
     /// Ends the writing, and leaves nothing behind.
@@ -163,23 +202,39 @@ impl ObjectWriter {
     /// Uploads a part, once there is room for it.
     fn put(&mut self, part: Vec<u8>) -> io::Result<()> {
         if self.upload.is_none() {
-            let store = self.location.store();
-            let begun =
-                store.put_multipart_opts(self.location.path(), PutMultipartOptions::default());
-            let begun = runtime::wait(begun)?.map_err(|error| self.failed(&error))?;
-            let part_len = self.part_len();
-            self.upload = Some(WriteMultipart::new_with_chunk_size(begun, part_len));
+            self.upload = Some(self.begin()?);
         }
         let at_once = self.options.at_once;
-        let Some(upload) = &mut self.upload else {
-            return Ok(());
+        match &mut self.upload {
+            Some(Upload::Named(uploader)) => uploader.put(Bytes::from(part)),
+            Some(Upload::Opaque(upload)) => {
+                let waited = runtime::wait(async {
+                    upload.wait_for_capacity(at_once).await?;
+                    upload.put(Bytes::from(part));
+                    Ok(())
+                })?;
+                waited.map_err(|error: object_store::Error| self.failed(&error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn begin(&self) -> io::Result<Upload> {
+        let path = self.location.path();
+        let Some(uploads) = self.location.uploads() else {
+            let store = self.location.store();
+            let begun = store.put_multipart_opts(path, PutMultipartOptions::default());
+            let begun = runtime::wait(begun)?.map_err(|error| self.failed(&error))?;
+            let upload = WriteMultipart::new_with_chunk_size(begun, self.part_len());
+            return Ok(Upload::Opaque(upload));
         };
-        let waited = runtime::wait(async {
-            upload.wait_for_capacity(at_once).await?;
-            upload.put(Bytes::from(part));
-            Ok(())
-        })?;
-        waited.map_err(|error: object_store::Error| self.failed(&error))
+        let begun = runtime::wait(uploads.begin(path))?;
+        let upload = ObjectUpload {
+            id: begun.map_err(|error| self.failed(&error))?,
+            part_size: self.options.part_len(),
+        };
+        let uploader = Uploader::new(&self.location, uploads, &upload, 0)?;
+        Ok(Upload::Named(uploader.at_once(self.options.at_once)))
     }
 }
 

@@ -34,6 +34,8 @@ class Counter:
     def __init__(self, app):
         self.app = app
         self.lock = threading.Lock()
+        # What is called with a key before an upload to it is put together, and whether an object has a key.
+        self.before = self.has = lambda key: None
         self.take()
 
     def take(self):
@@ -43,6 +45,13 @@ class Counter:
             return counted
 
     def __call__(self, environ, start_response):
+        if environ["REQUEST_METHOD"] == "POST" and "uploadId=" in environ.get("QUERY_STRING", ""):
+            key = environ["PATH_INFO"].split("/", 2)[2]
+            self.before(key)
+            # moto has this condition for whole objects alone; S3 has it here, too.
+            if environ.get("HTTP_IF_NONE_MATCH") == "*" and self.has(key):
+                start_response("412 Precondition Failed", [("Content-Type", "application/xml")])
+                return [b"<Error><Code>PreconditionFailed</Code></Error>"]
         body = self.app(environ, start_response)
         pieces = list(body)
         if hasattr(body, "close"):
@@ -180,12 +189,36 @@ def verbs(checks, folder, store, size):
     data = "variables/variables.data-00000-of-00001"
     checks.check("and back", (folder / "again" / data).read_bytes() == (saved / data).read_bytes())
 
+    raced(checks, here, there, store)
     error = checks.run("ls", "s3://models/nothing", status=2)
     checks.check("what isn't there is named", b"s3://models/nothing: no such object" in error, error)
     stopped = interrupted(checks, there)
     checks.check("Ctrl-C stops an upload", -signal.SIGINT in stopped, stopped)
     uploads = store.list_multipart_uploads(Bucket="models").get("Uploads", [])
     checks.check("no upload is left", uploads == [], uploads)
+
+
+def raced(checks, here, there, store):
+    """Has another write the object right before a split and a merge put theirs together."""
+
+    def has(key):
+        return any(item["Key"] == key for item in store.list_objects_v2(Bucket="models").get("Contents", []))
+
+    checks.counter.has = has
+    for verb, file in (("split", here.with_name("graph.pb")), ("merge", there)):
+        key = f"raced/{verb}" + (".cpb" if verb == "split" else ".pb")
+        typed = ["--message", "tensorflow.GraphDef", "--max-chunk-size", "4MiB"] if verb == "split" else []
+        command = [verb, file, "-o", f"s3://models/{key}", *typed]
+        checks.counter.before = lambda key: store.put_object(Bucket="models", Key=key, Body=b"another's")
+        error = checks.run(*command, status=2)
+        checks.counter.before = lambda key: None
+        checks.check(f"a {verb} that comes second is told so", b"is there already" in error, error)
+        held = store.get_object(Bucket="models", Key=key)["Body"].read()
+        checks.check(f"a {verb} that comes second replaces nothing", held == b"another's", len(held))
+        checks.run(*command, "--force")
+        held = store.head_object(Bucket="models", Key=key)["ContentLength"]
+        checks.check(f"a {verb} that is forced replaces it", held > MIB, held)
+    checks.counter.has = lambda key: None
 
 
 def interrupted(checks, chunked):
@@ -245,7 +278,9 @@ def in_parts(checks, folder, store, size):
     plan = f"{url}/second.plan"
     error = checks.run("merge", f"{url}/graph.cpb", "-o", f"{url}/merged.pb", "--plan-only", plan, status=2)
     checks.check("a merge by parts overwrites nothing", b"is there already" in error, error)
-    store.put_object(Bucket="models", Key="parts/source.pb", Body=model.read_bytes()[:-1] + b"x")
+    changed = bytearray(model.read_bytes())
+    changed[-1] ^= 1
+    store.put_object(Bucket="models", Key="parts/source.pb", Body=bytes(changed))
     error = checks.run("split", "--plan", f"{url}/split.plan", "--part", "0", status=2)
     checks.check("a source that was replaced is told by its ETag", b"it was replaced" in error, error)
     checks.count("split a store's", "split", f"{url}/source.pb", "-o", f"{url}/whole", *typed)

@@ -77,8 +77,16 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if there is no such upload any more, or the store refuses.
-    fn finish_upload(&self, name: &str, upload: &ObjectUpload, parts: Vec<String>) -> Result<()>;
+    /// [`ErrorKind::Io`] if there is no such upload any more, or the store fails;
+    /// [`ErrorKind::AlreadyExists`] unless `force`, if an object is there and the store can tell in
+    /// the same step.
+    fn finish_upload(
+        &self,
+        name: &str,
+        upload: &ObjectUpload,
+        parts: Vec<String>,
+        force: bool,
+    ) -> Result<()>;
 }
 
 /// An object that is open.

@@ -106,7 +106,7 @@ impl Uploading {
             }
             parts.extend_from_slice(&done.uploaded);
         }
-        // There is no condition for uploads, so it is looked for right before.
+        // Not every store has a condition for uploads, so it is looked for right before.
         if !self.force && objects.exists(&self.target)? {
             return if self.is_done(objects, merged, options)? {
                 Ok(())
@@ -114,7 +114,7 @@ impl Uploading {
                 Err(is_there(&self.target))
             };
         }
-        match objects.finish_upload(&self.target, &self.upload, parts) {
+        match objects.finish_upload(&self.target, &self.upload, parts, self.force) {
             Ok(()) => Ok(()),
             // Another commit of the same was faster, or this one is done once more.
             Err(_) if self.is_done(objects, merged, options)? => Ok(()),

@@ -95,7 +95,9 @@ fn opening_takes_one_round_and_a_value_one_more() {
 /// A graph of constants of 4 MiB each, in chunks, and the elements of the constants.
 fn constants() -> (Vec<u8>, Vec<Vec<u8>>) {
     let node = |at: u8| {
-        let content: Vec<u8> = (0..4u32 << 20).map(|i| (i * 7).to_le_bytes()[0] ^ at).collect();
+        let content: Vec<u8> = (0..4u32 << 20)
+            .map(|i| (i * 7).to_le_bytes()[0] ^ at)
+            .collect();
         let tensor = TensorProto {
             dtype: DataType::DtUint8.into(),
             tensor_shape: Some(TensorShapeProto {

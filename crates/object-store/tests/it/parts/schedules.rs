@@ -78,8 +78,14 @@ impl Objects for Mortal {
             left: Arc::clone(&self.left),
         }))
     }
-    fn finish_upload(&self, name: &str, upload: &ObjectUpload, parts: Vec<String>) -> Result<()> {
-        self.step(|| self.stores.finish_upload(name, upload, parts))
+    fn finish_upload(
+        &self,
+        name: &str,
+        upload: &ObjectUpload,
+        parts: Vec<String>,
+        force: bool,
+    ) -> Result<()> {
+        self.step(|| self.stores.finish_upload(name, upload, parts, force))
     }
 }
 

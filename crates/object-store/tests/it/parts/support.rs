@@ -77,8 +77,14 @@ impl Objects for Small {
     ) -> Result<Box<dyn UploadParts>> {
         self.0.upload_from(name, upload, first)
     }
-    fn finish_upload(&self, name: &str, upload: &ObjectUpload, parts: Vec<String>) -> Result<()> {
-        self.0.finish_upload(name, upload, parts)
+    fn finish_upload(
+        &self,
+        name: &str,
+        upload: &ObjectUpload,
+        parts: Vec<String>,
+        force: bool,
+    ) -> Result<()> {
+        self.0.finish_upload(name, upload, parts, force)
     }
 }
 

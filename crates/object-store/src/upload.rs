@@ -1,26 +1,25 @@
-//! Uploading some parts of an upload that others upload other parts of.
+//! Uploading parts of an upload, all of them or some.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use proto_splitter_core::parts::{ObjectUpload, UploadParts};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tokio::task::JoinHandle;
 
-use super::said;
+use crate::failure::Failure;
 use crate::location::ObjectLocation;
+use crate::multipart::Uploads;
 use crate::runtime;
 
 /// How much is held in memory at once, unless that is less than two parts.
 const MOST_HELD: usize = 256 << 20;
 
 /// Uploads what is written to it, a part at a time, several at once.
-pub(super) struct Uploader {
-    store: Arc<dyn MultipartStore>,
+pub(crate) struct Uploader {
+    uploads: Uploads,
     name: String,
     path: Path,
     id: String,
@@ -30,14 +29,14 @@ pub(super) struct Uploader {
     at_once: usize,
     buffer: Vec<u8>,
     /// Those on their way, in their order.
-    running: VecDeque<JoinHandle<object_store::Result<PartId>>>,
+    running: VecDeque<JoinHandle<object_store::Result<String>>>,
     done: Vec<String>,
 }
 
 impl Uploader {
-    pub(super) fn new(
+    pub(crate) fn new(
         location: &ObjectLocation,
-        store: &Arc<dyn MultipartStore>,
+        uploads: &Uploads,
         upload: &ObjectUpload,
         first: u64,
     ) -> Result<Uploader> {
@@ -50,7 +49,7 @@ impl Uploader {
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         };
         Ok(Uploader {
-            store: Arc::clone(store),
+            uploads: uploads.clone(),
             name: location.to_string(),
             path: location.path().clone(),
             id: upload.id.clone(),
@@ -64,20 +63,25 @@ impl Uploader {
     }
 
     /// How many parts are uploaded at once; fewer if they are so large that they take much memory.
-    pub(super) fn at_once(mut self, parts: usize) -> Uploader {
+    pub(crate) fn at_once(mut self, parts: usize) -> Uploader {
         self.at_once = parts.min(MOST_HELD / self.part_size).max(1);
         self
     }
 
     fn send(&mut self) -> io::Result<()> {
+        let part = Bytes::from(std::mem::take(&mut self.buffer));
+        self.put(part)
+    }
+
+    /// Uploads a part, once there is room for it.
+    pub(crate) fn put(&mut self, part: Bytes) -> io::Result<()> {
         while self.running.len() >= self.at_once {
             self.wait_for_first()?;
         }
-        let part = Bytes::from(std::mem::take(&mut self.buffer));
-        let (store, path, id) = (Arc::clone(&self.store), self.path.clone(), self.id.clone());
+        let (uploads, path, id) = (self.uploads.clone(), self.path.clone(), self.id.clone());
         let number = self.next;
         self.next += 1;
-        let sent = async move { store.put_part(&path, &id, number, part.into()).await };
+        let sent = async move { uploads.put(&path, &id, number, part.into()).await };
         self.running.push_back(runtime::handle()?.spawn(sent));
         Ok(())
     }
@@ -87,8 +91,8 @@ impl Uploader {
             return Ok(());
         };
         let part = runtime::wait(first)?.map_err(io::Error::other)?;
-        let part = part.map_err(|error| io::Error::other(said(&self.name, &error)))?;
-        self.done.push(part.content_id);
+        let part = part.map_err(|error| said(&self.name, &error))?;
+        self.done.push(part);
         Ok(())
     }
 }
@@ -109,8 +113,9 @@ impl Write for Uploader {
     }
 }
 
-impl UploadParts for Uploader {
-    fn finish(mut self: Box<Self>) -> Result<Vec<String>> {
+impl Uploader {
+    /// Waits for all parts. Gives what the store calls them, in their order.
+    pub(crate) fn wait(&mut self) -> io::Result<Vec<String>> {
         if !self.buffer.is_empty() {
             self.send()?;
         }
@@ -121,10 +126,45 @@ impl UploadParts for Uploader {
     }
 }
 
+impl Uploader {
+    /// Has the store put the parts together that all hosts together have uploaded.
+    pub(crate) fn complete(&self, parts: Vec<String>, force: bool) -> io::Result<()> {
+        let done = self.uploads.complete(&self.path, &self.id, parts, force);
+        runtime::wait(done)?.map_err(|error| said(&self.name, &error))
+    }
+
+    /// Ends the upload, and has the store forget its parts.
+    pub(crate) async fn abort(mut self) -> object_store::Result<()> {
+        for part in std::mem::take(&mut self.running) {
+            part.abort();
+            // What is under way still would come after the end.
+            drop(part.await);
+        }
+        self.uploads.abort(&self.path, &self.id).await
+    }
+}
+
+impl UploadParts for Uploader {
+    fn finish(mut self: Box<Self>) -> Result<Vec<String>> {
+        Ok(self.wait()?)
+    }
+}
+
 impl Drop for Uploader {
     fn drop(&mut self) {
         for part in &self.running {
             part.abort();
         }
+    }
+}
+
+/// What a store says of an upload.
+pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
+    match error {
+        object_store::Error::NotFound { .. } => {
+            let message = format!("{name}: the upload that was begun for it is there no more");
+            io::Error::other(message)
+        }
+        error => Failure::of(name, error).into(),
     }
 }

@@ -1,0 +1,211 @@
+//! A store as one of uploads in parts, and the condition of their last step.
+
+use std::fmt;
+use std::sync::Arc;
+
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{ClientOptions, Error, HeaderMap, HeaderValue, PutPayload, Result, RetryConfig};
+
+/// How often the step with the condition is tried again. A server without such conditions fails each
+/// time, and is then asked without.
+const RETRIES: usize = 4;
+
+/// What S3 calls a request with a condition that it doesn't know: its code, and its status.
+const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
+
+/// A store that puts an object together from parts, whoever uploads them.
+#[derive(Clone)]
+pub(crate) struct Uploads {
+    store: Arc<dyn MultipartStore>,
+    /// The same store, which refuses what is asked of it where an object is; none of a store
+    /// without such conditions.
+    creating: Option<Arc<dyn MultipartStore>>,
+}
+
+impl fmt::Debug for Uploads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uploads")
+            .field("creating", &self.creating.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Uploads {
+    /// A store without conditions.
+    pub(crate) fn of(store: Arc<dyn MultipartStore>) -> Uploads {
+        Uploads {
+            store,
+            creating: None,
+        }
+    }
+
+    /// The same store, as one that has conditions for who asks it by `creating`.
+    pub(crate) fn creating_by(mut self, creating: Arc<dyn MultipartStore>) -> Uploads {
+        self.creating = Some(creating);
+        self
+    }
+
+    /// Begins an upload, and gives its name.
+    pub(crate) async fn begin(&self, path: &Path) -> Result<String> {
+        self.store.create_multipart(path).await
+    }
+
+    /// Uploads a part, and gives what the store calls it.
+    pub(crate) async fn put(
+        &self,
+        path: &Path,
+        id: &str,
+        number: usize,
+        part: PutPayload,
+    ) -> Result<String> {
+        let id = id.to_owned();
+        let part = self.store.put_part(path, &id, number, part).await?;
+        Ok(part.content_id)
+    }
+
+    /// Puts the parts together. Where the store has a condition for that, an object that is there
+    /// is an error, unless `force`.
+    pub(crate) async fn complete(
+        &self,
+        path: &Path,
+        id: &str,
+        parts: Vec<String>,
+        force: bool,
+    ) -> Result<()> {
+        let id = id.to_owned();
+        let called = |parts: &[String]| {
+            let ids = parts.iter().cloned();
+            ids.map(|content_id| PartId { content_id }).collect()
+        };
+        if let Some(creating) = self.creating.as_ref().filter(|_| !force) {
+            match creating.complete_multipart(path, &id, called(&parts)).await {
+                Ok(_) => return Ok(()),
+                Err(Error::Precondition { path, source }) => {
+                    return Err(Error::AlreadyExists { path, source });
+                }
+                Err(error) if !is_unknown(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let done = self.store.complete_multipart(path, &id, called(&parts));
+        done.await.map(drop)
+    }
+
+    /// Ends an upload, and has the store forget its parts.
+    pub(crate) async fn abort(&self, path: &Path, id: &str) -> Result<()> {
+        self.store.abort_multipart(path, &id.to_owned()).await
+    }
+}
+
+/// Whether a store says that it doesn't know the condition.
+fn is_unknown(error: &Error) -> bool {
+    let said = error.to_string();
+    UNKNOWN_CONDITION.iter().any(|known| said.contains(known))
+}
+
+/// What every request to S3 carries that is refused where an object is.
+pub(crate) fn creating_client() -> ClientOptions {
+    let mut headers = HeaderMap::new();
+    headers.insert("if-none-match", HeaderValue::from_static("*"));
+    ClientOptions::new().with_default_headers(headers)
+}
+
+/// How requests with the condition are tried again.
+pub(crate) fn creating_retries() -> RetryConfig {
+    RetryConfig {
+        max_retries: RETRIES,
+        ..RetryConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use futures::executor::block_on;
+    use object_store::{Extensions, PutResult};
+
+    use super::*;
+
+    /// Answers the last step in one way, and does nothing else.
+    #[derive(Debug)]
+    struct Answering(fn() -> Result<()>);
+
+    #[async_trait]
+    impl MultipartStore for Answering {
+        async fn create_multipart(&self, _: &Path) -> Result<String> {
+            Ok("upload".to_owned())
+        }
+
+        async fn put_part(
+            &self,
+            _: &Path,
+            _: &String,
+            number: usize,
+            _: PutPayload,
+        ) -> Result<PartId> {
+            let content_id = number.to_string();
+            Ok(PartId { content_id })
+        }
+
+        async fn complete_multipart(
+            &self,
+            _: &Path,
+            _: &String,
+            parts: Vec<PartId>,
+        ) -> Result<PutResult> {
+            assert_eq!(parts.len(), 2);
+            self.0().map(|()| PutResult {
+                e_tag: None,
+                version: None,
+                extensions: Extensions::default(),
+            })
+        }
+
+        async fn abort_multipart(&self, _: &Path, _: &String) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn refused() -> Result<()> {
+        Err(Error::Precondition {
+            path: "m".into(),
+            source: "412 Precondition Failed".into(),
+        })
+    }
+
+    fn failed(said: &'static str) -> Result<()> {
+        Err(Error::Generic {
+            store: "S3",
+            source: said.into(),
+        })
+    }
+
+    #[test]
+    fn the_last_step_has_a_condition_where_the_store_knows_it() {
+        let unknown = || failed("server returned 501 Not Implemented: NotImplemented");
+        let busy = || failed("503 Slow Down");
+        let never: fn() -> Result<()> = || unreachable!("it isn't asked");
+        // What one with the condition answers, what one without does, and what comes of it.
+        type Answer = fn() -> Result<()>;
+        let table: [(Answer, Answer, bool, &str); 5] = [
+            (|| Ok(()), never, false, "done"),
+            (refused, never, false, "there already"),
+            (unknown, || Ok(()), false, "done"),
+            (busy, never, false, "failed"),
+            (never, || Ok(()), true, "done"),
+        ];
+        for (at, (creating, plain, force, wanted)) in table.into_iter().enumerate() {
+            let uploads =
+                Uploads::of(Arc::new(Answering(plain))).creating_by(Arc::new(Answering(creating)));
+            let parts = vec!["0".to_owned(), "1".to_owned()];
+            let done = block_on(uploads.complete(&Path::from("m"), "upload", parts, force));
+            let found = match done {
+                Ok(()) => "done",
+                Err(Error::AlreadyExists { .. }) => "there already",
+                Err(_) => "failed",
+            };
+            assert_eq!(found, wanted, "row {at}");
+        }
+    }
+}
