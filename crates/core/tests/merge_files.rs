@@ -269,6 +269,25 @@ fn a_plan_reads_no_more_than_the_chunks_that_others_are_spliced_into() {
 }
 
 #[test]
+fn a_chunk_is_read_once_and_its_header_with_it() {
+    let large = |at: u8| -> Vec<u8> { content(at).into_iter().cycle().take(200_000).collect() };
+    let chunked = (1..7).fold(Chunked::marked().base(int(34, 1)), |chunked, at| {
+        chunked.message("", len(10, large(at)))
+    });
+    let source = Counted::new(cpb(&chunked));
+    let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+    for chunk in 0..file.len() {
+        source.all();
+        io::copy(&mut file.stream(chunk).unwrap(), &mut io::sink()).unwrap();
+        let mut reads = source.all();
+        reads.sort_unstable();
+        let overlaps = |pair: &[(u64, usize)]| pair[0].0 + pair[0].1 as u64 > pair[1].0;
+        let twice = reads.windows(2).find(|pair| overlaps(pair));
+        assert_eq!(twice, None, "chunk {chunk}: {reads:?}");
+    }
+}
+
+#[test]
 fn a_slice_that_says_its_field_is_not_looked_into() {
     let base = cat([len(10, "0"), int(34, 1)]);
     let slices = [len(10, content(1)), len(10, content(2))];

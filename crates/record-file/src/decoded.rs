@@ -49,7 +49,11 @@ impl DecodedChunk {
     }
 
     /// The record at `position`, which is in this chunk, sharing its memory.
-    pub(crate) fn record_at(&self, position: RecordPosition) -> Result<Bytes> {
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the chunk has fewer records.
+    pub fn record_at(&self, position: RecordPosition) -> Result<Bytes> {
         usize::try_from(position.record_index())
             .ok()
             .and_then(|index| self.record_bytes(index))

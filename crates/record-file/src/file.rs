@@ -273,14 +273,23 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_chunk(&self, begin: ChunkOffset) -> Result<DecodedChunk> {
-        let chunk = self.chunk_header_at(begin)?;
-        if chunk.header.kind == ChunkType::Metadata {
-            return Ok(DecodedChunk::default());
-        }
-        self.decode(&chunk)
+        self.read_known_chunk(&self.chunk_header_at(begin)?)
     }
 
-    /// As [`read_chunk`](Self::read_chunk), for a chunk whose header was read already.
+    /// Reads and decodes a chunk whose header was read already, as [`read_chunk`](Self::read_chunk).
+    ///
+    /// # Errors
+    ///
+    /// As `read_chunk`.
+    pub fn read_known_chunk(&self, chunk: &Chunk) -> Result<DecodedChunk> {
+        self.check_boundary(chunk.begin)?;
+        self.check_header(chunk)?;
+        match chunk.header.kind {
+            ChunkType::Metadata => Ok(DecodedChunk::default()),
+            _ => self.decode(chunk),
+        }
+    }
+
     pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.with_decoders(|decoders| {
             let data = self.read_stored(chunk, decoders)?;
@@ -423,6 +432,7 @@ impl<S: ReadAt> RecordFile<S> {
         let wanted = WantedRecord {
             file: self,
             position,
+            chunk: None,
             place: buf,
             watch: (),
         };
@@ -468,10 +478,34 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn record_stream(&self, position: RecordPosition) -> Result<RecordStream<'_, S>> {
+        self.stream_of(position, None)
+    }
+
+    /// [`record_stream`](Self::record_stream) of a record whose chunk is known, as
+    /// [`locate_in_chunk`](Self::locate_in_chunk) gives it: its header isn't read again.
+    ///
+    /// # Errors
+    ///
+    /// As `record_stream`.
+    pub fn record_stream_in(
+        &self,
+        position: RecordPosition,
+        chunk: &Chunk,
+    ) -> Result<RecordStream<'_, S>> {
+        self.stream_of(position, Some(chunk))
+    }
+
+    pub(crate) fn stream_of(
+        &self,
+        position: RecordPosition,
+        known: Option<&Chunk>,
+    ) -> Result<RecordStream<'_, S>> {
         let begin = position.chunk_begin().0;
         self.check_boundary(begin)?;
-        let payload = Payload::open(&mut &self.source, begin)?;
-        let payload = payload.ok_or_else(|| shrank(begin))?;
+        let payload = match known.filter(|chunk| chunk.begin == begin) {
+            Some(chunk) => Payload::open_known(&mut &self.source, *chunk)?,
+            None => Payload::open(&mut &self.source, begin)?.ok_or_else(|| shrank(begin))?,
+        };
         let chunk = *payload.chunk();
         self.check_header(&chunk)?;
         if position.record_index() >= chunk.header.num_records {

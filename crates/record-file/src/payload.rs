@@ -74,6 +74,26 @@ impl Payload {
         }))
     }
 
+    /// As [`open`](Self::open), where the header was read before, and only the beginning of the data
+    /// is read.
+    pub(crate) fn open_known<I: RecordInput + ?Sized>(
+        input: &mut I,
+        chunk: Chunk,
+    ) -> Result<Self, Fault> {
+        let mut payload = Payload::hashed(chunk);
+        if input.as_slice().is_none() {
+            let begin = payload.pos;
+            let left = chunk.end.saturating_sub(begin).min(FRONT as u64);
+            payload.window.bytes = vec![0; usize::try_from(left).unwrap_or(FRONT)];
+            let got = input
+                .read_full(begin, &mut payload.window.bytes)
+                .map_err(|error| Fault::io(chunk.begin, error))?;
+            payload.window.bytes.truncate(got);
+            payload.window.begin = begin;
+        }
+        Ok(payload)
+    }
+
     /// All data of the chunk, not hashed.
     pub(crate) fn unhashed(chunk: Chunk) -> Self {
         Payload {

@@ -218,18 +218,18 @@ fn last_record<S: ReadAt>(
     let Some(end) = file.last_record()? else {
         return Ok(None);
     };
-    let header = file.chunk_header_at(end.chunk_begin())?.header;
-    let size = header.decoded_data_size;
+    let chunk = file.chunk_header_at(end.chunk_begin())?;
+    let size = chunk.header.decoded_data_size;
     // In a record chunk of its own it may be as large as a trailer, with others as large as those
     // may be.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
         let message = format!("a trailer of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
     }
-    let bytes = if header.num_records > 1 {
-        cache.record((number, file), end, size)?
+    let bytes = if chunk.header.num_records > 1 {
+        cache.record((number, file), end, &chunk)?
     } else {
-        file.read_record(end)?
+        file.read_known_chunk(&chunk)?.record_at(end)?
     };
     Ok(Some((end, bytes)))
 }

@@ -99,6 +99,7 @@ impl<S: ReadAt> RecordFile<S> {
                     Some(WantedRecord {
                         file: self,
                         position,
+                        chunk: None,
                         place,
                         watch: Run(index),
                     })

@@ -56,11 +56,21 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn locate(&self, numeric: u64) -> Result<RecordPosition> {
+        self.locate_in_chunk(numeric).map(|(position, _)| position)
+    }
+
+    /// [`locate`](Self::locate), and the chunk that the record is in, whose header was read.
+    ///
+    /// # Errors
+    ///
+    /// As `locate`.
+    pub fn locate_in_chunk(&self, numeric: u64) -> Result<(RecordPosition, Chunk)> {
         if numeric < self.size {
             for chunk in self.chunks_from(ChunkOffset(self.chunk_before(numeric)?)) {
                 let chunk = chunk?;
                 if numeric - chunk.begin < chunk.header.num_records {
-                    return Ok(RecordPosition::new(chunk.begin, numeric - chunk.begin));
+                    let position = RecordPosition::new(chunk.begin, numeric - chunk.begin);
+                    return Ok((position, chunk));
                 }
                 if numeric < chunk.end {
                     break;

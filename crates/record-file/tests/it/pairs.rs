@@ -60,6 +60,7 @@ fn read_all<S: ReadAt>(
         Some(WantedRecord {
             file,
             position: *position,
+            chunk: None,
             place,
             watch: Seen(index, Vec::new()),
         })
@@ -139,6 +140,7 @@ fn a_place_of_another_length_and_a_position_of_no_record_are_refused() {
         let wanted = WantedRecord {
             file: &file,
             position,
+            chunk: None,
             place: &mut vec![0; len],
             watch: (),
         };

@@ -20,8 +20,8 @@ pub(super) type Located = (RecordPosition, Chunk);
 
 /// The record at an offset; none if no record begins there. Nothing is read but headers.
 pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Option<Located>> {
-    match file.locate(offset) {
-        Ok(at) => Ok(Some((at, file.chunk_header_at(at.chunk_begin())?))),
+    match file.locate_in_chunk(offset) {
+        Ok(located) => Ok(Some(located)),
         Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => Ok(None),
         Err(error) => Err(error.into()),
     }

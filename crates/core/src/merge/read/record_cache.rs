@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use record_file::{DecodedChunk, ReadAt, RecordFile, RecordPosition};
+use record_file::{Chunk, DecodedChunk, ReadAt, RecordFile, RecordPosition};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -30,18 +30,17 @@ impl RecordChunkCache {
         }
     }
 
-    /// A record of a record chunk with `decoded_size` bytes of records, in the file that counts as
-    /// `number`.
+    /// A record of a record chunk, in the file that counts as `number`.
     pub(in crate::merge) fn record<S: ReadAt>(
         &self,
         (number, file): (usize, &RecordFile<S>),
         position: RecordPosition,
-        decoded_size: u64,
+        stored: &Chunk,
     ) -> Result<Bytes> {
-        let begin = position.chunk_begin();
+        let decoded_size = stored.header.decoded_data_size;
         // Held while decoding: whoever waits for it most likely waits for the same record chunk.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = (number, begin.0);
+        let place = (number, stored.begin().0);
         let chunk = match kept.iter().position(|(known, _)| *known == place) {
             Some(at) => match kept.remove(at) {
                 Some((_, chunk)) => chunk,
@@ -54,7 +53,7 @@ impl RecordChunkCache {
                 {
                     total -= dropped.decoded_size();
                 }
-                file.read_chunk(begin)?
+                file.read_known_chunk(stored)?
             }
         };
         let index = usize::try_from(position.record_index()).ok();

@@ -197,6 +197,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
         let wanted = WantedRecord {
             file,
             position: record.position,
+            chunk: Some(record.chunk),
             place: buffer,
             watch: Sum::default(),
         };
@@ -223,6 +224,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
                 Some(WantedRecord {
                     file: self.numbered(record.file).0,
                     position: record.position,
+                    chunk: Some(record.chunk),
                     place,
                     watch: Counted {
                         chunk,
@@ -259,18 +261,13 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
         let record = self.record(chunk)?;
         let (file, named) = self.numbered(record.file);
         if !record.shared {
-            let stream = file.record_stream(record.position);
+            let stream = file.record_stream_in(record.position, &record.chunk);
             let stream = stream.map_err(|error| named(error.into()))?;
             return Ok(Box::new(CheckedStream::new(stream, info)));
         }
-        let header = file.chunk_header_at(record.position.chunk_begin());
-        let size = header
-            .map_err(|error| named(error.into()))?
-            .header
-            .decoded_data_size;
         let bytes = self
             .cache
-            .record((record.file, file), record.position, size)
+            .record((record.file, file), record.position, &record.chunk)
             .map_err(named)?;
         if bytes.len() as u64 != info.size {
             let message = format!(

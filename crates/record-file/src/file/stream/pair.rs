@@ -1,6 +1,7 @@
 //! Reading records to their places, two at a time.
 use super::RecordStream;
 use super::one_record::OneRecord;
+use crate::chunk::Chunk;
 use crate::codec::resize;
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +43,8 @@ pub struct WantedRecord<'f, 'b, S, W> {
     pub file: &'f RecordFile<S>,
     /// Where in the file it is.
     pub position: RecordPosition,
+    /// The chunk that it is in, if its header was read: it isn't read again.
+    pub chunk: Option<Chunk>,
     /// Where it is read to: as many bytes as it has.
     pub place: &'b mut [u8],
     /// Who looks at its bytes on the way.
@@ -101,7 +104,7 @@ pub enum PairStep<W> {
 /// let mut pair = RecordPair::new();
 /// while let Some(step) = pair.step(|_lane| {
 ///     let (position, place) = wanted.next()?;
-///     Some(WantedRecord { file, position, place, watch: () })
+///     Some(WantedRecord { file, position, chunk: None, place, watch: () })
 /// }) {
 ///     if let PairStep::Ended((), result) = step {
 ///         result?;
@@ -267,10 +270,11 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         let WantedRecord {
             file,
             position,
+            chunk,
             place,
             watch,
         } = wanted;
-        let opened = file.record_stream(position).and_then(|stream| {
+        let opened = file.stream_of(position, chunk.as_ref()).and_then(|stream| {
             check_len(place, stream.remaining())?;
             Way::of::<W>(stream)
         });
