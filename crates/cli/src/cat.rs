@@ -14,12 +14,12 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         chunk: None,
         rows: None,
         output: args.printed.output.clone(),
-        format: match args.format {
+        format: Some(match args.format {
             CatFormat::Text => GetFormat::Text,
             CatFormat::Json => GetFormat::Json,
             CatFormat::Jsonl => GetFormat::Jsonl,
             CatFormat::Binary => GetFormat::Binary,
-        },
+        }),
         reading: args.reading.clone(),
         force: args.printed.force,
         max_value: args.max_value.0,

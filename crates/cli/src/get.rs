@@ -87,7 +87,7 @@ fn get_chunk(
         let name = input::shown(&input.file);
         return Err(Failure::usage(format!("{name}: it isn't in chunks")));
     }
-    if args.format != GetFormat::Binary {
+    if args.format() != GetFormat::Binary {
         return Err(Failure::usage("--format: a chunk is written as binary"));
     }
     let failed = |error: &Error| Failure::of(&input.file, error);
@@ -129,7 +129,7 @@ fn get_tensor(
     args: &GetArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    if !matches!(args.format, GetFormat::Npy | GetFormat::Binary) {
+    if !matches!(args.format(), GetFormat::Npy | GetFormat::Binary) {
         return Err(Failure::usage(
             "--format: a tensor is written as npy or binary",
         ));
@@ -144,7 +144,7 @@ fn get_tensor(
     if let Some(target) = target(args) {
         source::check_apart(opened.files(), target)?;
     }
-    let found = match args.format {
+    let found = match args.format() {
         GetFormat::Npy => array(&opened, name),
         _ => opened.tensor(name),
     };
@@ -165,7 +165,7 @@ fn get_tensor(
         Err(error) => return Err(failed(error)),
     };
     let reader = some_rows(reader, args.rows).map_err(failed)?;
-    let write = |sink: &mut dyn Write| match args.format {
+    let write = |sink: &mut dyn Write| match args.format() {
         GetFormat::Npy => npy::write(reader, sink),
         _ => reader.write_to(sink),
     };
@@ -263,7 +263,7 @@ fn write(
     args: &GetArgs,
     mut sink: &mut dyn Write,
 ) -> Result<(), Error> {
-    let format = args.format;
+    let format = args.format();
     if query.is_plural() || format == GetFormat::Jsonl {
         return write_all(view, query, args, sink);
     }
@@ -342,7 +342,7 @@ fn write_all(
     args: &GetArgs,
     mut sink: &mut dyn Write,
 ) -> Result<(), Error> {
-    let format = args.format;
+    let format = args.format();
     let wrong = match format {
         GetFormat::Binary => Some("binary values would run into each other"),
         GetFormat::Npy => Some("an array is one value"),

@@ -1,6 +1,6 @@
 //! The command line of `protosplit get`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
@@ -25,7 +25,7 @@ Examples:
   protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
       --message tensorflow.GraphDef
       A .pb file doesn't say its type, unless it is a saved_model.pb.
-  protosplit get model/ --tensor dense/kernel --format npy -o kernel.npy
+  protosplit get model/ --tensor dense/kernel -o kernel.npy
       A tensor by its name, from any file that has tensors.
   protosplit get model/ --tensor embedding --rows 0:100 --format npy -o some.npy
       Its first hundred rows; of the others nothing is read in a .pb file.
@@ -52,9 +52,9 @@ pub(crate) struct GetArgs {
     /// The file to write, by default standard output
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
-    /// What is written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GetFormat::Binary)]
-    pub(crate) format: GetFormat,
+    /// What is written, by default npy to a file that is called so, else binary
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<GetFormat>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
     /// Replace what is in the way
@@ -63,6 +63,18 @@ pub(crate) struct GetArgs {
     /// Up to which size strings and bytes are shown; `cat` says it.
     #[arg(skip)]
     pub(crate) max_value: Option<u64>,
+}
+
+impl GetArgs {
+    /// What is written: as was said, or else as the output is called.
+    pub(crate) fn format(&self) -> GetFormat {
+        let output = self.output.as_deref();
+        let extension = output.and_then(Path::extension);
+        self.format.unwrap_or(match extension {
+            Some(extension) if extension.eq_ignore_ascii_case("npy") => GetFormat::Npy,
+            _ => GetFormat::Binary,
+        })
+    }
 }
 
 /// Rows of a tensor.

@@ -1,11 +1,12 @@
 //! `protosplit get`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, fixture, foreign, run};
+use crate::support::{Dir, fixture, foreign, run, run_all};
 
 /// A SavedModel as it was, and in chunks of at most 10 KiB.
 fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
@@ -245,6 +246,17 @@ fn rows_of_a_tensor_are_its_first_dimension_s() {
     let array = fs::read(&out).unwrap();
     assert!(String::from_utf8_lossy(&array).contains("(2, 2)"));
     assert!(array.ends_with(b"cdef") && array.len() % 64 == 4);
+    // A file that is called so is an array, unless something else is asked for.
+    let all: [&dyn AsRef<Path>; 7] = [&"get", &file, &".", &of[1], &"-o", &out, &"--force"];
+    run_all(all).ok();
+    let array = fs::read(&out).unwrap();
+    assert!(String::from_utf8_lossy(&array).contains("(3, 2)"));
+    run_all(
+        all.into_iter()
+            .chain([&"--format=binary" as &dyn AsRef<Path>]),
+    )
+    .ok();
+    assert!(!fs::read(&out).unwrap().starts_with(b"\x93NUMPY"));
     for (rows, exit, why) in [
         ("1:4", Exit::Usage, "rows 1 to 4 of 3"),
         ("2", Exit::Usage, "rows are two numbers"),
