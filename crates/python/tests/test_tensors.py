@@ -196,7 +196,7 @@ def test_tensors_of_a_message_of_no_known_type_are_not_passed_over(tmp_path: Pat
 
 
 def test_a_damaged_chunk_gives_no_tensor(tmp_path: Path) -> None:
-    weights = np.arange(40_000, dtype=np.float32).reshape(200, 200)
+    weights = np.arange(10_000, dtype=np.float32).reshape(100, 100)
     done = ps.split(graph(weights), tmp_path / "graph", "tensorflow.GraphDef", max_chunk_size=5000)
     data = bytearray(Path(done.path).read_bytes())
     data[len(data) // 2] ^= 1
