@@ -28,7 +28,7 @@ use crate::args::Command;
 use crate::display_name::name_staged;
 use crate::failure::Failure;
 use crate::output::Output;
-use arguments::{Arguments, InPlace, arguments, files_alone};
+use arguments::{Arguments, InPlace, arguments};
 
 /// What is open already, by its URL: opening takes a request, and commands look several times.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Arc<ObjectReader>>>> = LazyLock::new(Mutex::default);
@@ -205,11 +205,6 @@ struct StagedOutput {
 /// to a store as it goes.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
-    if let Some(url) = files_alone(command).into_iter().find(|file| is_url(file)) {
-        let url = url.display();
-        let message = "this command reads and writes files alone: copy the object to one";
-        return Err(Failure::usage(format!("{url}: {message}")));
-    }
     let Arguments {
         inputs, in_place, ..
     } = arguments(command);

@@ -150,7 +150,44 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             inputs.push(&mut args.file);
             outputs.push(&mut args.editing.output);
         }
-        Command::SameDiff(_) | Command::Completions(_) | Command::Man(_) => {}
+        Command::SameDiff(args) => {
+            let out = match &mut args.command {
+                SameDiffCommand::Tags(args) => {
+                    inputs.push(&mut args.file);
+                    None
+                }
+                SameDiffCommand::Extract(args) => {
+                    inputs.push(&mut args.file);
+                    Some(&mut args.out)
+                }
+                SameDiffCommand::Drop(args) => {
+                    inputs.push(&mut args.file);
+                    Some(&mut args.out)
+                }
+                SameDiffCommand::Rename(args) => {
+                    inputs.push(&mut args.file);
+                    Some(&mut args.out)
+                }
+                SameDiffCommand::Dedup(args) | SameDiffCommand::Gc(args) => {
+                    inputs.push(&mut args.file);
+                    Some(&mut args.out)
+                }
+                SameDiffCommand::Add(args) => {
+                    inputs.push(&mut args.input);
+                    inputs.extend(&mut args.onto);
+                    Some(&mut args.out)
+                }
+                SameDiffCommand::Merge(args) => {
+                    inputs.extend(&mut args.files);
+                    Some(&mut args.out)
+                }
+            };
+            if let Some(out) = out {
+                replaces = out.force;
+                outputs.push(&mut out.output);
+            }
+        }
+        Command::Completions(_) | Command::Man(_) => {}
     }
     outputs.retain(|output| is_url(output));
     Arguments {
@@ -173,29 +210,4 @@ fn opened(schema: &SchemaArgs) -> InPlace {
 /// Whether a file is the message of a SavedModel, by its name.
 fn is_model(file: &Path) -> bool {
     file.file_stem().is_some_and(|stem| stem == MODEL_STEM)
-}
-
-/// What a command names that is only a file, wherever others may be objects.
-pub(super) fn files_alone(command: &Command) -> Vec<&Path> {
-    let Command::SameDiff(args) = command else {
-        return Vec::new();
-    };
-    match &args.command {
-        SameDiffCommand::Tags(args) => vec![&args.file],
-        SameDiffCommand::Extract(args) => vec![&args.file, &args.out.output],
-        SameDiffCommand::Drop(args) => vec![&args.file, &args.out.output],
-        SameDiffCommand::Rename(args) => vec![&args.file, &args.out.output],
-        SameDiffCommand::Dedup(args) | SameDiffCommand::Gc(args) => {
-            vec![&args.file, &args.out.output]
-        }
-        SameDiffCommand::Add(args) => {
-            let mut files: Vec<&Path> = vec![&args.input, &args.out.output];
-            files.extend(args.onto.as_deref());
-            files
-        }
-        SameDiffCommand::Merge(args) => {
-            let files = args.files.iter().map(PathBuf::as_path);
-            files.chain([args.out.output.as_path()]).collect()
-        }
-    }
 }

@@ -234,11 +234,30 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_are_in_a_store_alone() {
 }
 
 #[test]
-fn what_reads_files_alone_says_so_of_a_url() {
-    let url = "s3://bucket/model.sdz";
-    let said = run([&"samediff", &"tags", &url]).failed(Exit::Usage);
-    let why = "this command reads and writes files alone: copy the object to one";
-    assert_eq!(said, format!("{url}: {why}"));
+fn a_samediff_model_is_written_and_read_in_a_store() {
+    let dir = Dir::new();
+    let classic = fixture("../samediff/classic.fb");
+    let (here, there) = (dir.path("model.zip"), "memory:///samediff/model.zip");
+    for out in [here.to_str().unwrap(), there] {
+        run([&"samediff", &"add", &classic, &"--tag", &"one", &"-o", &out]).ok();
+    }
+    let [of_file, of_object] = [here.to_str().unwrap(), there]
+        .map(|file| run([&"samediff", &"tags", &file]).ok().replace(file, "F"));
+    assert_eq!(of_file, of_object);
+    let add = [
+        &"samediff",
+        &"gc",
+        &there,
+        &"-o",
+        &there as &dyn AsRef<Path>,
+    ];
+    let failed = run(add).failed(Exit::Usage);
+    assert!(
+        failed.contains(there) && failed.contains("is there already"),
+        "{failed}"
+    );
+    let again = run_all(add.into_iter().chain([&"--force" as &dyn AsRef<Path>]));
+    assert_eq!(again.exit, Exit::Done, "{}", again.err);
 }
 
 #[test]
