@@ -139,8 +139,9 @@ pub trait Format: Debug + Send + Sync {
     /// If the input can't be read or isn't of this format.
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened>;
 
-    /// Opens an input that was recognised and is no file, such as an object in a store, where it is;
-    /// `called` is its name. `None`, as by default, if only files are read: then a copy is opened.
+    /// Opens an input that was recognised and isn't a file, such as an object in a store, which `called`
+    /// names. Nothing is copied. `None`, as by default, if the format reads files alone: the caller
+    /// opens a copy then.
     ///
     /// A format whose inputs are messages by themselves gives [`Opened::of_reader`].
     ///

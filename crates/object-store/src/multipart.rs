@@ -11,7 +11,8 @@ use object_store::{ClientOptions, Error, HeaderMap, HeaderValue, PutPayload, Res
 /// time, and is then asked without.
 const RETRIES: usize = 4;
 
-/// What S3 calls a request with a condition that it doesn't know: its code, and its status.
+/// What S3 calls a request with a condition that it doesn't know: its code, and its status. They are
+/// in the error's text alone: `object_store` keeps the status to itself.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
 /// A store that puts an object together from parts, whoever uploads them.
@@ -111,7 +112,7 @@ pub(crate) fn creating_client() -> ClientOptions {
     ClientOptions::new().with_default_headers(headers)
 }
 
-/// How requests with the condition are tried again.
+/// How requests with the condition are tried again: [`RETRIES`] times.
 pub(crate) fn creating_retries() -> RetryConfig {
     RetryConfig {
         max_retries: RETRIES,

@@ -236,7 +236,7 @@ impl Opened {
         self.format
     }
 
-    /// The files that it is read from, the main one first.
+    /// The files that it is read from, the main one first; none if it is read from other sources.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }

@@ -147,7 +147,7 @@ pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Ob
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if it looks like one, and there are no stores.
+/// [`ErrorKind::InvalidConfig`] if the name is that of an object, and no stores were given.
 pub(super) fn named<'a>(
     path: &'a Path,
     stores: Stores<'a>,

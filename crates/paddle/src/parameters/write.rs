@@ -97,7 +97,7 @@ impl ParameterWriter {
 /// the file stays as it is, and if this fails nothing is behind it.
 ///
 /// The size in front is written last, when all else is on the disk. If the process is ended before,
-/// readers say that the tensor has no size, and at which byte to cut the file.
+/// readers say that the tensor has no size, and where to cut the file, as a byte offset.
 ///
 /// # Errors
 ///
