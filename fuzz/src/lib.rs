@@ -1,4 +1,4 @@
-//! The targets of `crates/record-file/tests/it/targets.rs` and of `crates/core/tests/targets` for libFuzzer, those of other
+//! The targets of `crates/record-file/tests/it/targets.rs` and of `crates/core/tests/it/targets` for libFuzzer, those of other
 //! crates, and what they begin with.
 //!
 //! Each parser of bytes that nobody vouches for has one:
@@ -37,9 +37,9 @@ mod support {
 #[path = "../../crates/record-file/tests/it/targets.rs"]
 mod targets;
 
-#[path = "../../crates/core/tests/targets/mod.rs"]
+#[path = "../../crates/core/tests/it/targets/mod.rs"]
 mod core_targets;
-#[path = "../../crates/core/tests/merge_support/mod.rs"]
+#[path = "../../crates/core/tests/it/merge_support/mod.rs"]
 mod merge_support;
 
 /// The target of this name.

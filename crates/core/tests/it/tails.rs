@@ -1,9 +1,6 @@
 //! Messages whose fields take turns by the million: cut where they stand, into tails.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::{Chunked, cat, len, path};
+use crate::merge_support::{Chunked, cat, len, path};
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::ErrorKind;
@@ -157,7 +154,7 @@ fn messages_inside_whose_fields_take_turns_by_the_million_come_back_byte_for_byt
 
 #[test]
 fn what_is_not_of_its_type_is_refused_though_its_fields_take_turns() {
-    let bytes = [in_turns(), merge_support::int(1, 7)].concat();
+    let bytes = [in_turns(), crate::merge_support::int(1, 7)].concat();
     let source = Source::from_bytes(bytes, FileDescriptorProto::default().descriptor());
     let options = SplitOptions::new()
         .profile(Profile::Extended)
@@ -187,7 +184,7 @@ fn a_tail_may_begin_at_any_byte() {
     for at in 0..=bytes.len() {
         let chunked = cut_at(&bytes, at);
         assert_eq!(chunked.merge().unwrap(), bytes, "{at}");
-        let cpb = merge_support::file::cpb(&chunked);
+        let cpb = crate::merge_support::file::cpb(&chunked);
         let file = ChunkedFile::from_source(cpb, &Limits::default()).unwrap();
         let view = file.view(ReadOptions::new());
         assert_eq!(view.get(&path("10[1].8")).unwrap(), &b"one"[..], "{at}");
@@ -199,7 +196,7 @@ fn a_tail_may_begin_at_any_byte() {
 fn a_value_of_a_file_that_is_cut_within_fields_is_replaced_only_by_splitting_anew() {
     let bytes = cat([len(10, len(8, "zero")), len(7, "seven")]);
     let file = ChunkedFile::from_source(
-        merge_support::file::cpb(&cut_at(&bytes, 4)),
+        crate::merge_support::file::cpb(&cut_at(&bytes, 4)),
         &Limits::default(),
     );
     let error = replace(
@@ -301,7 +298,10 @@ fn a_tail_is_refused_where_join_version_1_has_none() {
     for (at, change) in changes.iter().enumerate() {
         let mut chunked = chunked();
         change(&mut chunked);
-        let file = ChunkedFile::from_source(merge_support::file::cpb(&chunked), &Limits::default());
+        let file = ChunkedFile::from_source(
+            crate::merge_support::file::cpb(&chunked),
+            &Limits::default(),
+        );
         let error = file.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidTrailer, "{at}");
         assert!(

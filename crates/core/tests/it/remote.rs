@@ -1,18 +1,15 @@
 //! What is read of a source that answers slowly: both ends to open it, then what is asked for.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "lists of ranges, some of them of one"
 )]
 
-mod merge_support;
-
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use merge_support::file::{ALONE, Layout, cpb_with};
-use merge_support::{Chunked, len};
+use crate::merge_support::file::{ALONE, Layout, cpb_with};
+use crate::merge_support::{Chunked, len};
 use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkedFile;

@@ -8,7 +8,7 @@ use proto_splitter_core::parts::{Committed, PartOptions, PartsPlan};
 use proto_splitter_core::split::{SizeSplitter, SplitExt};
 use proto_splitter_core::{ErrorKind, Result};
 
-use crate::support::{Folder, options, run_all};
+use super::support::{Folder, options, run_all};
 
 fn plan(folder: &Folder, parts: usize, options: impl Into<MergeOptions>) -> Result<PartsPlan> {
     let parts = NonZeroUsize::new(parts).unwrap();

@@ -1,12 +1,9 @@
 //! The merge of bytes against a merge of message objects, as TensorFlow does it, on messages and
 //! chunks made at random.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::Chunked;
-use merge_support::random::{Random, fields, place};
-use merge_support::schema::{descriptor, message};
+use crate::merge_support::Chunked;
+use crate::merge_support::random::{Random, fields, place};
+use crate::merge_support::schema::{descriptor, message};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey as ReflectKey, ReflectMessage, Value};
 use proto_splitter_core::container::{Trailer, TrailerUse};

@@ -1,7 +1,4 @@
 //! Reading parts: what a path gives, and that no more is read than it takes.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod merge_support;
 
 use std::collections::HashSet;
 use std::io;
@@ -10,9 +7,9 @@ use std::sync::Mutex;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
-use merge_support::schema::descriptor;
-use merge_support::{Chunked, cat, entry, fixed32, group, int, len, path};
+use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
+use crate::merge_support::schema::descriptor;
+use crate::merge_support::{Chunked, cat, entry, fixed32, group, int, len, path};
 use prost_reflect::ReflectMessage;
 use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::ErrorKind::{

@@ -1,11 +1,8 @@
 //! Files that nobody vouches for: each way of being wrong has its own error, and none takes memory
 //! or time by what it claims.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::file::{ALONE, Layout, cpb, cpb_with};
-use merge_support::{Chunked, cat, int, len, path, sample};
+use crate::merge_support::file::{ALONE, Layout, cpb, cpb_with};
+use crate::merge_support::{Chunked, cat, int, len, path, sample};
 use prost::Message;
 use proto_splitter_core::ErrorKind::{
     self, ChecksumMismatch, InvalidTrailer, LimitExceeded, NotChunked, Record, UnsupportedVersion,

@@ -8,7 +8,7 @@ use proto_splitter_core::prost_reflect::prost_types::{DescriptorProto, FileDescr
 use proto_splitter_core::split::{Source, SplitOptions};
 use proto_splitter_core::{ErrorKind, Result};
 
-use crate::support::Folder;
+use super::support::Folder;
 
 /// Some elements of `message_type`, by their names.
 struct Elements(Vec<(usize, String)>);

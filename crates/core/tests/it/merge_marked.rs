@@ -1,9 +1,6 @@
 //! Merging files with our marker, by the rules of docs/cpb-format.md, on bytes written by hand.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::{Chunked, cat, entry, fixed32, group, int, len, padded};
+use crate::merge_support::{Chunked, cat, entry, fixed32, group, int, len, padded};
 
 fn ok(what: &str, chunked: &Chunked, expected: &[u8]) {
     let merged = chunked

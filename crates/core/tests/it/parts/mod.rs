@@ -1,8 +1,6 @@
 //! Splits, merges and verifications in parts: whatever becomes of the hosts, the result is right or
 //! the commit says what is missing.
 
-#![allow(clippy::unwrap_used)]
-
 mod hostile;
 mod merging;
 mod schedules;

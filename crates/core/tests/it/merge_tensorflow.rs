@@ -1,11 +1,8 @@
 //! Merging files without our marker: TensorFlow's semantics, case by case, and what is done where
 //! TensorFlow's Merger isn't right.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::schema::{descriptor, message, text};
-use merge_support::{Chunked, cat, entry, group, int, len};
+use crate::merge_support::schema::{descriptor, message, text};
+use crate::merge_support::{Chunked, cat, entry, group, int, len};
 use proto_splitter_core::merge::ReadOptions;
 
 fn file() -> Chunked {
@@ -363,7 +360,7 @@ fn keys_of_every_type_are_found_and_made() {
         ("mv", 17, "[3u64]", int(1, 3)),
         ("mb", 18, "[true]", int(1, 1)),
         ("mz", 19, "[-3i32]", int(1, 5)),
-        ("mx", 20, "[3u64]", merge_support::fixed64(1, 3)),
+        ("mx", 20, "[3u64]", crate::merge_support::fixed64(1, 3)),
         ("ms", 13, "[\"-3\"]", len(1, "-3")),
     ];
     for (name, number, key, wire) in cases {

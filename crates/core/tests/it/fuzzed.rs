@@ -1,11 +1,7 @@
 //! The targets of the fuzzer, with bytes that are the same each time.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-mod targets;
-
-use merge_support::random::Random;
-use targets::{TARGETS, seeds};
+use crate::merge_support::random::Random;
+use crate::targets::{TARGETS, seeds};
 
 /// Changes of each seed.
 const MUTATIONS: usize = 10;

@@ -1,5 +1,4 @@
 //! The extended profile: values in several chunks, and what refuses them.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost::Message;

@@ -15,7 +15,7 @@ use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::split::{SizeSplitter, SplitExt};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::support::{Folder, Random, options};
+use super::support::{Folder, Random, options};
 
 const SCHEDULES: u64 = 200;
 

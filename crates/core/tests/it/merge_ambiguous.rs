@@ -1,10 +1,7 @@
 //! What the bytes alone don't say: each case with the type, without it, and with the plain reading.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::schema::descriptor;
-use merge_support::{Chunked, cat, entry, fixed32, fixed64, group, int, len};
+use crate::merge_support::schema::descriptor;
+use crate::merge_support::{Chunked, cat, entry, fixed32, fixed64, group, int, len};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::merge::ReadOptions;
 

@@ -5,7 +5,7 @@ use proto_splitter_core::prost::Message;
 use proto_splitter_core::proto::parts::{Plan, Report, plan, report};
 use proto_splitter_core::{Error, ErrorKind};
 
-use crate::support::{Folder, Random, options, run_all};
+use super::support::{Folder, Random, options, run_all};
 
 fn changed(plan: &PartsPlan, change: impl Fn(&mut Plan)) -> Error {
     let mut message = Plan::decode(plan.to_bytes()).unwrap();

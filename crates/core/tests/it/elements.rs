@@ -1,14 +1,11 @@
 //! Elements of a sliced field, found by the numbers in the trailer, and elements that a splitter
 //! goes through.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod merge_support;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use merge_support::file::{Counted, cpb};
-use merge_support::{Chunked, group, int, len, path};
+use crate::merge_support::file::{Counted, cpb};
+use crate::merge_support::{Chunked, group, int, len, path};
 use prost::Message;
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};

@@ -1,10 +1,7 @@
 //! What `split` writes its readers read, or it is refused when it is planned.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod merge_support;
-
-use merge_support::schema::descriptor;
-use merge_support::{cat, entry, group, int, len};
+use crate::merge_support::schema::descriptor;
+use crate::merge_support::{cat, entry, group, int, len};
 use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::split::{
     ChunkCompression, ComposableSplitter, DEFAULT_DEPTH_LIMIT, LARGEST_DEPTH_LIMIT, Profile,

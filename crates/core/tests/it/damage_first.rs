@@ -1,13 +1,10 @@
 //! A damaged chunk breaks the message that is made of it: what is said is that the file is damaged,
 //! not the message.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod merge_support;
 
 use std::num::NonZeroUsize;
 
-use merge_support::file::{Layout, cpb_with};
-use merge_support::{Chunked, cat, int, len, path};
+use crate::merge_support::file::{Layout, cpb_with};
+use crate::merge_support::{Chunked, cat, int, len, path};
 use proto_splitter_core::compare::compare;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::edit::{RewriteOptions, recompress};

@@ -1,15 +1,12 @@
 //! Merging files: which one is read, what of it, and where the result goes.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod merge_support;
 
 use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
-use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
-use merge_support::schema::{descriptor, text};
-use merge_support::{Chunked, cat, int, len};
+use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
+use crate::merge_support::schema::{descriptor, text};
+use crate::merge_support::{Chunked, cat, int, len};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::{ChunkIndex, ChunkKind, ChunkedFile};
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger, ReadOptions};

@@ -1,6 +1,5 @@
 //! Files of the extended profile: several for one message, and trailers that are themselves in
 //! chunks.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use proto_splitter_core::parts::{Committed, CommittedSplit, PartOptions, PartRep
 use proto_splitter_core::split::{Profile, SplitOptions};
 use proto_splitter_core::{ChunkedFile, Error, ErrorKind};
 
-use crate::support::{Folder, options, run_all};
+use super::support::{Folder, options, run_all};
 
 fn commit(plan: &PartsPlan, reports: &[PartReport]) -> Result<CommittedSplit, Error> {
     match plan.commit(reports, &PartOptions::new())? {

@@ -1,12 +1,9 @@
 //! What `verify` finds: every problem of a file, and whether its chunks make what was split.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod merge_support;
 
 use std::num::NonZeroUsize;
 
-use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
-use merge_support::{Chunked, cat, int, len, sample};
+use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
+use crate::merge_support::{Chunked, cat, int, len, sample};
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{Limits, MergeCheck, ReadOptions};
 use record_file::Compression;

@@ -8,7 +8,7 @@ use proto_splitter_core::merge::{MergeCheck, ReadOptions, SourceCheck};
 use proto_splitter_core::parts::{Committed, CommittedVerify, PartOptions, PartsPlan};
 use proto_splitter_core::split::{SizeSplitter, SplitExt};
 
-use crate::support::{Folder, options, run_all};
+use super::support::{Folder, options, run_all};
 
 fn verify(folder: &Folder, parts: usize) -> CommittedVerify {
     let parts = NonZeroUsize::new(parts).unwrap();

@@ -1,14 +1,11 @@
 //! Small files that claim much, and files that change between being opened and being read.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod merge_support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use merge_support::file::cpb;
-use merge_support::schema::descriptor;
-use merge_support::{Chunked, cat, int, len};
+use crate::merge_support::file::cpb;
+use crate::merge_support::schema::descriptor;
+use crate::merge_support::{Chunked, cat, int, len};
 use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, ReadOptions};
 use proto_splitter_core::proto::ChunkedField;
 use proto_splitter_core::split::{

@@ -1,5 +1,4 @@
 //! Merging into what is there, and from what comes in any order.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;

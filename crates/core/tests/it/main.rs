@@ -1,0 +1,33 @@
+//! Tests of the library from outside, in one executable. What the process allocates as a whole is
+//! measured by `huge_value`, which is alone in its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "code of tests"
+)]
+
+mod merge_support;
+mod targets;
+
+mod attacks;
+mod damage_first;
+mod elements;
+mod extended;
+mod extended_files;
+mod fuzzed;
+mod lazy;
+mod merge_ambiguous;
+mod merge_anything;
+mod merge_files;
+mod merge_hostile;
+mod merge_marked;
+mod merge_model;
+mod merge_tensorflow;
+mod merge_verify;
+mod parts;
+mod readable;
+mod remote;
+mod tails;
