@@ -12,20 +12,21 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use prost::Message;
 use proto_splitter::atomic::AtomicFile;
 use proto_splitter::container::Trailer;
 use proto_splitter::merge::Limits;
-use proto_splitter::parts::{PartOptions, PartReport, PartStore, PartsPlan};
+use proto_splitter::parts::{PartOptions, PartReport, PartStore, PartsPlan, with_checksum};
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::proto::proto_splitter::chunk_metadata::ExternalFile;
 use proto_splitter::proto::proto_splitter::parts::{self, Plan, Report, SplitReport, report};
 use proto_splitter::proto::proto_splitter::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, VersionDef, field_index,
 };
-use proto_splitter::record_file::{ReaderOptions, RecordFile};
+use proto_splitter::record_file::{ReadAt, ReaderOptions, RecordFile};
 use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter::wire::FieldNumber;
 use proto_splitter::{Error, ErrorKind, Result};
@@ -93,7 +94,7 @@ fn simulate(size: u64, parts: NonZeroUsize) {
     let store = Believing(folder.path().to_owned());
     let begun = Instant::now();
     let main = plan
-        .main_file(&reports, &store, &PartOptions::new())
+        .main_file(&reports, &store, &PartOptions::new().reread(false))
         .unwrap();
     let committed = begun.elapsed();
 
@@ -197,7 +198,7 @@ fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
             part: u32::try_from(part).unwrap(),
             result: Some(report::Result::Split(done)),
         };
-        PartReport::from_bytes(&report.encode_to_vec()).unwrap()
+        PartReport::from_bytes(&with_checksum(report.encode_to_vec())).unwrap()
     };
     split.part_ends.iter().enumerate().map(report).collect()
 }
@@ -254,6 +255,13 @@ impl PartStore for Believing {
     }
 
     fn keep(&self, _: AtomicFile, name: &str) -> Result<()> {
+        Err(Error::new(
+            ErrorKind::Io,
+            format!("{name}: nothing is kept here"),
+        ))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         Err(Error::new(
             ErrorKind::Io,
             format!("{name}: nothing is kept here"),

@@ -8,7 +8,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use prost_reflect::ReflectMessage;
-use proto_splitter_core::parts::{PartOptions, PartReport, PartsPlan};
+use proto_splitter_core::parts::{PartOptions, PartReport, PartsPlan, with_checksum};
 use proto_splitter_core::proto::parts::Plan;
 use proto_splitter_core::proto::parts::plan::Work;
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
@@ -65,7 +65,7 @@ fn led_to(folder: &Path, bytes: &[u8]) -> Option<PartsPlan> {
     };
     split.source = there.source;
     split.prefix = there.prefix;
-    PartsPlan::from_bytes(plan.encode_to_vec()).ok()
+    PartsPlan::from_bytes(with_checksum(plan.encode_to_vec())).ok()
 }
 
 fuzz_target!(
@@ -75,13 +75,13 @@ fuzz_target!(
             return;
         };
         if how % 2 == 1 {
-            if let Ok(report) = PartReport::from_bytes(bytes) {
+            if let Ok(report) = PartReport::from_bytes(&with_checksum(bytes.to_vec())) {
                 let again = PartReport::from_bytes(&report.to_bytes()).expect("what was written is read");
                 assert_eq!(again, report);
             }
             return;
         }
-        if let Ok(plan) = PartsPlan::from_bytes(bytes.to_vec()) {
+        if let Ok(plan) = PartsPlan::from_bytes(with_checksum(bytes.to_vec())) {
             let _ = (plan.parts(), plan.id(), plan.verb(), plan.files(), plan.main_name());
         }
         let folder = tempfile::tempdir().expect("a folder");

@@ -124,6 +124,7 @@ pub(crate) fn run(
         .threads(threads.threads)
         .limits(limits)
         .objects(remote::stores())
+        .reread(!args.no_reread)
         .progress(output.writing(match verb {
             "split" => "splitting",
             "merge" => "merging",

@@ -54,6 +54,7 @@ mod objects;
 mod options;
 mod plan;
 mod report;
+mod rereading;
 mod shard;
 mod shares;
 mod split_message;
@@ -63,6 +64,8 @@ mod uploading;
 mod verifying;
 mod work;
 
+#[doc(hidden)]
+pub use format::with_checksum;
 pub use format::{DEFAULT_MAX_PLAN_SIZE, PLAN_VERSION};
 pub use objects::{ObjectUpload, Objects, OpenObject, UploadParts};
 pub use options::PartOptions;

@@ -31,6 +31,9 @@ pub(crate) struct InPartsArgs {
     /// Put the parts together, given a report of each; by default those beside the plan
     #[arg(long, value_name = "REPORT", requires = "plan", num_args = 0..)]
     pub(crate) commit: Option<Vec<PathBuf>>,
+    /// Commit without reading once what the parts wrote: damage done since goes unnoticed
+    #[arg(long, requires = "commit")]
+    pub(crate) no_reread: bool,
 }
 
 impl InPartsArgs {
@@ -42,7 +45,17 @@ impl InPartsArgs {
 
 /// What counts beside `--plan`; all else is in the plan.
 const WITH_PLAN: &[&str] = &[
-    "plan", "part", "report", "commit", "threads", "json", "help", "quiet", "verbose", "progress",
+    "plan",
+    "part",
+    "report",
+    "commit",
+    "no_reread",
+    "threads",
+    "json",
+    "help",
+    "quiet",
+    "verbose",
+    "progress",
 ];
 
 /// The same of what reads a file in chunks: what is accepted of it is each host's own.

@@ -1,7 +1,7 @@
 //! A merge in parts, into one file that was made for all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,13 @@ use super::identity::{absolute_beside, text_of};
 use super::message_type::message_type;
 use super::objects::{Stores, is_absolute, named};
 use super::options::PartOptions;
+use super::rereading::{WrittenRange, reread_ranges, sum_up};
 use super::shares::shares;
 use super::uploading::{Uploading, check_no_object};
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{
-    AtomicFile, check_absent, check_space, combine, folder, same_file, threads, written_through,
+    AtomicFile, check_absent, check_space, combine, folder, open_file, same_file, threads,
+    written_through,
 };
 use crate::merge::{
     ChunkStore, MergeOptions, MergePlan, Merged, check_size, compared, with_plan, write_at,
@@ -23,9 +25,6 @@ use crate::merge::{
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{MergePlan as PlanMessage, MergeReport, Upload};
 use crate::{Error, ErrorKind, Result};
-
-/// How much of a file is read at once to sum it up.
-const STEP: usize = 1 << 20;
 
 /// Plans it.
 pub(super) fn plan(
@@ -186,12 +185,16 @@ impl Planned {
 
     /// The file that the parts write to, opened.
     fn open_room(&self, room: &Path) -> Result<File> {
-        let file = OpenOptions::new().write(true).open(room).map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                return self.no_room(room);
-            }
-            Error::from(error).context(room.display())
-        })?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(room)
+            .map_err(|error| {
+                if error.kind() == io::ErrorKind::NotFound {
+                    return self.no_room(room);
+                }
+                Error::from(error).context(room.display())
+            })?;
         let size = file.metadata()?.len();
         if size != self.total() {
             let message = format!(
@@ -285,19 +288,10 @@ impl Planned {
         id: &[u8; 16],
         options: &PartOptions,
     ) -> Result<Merged> {
-        let mut crc32c = 0;
-        for (part, outcome) in outcomes.iter().enumerate() {
-            let range = self.input.share(part)?;
-            match outcome {
-                Outcome::Merge(done) if done.size == range.end - range.start => {
-                    crc32c = combine(crc32c, done.crc32c, done.size);
-                }
-                _ => {
-                    let message = format!("part {part}: its report has other bytes than the plan");
-                    return Err(Error::new(ErrorKind::InvalidMessage, message));
-                }
-            }
-        }
+        let written = self.written(outcomes)?;
+        let crc32c = written.iter().fold(0, |crc32c, part| {
+            combine(crc32c, part.crc32c, part.range.end - part.range.start)
+        });
         let store = self.input.open(options)?;
         let trailer = store.trailer();
         if trailer.is_whole() {
@@ -309,15 +303,22 @@ impl Planned {
         };
         options.progress.check()?;
         if let Some(upload) = &self.upload {
-            upload.commit(outcomes, (self.total(), crc32c), options)?;
+            upload.commit(outcomes, (&written, crc32c), options)?;
             return Ok(merged);
         }
-        let (room, target) = (self.room(id), self.target());
+        let room = self.room(id);
         match self.open_room(&room) {
+            Ok(_) if !self.force && self.is_done(crc32c, options)? => {
+                // A commit before this one ended in between.
+                remove_room(&room);
+                return Ok(merged);
+            }
+            Ok(file) if options.reread => {
+                reread_ranges(&file, &written, &room.display().to_string(), options)?;
+            }
             Ok(file) => drop(file),
-            // It was committed before.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return if sum_up(target, options)? == (self.total(), crc32c) {
+                return if self.is_done(crc32c, options)? {
                     Ok(merged)
                 } else {
                     Err(error)
@@ -327,6 +328,37 @@ impl Planned {
         }
         self.place(&room)?;
         Ok(merged)
+    }
+
+    /// The ranges that the parts wrote, by their reports.
+    fn written(&self, outcomes: &[&Outcome]) -> Result<Vec<WrittenRange>> {
+        let written = outcomes.iter().enumerate().map(|(part, outcome)| {
+            let range = self.input.share(part)?;
+            match outcome {
+                Outcome::Merge(done) if done.size == range.end - range.start => Ok(WrittenRange {
+                    range,
+                    crc32c: done.crc32c,
+                }),
+                _ => {
+                    let message = format!("part {part}: its report has other bytes than the plan");
+                    Err(Error::new(ErrorKind::InvalidMessage, message))
+                }
+            }
+        });
+        written.collect()
+    }
+
+    /// Returns true if the target is the merged message already: this commit was done before.
+    fn is_done(&self, crc32c: u32, options: &PartOptions) -> Result<bool> {
+        let target = self.target();
+        let failed = |error: Error| error.context(target.display());
+        match fs::metadata(target) {
+            Ok(there) if there.is_file() && there.len() == self.total() => {}
+            _ => return Ok(false),
+        }
+        let file = open_file(target)?;
+        let meter = options.progress.meter(self.total());
+        Ok(sum_up(&file, 0..self.total(), &meter).map_err(failed)? == crc32c)
     }
 
     fn place(&self, room: &Path) -> Result<()> {
@@ -344,13 +376,18 @@ impl Planned {
             // Unlike a rename, it fails if something is there.
             fs::hard_link(room, target).map_err(failed)?;
             sync_folder(folder(target)).map_err(failed)?;
-            // Without it, the file has two names until somebody removes one.
-            if let Err(error) = remove_file(room) {
-                tracing::warn!("{} was not removed: {error}", room.display());
-            }
+            remove_room(room);
         }
         warn_unless_synced(target);
         Ok(())
+    }
+}
+
+/// Removes the name of the file that the parts wrote to, which has the target's by now. If that
+/// fails, the next commit does it.
+fn remove_room(room: &Path) {
+    if let Err(error) = remove_file(room) {
+        tracing::warn!("{} was not removed: {error}", room.display());
     }
 }
 
@@ -367,24 +404,5 @@ fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(not(unix))]
     {
         file.metadata().is_ok() && path.exists()
-    }
-}
-
-/// Bytes of a file, and their crc32c.
-fn sum_up(path: &Path, options: &PartOptions) -> Result<(u64, u32)> {
-    let mut file = crate::io::open_file(path)?;
-    let mut block = vec![0; STEP];
-    let (mut size, mut crc32c) = (0, 0);
-    loop {
-        options.progress.check()?;
-        match file.read(&mut block) {
-            Ok(0) => return Ok((size, crc32c)),
-            Ok(read) => {
-                crc32c = crc32c::crc32c_append(crc32c, &block[..read]);
-                size += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::from(error).context(path.display())),
-        }
     }
 }

@@ -3,12 +3,12 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
+use record_file::ReadAt;
 use tempfile::TempDir;
 
 use super::objects::Objects;
-use super::store::{PartStore, check_content};
+use super::store::PartStore;
 use crate::io::AtomicFile;
-use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
 /// Keeps the files of parts as objects beside the main file. Until a file is complete it is in a
@@ -52,10 +52,9 @@ impl PartStore for ObjectFolder {
         }
     }
 
-    fn check(&self, file: &ExternalFile) -> Result<()> {
-        let content = self.objects.open_beside(&self.main, &file.path);
-        let checked = content.and_then(|content| check_content(content, file));
-        checked.map_err(|error| error.context(file.path.escape_debug()))
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let content = self.objects.open_beside(&self.main, name);
+        content.map_err(|error| error.context(name.escape_debug()))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 /// let options = PartOptions::new().threads(std::num::NonZeroUsize::new(2));
 /// assert_eq!(options.threads.map(|threads| threads.get()), Some(2));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PartOptions {
     /// How many threads work; as many as there are cores if `None`.
@@ -25,6 +25,14 @@ pub struct PartOptions {
     pub limits: Limits,
     /// Where the objects are that the plan names by URL.
     pub objects: Option<Arc<dyn Objects>>,
+    /// Whether a commit reads once more what the parts have written.
+    pub reread: bool,
+}
+
+impl Default for PartOptions {
+    fn default() -> Self {
+        PartOptions::new()
+    }
 }
 
 impl PartOptions {
@@ -36,6 +44,7 @@ impl PartOptions {
             progress: Progress::none(),
             limits: Limits::new(),
             objects: None,
+            reread: true,
         }
     }
 
@@ -64,6 +73,18 @@ impl PartOptions {
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Self {
         self.objects = objects.into();
+        self
+    }
+
+    /// Whether a commit of a split or a merge reads once what the parts have written, and compares
+    /// it with their checksums (it does).
+    ///
+    /// Without that, damage done between a part and the commit goes unnoticed by the commit. A
+    /// reader of a chunked file finds it later by the file's own checksums; a merged message has
+    /// none, so nobody does.
+    #[must_use]
+    pub const fn reread(mut self, reread: bool) -> Self {
+        self.reread = reread;
         self
     }
 }

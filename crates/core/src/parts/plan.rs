@@ -1,6 +1,5 @@
 //! The plan: what all hosts read.
 
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use prost::Message;
 use prost_reflect::MessageDescriptor;
 
-use super::format::{PLAN_VERSION, read_file};
+use super::format::{PLAN_VERSION, check_checksum, read_file, with_checksum, write_file};
 use super::objects::{Objects, Stores, given};
 use super::options::PartOptions;
 use super::report::{PartReport, of_all_parts};
@@ -232,8 +231,9 @@ impl PartsPlan {
         let plan = Plan {
             version: PLAN_VERSION,
             work: Some(work),
+            crc32c: 0,
         };
-        PartsPlan::from_bytes(plan.encode_to_vec())
+        PartsPlan::from_bytes(with_checksum(plan.encode_to_vec()))
     }
 
     /// A plan from its [bytes](Self::to_bytes). All of it is checked.
@@ -241,12 +241,14 @@ impl PartsPlan {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidMessage`] if they are none, or contradict themselves;
+    /// [`ErrorKind::ChecksumMismatch`] if they were damaged;
     /// [`ErrorKind::UnsupportedVersion`] if they are of a later version.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<PartsPlan> {
         let bytes: Bytes = bytes.into();
         let invalid = |why: &dyn std::fmt::Display| {
             Error::new(ErrorKind::InvalidMessage, format!("not a plan: {why}"))
         };
+        check_checksum(&bytes, "a plan")?;
         let plan = Plan::decode(bytes.clone()).map_err(|error| invalid(&error))?;
         if plan.version > PLAN_VERSION {
             let message = format!("a plan in version {}", plan.version);
@@ -289,11 +291,7 @@ impl PartsPlan {
     ///
     /// As [`AtomicFile::create`] and [`AtomicFile::commit`].
     pub fn write(&self, path: impl AsRef<Path>, force: bool) -> Result<()> {
-        let path = path.as_ref();
-        let mut file = AtomicFile::create(path, force)?;
-        let written = file.as_file_mut().write_all(&self.bytes);
-        written.map_err(|error| Error::from(error).context(path.display()))?;
-        file.commit()
+        write_file(path.as_ref(), &self.bytes, force)
     }
 
     /// How many parts there are.

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use prost::Message;
 
-use super::format::{PLAN_VERSION, read_file};
-use crate::io::AtomicFile;
+use super::format::{PLAN_VERSION, check_checksum, read_file, with_checksum, write_file};
 use crate::proto::parts::Report;
 use crate::proto::parts::report::Result as Outcome;
 use crate::{Error, ErrorKind, Result};
@@ -29,6 +28,7 @@ impl PartReport {
             plan_id: plan_id.to_vec().into(),
             part: u32::try_from(part).unwrap_or(u32::MAX),
             result: Some(outcome),
+            crc32c: 0,
         };
         PartReport { message }
     }
@@ -75,21 +75,23 @@ impl PartReport {
 
     /// The report as bytes, for whatever carries it to the commit.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.message.encode_to_vec()
+        with_checksum(self.message.encode_to_vec())
     }
 
     /// A report from its [bytes](Self::to_bytes).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if they are none, [`ErrorKind::UnsupportedVersion`] if they are
-    /// of a later version.
+    /// [`ErrorKind::InvalidMessage`] if they are none, [`ErrorKind::ChecksumMismatch`] if they were
+    /// damaged, [`ErrorKind::UnsupportedVersion`] if they are of a later version.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartReport> {
         let invalid = |why: &dyn std::fmt::Display| {
             let message = format!("not the report of a part: {why}");
             Error::new(ErrorKind::InvalidMessage, message)
         };
-        let message = Report::decode(bytes).map_err(|error| invalid(&error))?;
+        check_checksum(bytes, "the report of a part")?;
+        let mut message = Report::decode(bytes).map_err(|error| invalid(&error))?;
+        message.crc32c = 0;
         if message.version > PLAN_VERSION {
             let message = format!("the report of a part in version {}", message.version);
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
@@ -106,13 +108,11 @@ impl PartReport {
     /// # Errors
     ///
     /// As [`AtomicFile::create`] and [`AtomicFile::commit`].
+    ///
+    /// [`AtomicFile::create`]: crate::atomic::AtomicFile::create
+    /// [`AtomicFile::commit`]: crate::atomic::AtomicFile::commit
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        use std::io::Write;
-        let path = path.as_ref();
-        let mut file = AtomicFile::create(path, true)?;
-        let written = file.as_file_mut().write_all(&self.to_bytes());
-        written.map_err(|error| Error::from(error).context(path.display()))?;
-        file.commit()
+        write_file(path.as_ref(), &self.to_bytes(), true)
     }
 
     /// Reads a report from a file.

@@ -17,6 +17,7 @@ use super::identity::{
 use super::object_folder::{ObjectFolder, place_object};
 use super::objects::{Objects, Stores, given, is_absolute, is_object, named};
 use super::options::PartOptions;
+use super::rereading::{WrittenPart, reread_files};
 use super::shares::{check_ends, share_of_items, shares};
 use super::split_message::{chunk_of, decoded};
 use super::store::{FolderStore, PartStore, main_of};
@@ -306,6 +307,7 @@ impl Planned {
         let source = self.open(options)?;
         let mut trailer = self.trailer.clone();
         let mut spans = Vec::new();
+        let mut written = Vec::with_capacity(outcomes.len());
         trailer.files = Vec::with_capacity(outcomes.len());
         for (part, outcome) in outcomes.iter().enumerate() {
             let chunks = self.chunks(part)?;
@@ -313,10 +315,14 @@ impl Planned {
             let infos = trailer.chunks.get_mut(chunks);
             let added = self.add(part, outcome, infos.unwrap_or_default(), &runs);
             let (file, crcs) = added.map_err(|error| error.context(format_args!("part {part}")))?;
-            trailer.files.push(file);
+            trailer.files.push(file.file.clone());
+            written.push(file);
             spans.extend(runs.into_iter().zip(crcs.iter().copied()));
         }
         check_all(&trailer.files, store, options)?;
+        if options.reread {
+            reread_files(&written, store, options)?;
+        }
         if trailer.source_crc32c.is_some() {
             trailer.source_crc32c = Some(crc32c_of_runs(&source, spans)?);
         }
@@ -341,7 +347,7 @@ impl Planned {
         outcome: &'a Outcome,
         infos: &mut [ChunkInfo],
         runs: &[Range<u64>],
-    ) -> Result<(ExternalFile, &'a [u32])> {
+    ) -> Result<(WrittenPart, &'a [u32])> {
         let invalid = |why: &str| {
             let message = format!("its report {why}");
             Err(Error::new(ErrorKind::InvalidMessage, message))
@@ -371,7 +377,7 @@ impl Planned {
             }
             info.file = u32::try_from(part + 1).unwrap_or(u32::MAX);
         }
-        let last = part_trailer(distinct).encode_to_vec();
+        let last = part_trailer(distinct.clone()).encode_to_vec();
         if crc32c::crc32c(&last) != done.trailer_crc32c {
             return invalid("contradicts the end of its file");
         }
@@ -380,7 +386,11 @@ impl Planned {
             size: done.size,
             trailer_crc32c: done.trailer_crc32c,
         };
-        Ok((file, &done.run_crc32cs))
+        let written = WrittenPart {
+            file,
+            chunks: distinct,
+        };
+        Ok((written, &done.run_crc32cs))
     }
 
     /// Puts the main file in its place.

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use record_file::{ReadAt, ReaderOptions, RecordFile};
 
@@ -34,13 +35,22 @@ pub trait PartStore: Sync {
     /// before, or the whole file has.
     fn keep(&self, file: AtomicFile, name: &str) -> Result<()>;
 
+    /// Opens the file with this name that was handed over.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it is not there or can't be read.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
+
     /// Fails unless the file that is meant is there: by its size and its last record.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it is not there or can't be read, [`ErrorKind::ChecksumMismatch`] if it
-    /// is another.
-    fn check(&self, file: &ExternalFile) -> Result<()>;
+    /// As [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if it is another.
+    fn check(&self, file: &ExternalFile) -> Result<()> {
+        let checked = check_content(self.open(&file.path)?, file);
+        checked.map_err(|error| error.context(file.path.escape_debug()))
+    }
 }
 
 /// The folder of the main file, as a [`PartStore`].
@@ -79,21 +89,24 @@ impl PartStore for FolderStore {
         Ok(())
     }
 
-    fn check(&self, file: &ExternalFile) -> Result<()> {
-        let path = folder(&self.main).join(&file.path);
-        let check = || -> Result<()> {
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let path = folder(&self.main).join(name);
+        let open = || -> io::Result<File> {
             let metadata = fs::symlink_metadata(&path)?;
             if !metadata.is_file() {
-                return Err(io::Error::other("not a regular file").into());
+                return Err(io::Error::other("not a regular file"));
             }
-            check_content(File::open(&path)?, file)
+            File::open(&path)
         };
-        check().map_err(|error| error.context(path.display()))
+        match open() {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => Err(Error::from(error).context(path.display())),
+        }
     }
 }
 
 /// Fails unless this is the file that is meant.
-pub(super) fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
+fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     let other = |message: String| Err(Error::new(ErrorKind::ChecksumMismatch, message));
     let size = content.size()?;
     if size != meant.size {

@@ -3,19 +3,15 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use record_file::ReadAt;
-
 use super::chunked_input::invalid_plan;
 use super::objects::{ObjectUpload, Objects, UploadParts, given, is_object};
 use super::options::PartOptions;
+use super::rereading::{WrittenRange, reread_ranges, sum_up};
 use crate::merge::{ChunkStore, MergePlan, write};
 use crate::progress::{Meter, Progress};
 use crate::proto::parts::Upload;
 use crate::proto::parts::report::Result as Outcome;
 use crate::{Error, ErrorKind, Result};
-
-/// How much of an object is read at once to sum it up.
-const STEP: usize = 1 << 20;
 
 /// Small pieces of a merge are gathered up to this size.
 const GATHER: usize = 256 << 10;
@@ -87,13 +83,15 @@ impl Uploading {
         })
     }
 
-    /// Puts the parts together, unless that was done before.
+    /// Puts the parts together, unless that was done before. Nobody can read the object earlier, so
+    /// it is only then that it is compared with what the parts have written.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
-        merged: (u64, u32),
+        (written, crc32c): (&[WrittenRange], u32),
         options: &PartOptions,
     ) -> Result<()> {
+        let merged = (written.last().map_or(0, |last| last.range.end), crc32c);
         let objects = &**self.objects(options)?;
         let mut parts = Vec::new();
         for (part, outcome) in outcomes.iter().enumerate() {
@@ -115,6 +113,7 @@ impl Uploading {
             };
         }
         match objects.finish_upload(&self.target, &self.upload, parts, self.force) {
+            Ok(()) if options.reread => self.reread(objects, written, options),
             Ok(()) => Ok(()),
             // Another commit of the same was faster, or this one is done once more.
             Err(_) if self.is_done(objects, merged, options)? => Ok(()),
@@ -133,7 +132,31 @@ impl Uploading {
             return Ok(false);
         }
         let there = objects.open(&self.target)?.source;
-        Ok(there.size()? == merged.0 && sum_up(&*there, &options.progress)? == merged.1)
+        if there.size()? != merged.0 {
+            return Ok(false);
+        }
+        let meter = options.progress.meter(merged.0);
+        Ok(sum_up(&*there, 0..merged.0, &meter)? == merged.1)
+    }
+
+    /// Compares the object with what the parts have written.
+    fn reread(
+        &self,
+        objects: &dyn Objects,
+        written: &[WrittenRange],
+        options: &PartOptions,
+    ) -> Result<()> {
+        let there = objects.open(&self.target)?.source;
+        let (size, total) = (
+            there.size()?,
+            written.last().map_or(0, |last| last.range.end),
+        );
+        if size != total {
+            let name = &self.target;
+            let message = format!("{name}: it has {size} bytes, where the parts wrote {total}");
+            return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+        }
+        reread_ranges(&*there, written, &self.target, options)
     }
 }
 
@@ -208,22 +231,4 @@ impl Write for Summed<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
-}
-
-/// The crc32c of an object.
-fn sum_up(object: &dyn ReadAt, progress: &Progress) -> Result<u32> {
-    let size = object.size()?;
-    let whole = 0..size;
-    object.prefetch(std::slice::from_ref(&whole));
-    let mut block = vec![0; STEP];
-    let (mut at, mut crc32c) = (0, 0);
-    while at < size {
-        progress.check()?;
-        let left = usize::try_from(size - at).unwrap_or(usize::MAX);
-        let step = &mut block[..left.min(STEP)];
-        object.read_exact_at(at, step)?;
-        crc32c = crc32c::crc32c_append(crc32c, step);
-        at += step.len() as u64;
-    }
-    Ok(crc32c)
 }

@@ -10,6 +10,9 @@ pub struct Plan {
     /// 1. Readers refuse what they don't know.
     #[prost(uint32, tag = "1")]
     pub version: u32,
+    /// crc32c of all bytes before this field, which is the last of the file.
+    #[prost(fixed32, tag = "15")]
+    pub crc32c: u32,
     #[prost(oneof = "plan::Work", tags = "2, 3, 4")]
     pub work: ::core::option::Option<plan::Work>,
 }
@@ -194,6 +197,9 @@ pub struct Report {
     /// From 0.
     #[prost(uint32, tag = "3")]
     pub part: u32,
+    /// As that of a plan.
+    #[prost(fixed32, tag = "15")]
+    pub crc32c: u32,
     #[prost(oneof = "report::Result", tags = "4, 5, 6")]
     pub result: ::core::option::Option<report::Result>,
 }

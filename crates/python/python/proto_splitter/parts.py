@@ -185,7 +185,9 @@ def run_part(
     return str(json.loads(output)["report"])
 
 
-def commit(plan: Plan, reports: Iterable[Path] | None = None) -> dict[str, Any]:
+def commit(
+    plan: Plan, reports: Iterable[Path] | None = None, *, reread: bool = True
+) -> dict[str, Any]:
     """Puts the result of a plan in its place, and returns what ``--commit --json`` reports.
 
     A commit that is repeated succeeds again. For a verification, ``problems`` lists what is wrong.
@@ -193,6 +195,8 @@ def commit(plan: Plan, reports: Iterable[Path] | None = None) -> dict[str, Any]:
     Args:
         plan: The plan.
         reports: The report of every part; those beside the plan unless given.
+        reread: Whether what the parts of a split or merge wrote is read once and compared with their
+            checksums. Without that, damage done since goes unnoticed; of a merged message, for good.
 
     Raises:
         ValueError: If a report is missing or of another plan, or something is in the way.
@@ -201,6 +205,8 @@ def commit(plan: Plan, reports: Iterable[Path] | None = None) -> dict[str, Any]:
     given = [] if reports is None else [os.fspath(report) for report in reports]
     codes = (0, 1) if plan.verb == "verify" else (0,)
     told = ["--json", "--plan", plan.path, "--commit", *given]
+    if not reread:
+        told.append("--no-reread")
     _, output = run(plan.verb, *told, codes=codes)
     report: dict[str, Any] = json.loads(output)
     return report

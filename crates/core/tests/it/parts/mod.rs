@@ -3,6 +3,7 @@
 
 mod hostile;
 mod merging;
+mod mutations;
 mod schedules;
 mod shards;
 mod splitting;

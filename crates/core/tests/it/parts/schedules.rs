@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proto_splitter_core::atomic::AtomicFile;
@@ -11,9 +11,9 @@ use proto_splitter_core::parts::{
     Committed, FolderStore, PartOptions, PartReport, PartStore, PartsPlan,
 };
 use proto_splitter_core::progress::{CancelToken, Progress};
-use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::split::{SizeSplitter, SplitExt};
 use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
 
 use super::support::{Folder, Random, options};
 
@@ -73,8 +73,8 @@ impl PartStore for Mortal {
         }
     }
 
-    fn check(&self, file: &ExternalFile) -> Result<()> {
-        self.folder.check(file)
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        self.folder.open(name)
     }
 }
 
