@@ -65,7 +65,8 @@ impl fmt::Display for Lost {
 /// Opens a `.cpb` file without the chunks that are damaged, or that are in files which are not
 /// there. What was cut and is lost is an empty value of the merge.
 ///
-/// Every chunk is read once to find out.
+/// Every chunk is read once to find out, if all of them together are within
+/// [`max_merged_size`](Limits::max_merged_size).
 ///
 /// ```
 /// use proto_splitter_core::edit::salvage;
@@ -128,6 +129,10 @@ fn damaged(
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
     // If not even that works, each chunk is looked at as if it were the only one.
     let whole = ChunkedFile::open_with(path, &options.limits).ok();
+    match &whole {
+        Some(file) => file.store().check_merged_size()?,
+        None => check_merged_size(path, trailer, &options.limits)?,
+    }
     let mut damaged = BTreeMap::new();
     for (chunk, info) in chunks.iter().enumerate() {
         let read = match &whole {
@@ -142,6 +147,18 @@ fn damaged(
         }
     }
     Ok(damaged)
+}
+
+/// Fails if the chunks of a file that can't be opened as a whole are larger than the limits let a
+/// merge be: by the trailer, as nothing else is known.
+fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<()> {
+    let metadata = trailer.metadata();
+    let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
+    let claimed = sum(&mut metadata.chunks.iter().map(|chunk| chunk.size));
+    let files = sum(&mut metadata.files.iter().map(|file| file.size));
+    let main =
+        std::fs::metadata(path).map_err(|error| Error::from(error).context(path.display()))?;
+    limits.check_merged_size(claimed, files.saturating_add(main.len()))
 }
 
 fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {

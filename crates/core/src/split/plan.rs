@@ -1,5 +1,6 @@
 //! From what splitters decide to a [`SplitPlan`](split_plan::SplitPlan).
 
+pub(super) mod added_places;
 pub(super) mod chunk_layout;
 pub(super) mod cuts;
 pub(super) mod decisions;

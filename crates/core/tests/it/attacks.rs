@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::merge_support::file::cpb;
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, cat, int, len};
-use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, ReadOptions};
+use proto_splitter_core::edit::salvage;
+use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, Merger, ReadOptions};
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::proto::ChunkedField;
 use proto_splitter_core::split::{
-    ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source, SplitExt, SplitOptions,
+    AddedChunk, ChunkCompression, ComposableSplitter, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter,
+    Source, SplitContext, SplitExt, SplitOptions,
 };
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
@@ -203,4 +207,166 @@ fn a_trailer_in_chunks_cannot_make_much_of_little() {
             );
         }
     }
+}
+
+#[test]
+fn what_a_damaged_file_would_come_to_is_checked_before_any_of_it_is_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let zeros = len(8, vec![0; 4 << 20]);
+    let options = SplitOptions::new().max_chunk_size(1 << 20);
+    let one = split(zeros, &folder.path().join("one"), &options).unwrap();
+    assert!(fs::metadata(&one).unwrap().len() < 64 << 10);
+    let noise = |at: u32| len(37, at.wrapping_mul(0x9e37_79b9).to_le_bytes().repeat(800));
+    let several = options
+        .max_chunk_size(3300)
+        .profile(Profile::Extended)
+        .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+        .compression(ChunkCompression::Fixed(Compression::None));
+    let noise: Vec<u8> = (0..50).flat_map(noise).collect();
+    let several = split(noise, &folder.path().join("several"), &several).unwrap();
+    // It can't be opened as a whole then.
+    let others = fs::read_dir(folder.path()).unwrap();
+    let mut others = others.map(|entry| entry.unwrap().path());
+    let other = others.find(|path| path.to_string_lossy().contains("several.00002"));
+    fs::remove_file(other.unwrap()).unwrap();
+    for (file, most) in [(one, 1 << 20), (several, 100 << 10)] {
+        let decoded = Progress::new(|done, _| panic!("{done} bytes were decoded"));
+        let limits = Limits::new().max_merged_size(most);
+        let options = ReadOptions::new().descriptor(descriptor());
+        let low = options.clone().limits(limits).progress(decoded);
+        let error = salvage(&file, &low).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        assert!(error.to_string().contains("max-merged-size"), "{error}");
+        salvage(&file, &options).unwrap();
+    }
+}
+
+/// Adds chunks at paths.
+struct Adding<'a>(&'a [(&'a str, AddedChunk)]);
+
+impl ComposableSplitter for Adding<'_> {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        let add = |(path, chunk): &(&str, AddedChunk)| {
+            let path = FieldPath::parse(path, &descriptor())?;
+            cx.add_chunk(chunk.clone(), &path, None)
+        };
+        self.0.iter().try_for_each(add)
+    }
+}
+
+fn bytes() -> AddedChunk {
+    AddedChunk::Bytes("text".into())
+}
+
+fn message() -> AddedChunk {
+    AddedChunk::Message(int(1, 5).into())
+}
+
+/// Two elements of `r`, the second of which has one, and an entry with one.
+fn elements() -> Vec<u8> {
+    let entry = cat([len(1, "k"), len(2, len(10, []))]);
+    cat([len(10, int(1, 7)), len(10, len(10, [])), len(13, entry)])
+}
+
+/// Splits the elements with chunks added. What is written can be merged.
+fn added(chunks: &[(&str, AddedChunk)], profile: Profile) -> Result<()> {
+    let source = Source::from_bytes(elements(), descriptor());
+    let options = SplitOptions::new().profile(profile);
+    let split = Adding(chunks).split_with(source, &options)?;
+    let merger = Merger::new().options(ReadOptions::new().descriptor(descriptor()));
+    let merged = merger.merge(&split.bytes(), &split.metadata);
+    let paths: Vec<_> = chunks.iter().map(|(path, _)| path).collect();
+    assert!(
+        merged.is_ok(),
+        "{paths:?} {profile:?}: {}",
+        merged.unwrap_err()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_chunk_that_no_merge_could_place_is_not_added() {
+    let both = [Profile::TensorFlow, Profile::Extended];
+    let number = "a value that is neither message, bytes nor string";
+    let element =
+        "a string or bytes that is an element or in a map is cut only in the extended profile";
+    for (path, chunk, profiles, said) in [
+        ("ri[1]", bytes(), &both[..], number),
+        ("i32", bytes(), &both, number),
+        ("msi[\"k\"]", bytes(), &both, number),
+        ("s", message(), &both, "a MESSAGE chunk doesn't fit here"),
+        ("m", bytes(), &both, "a BYTES chunk doesn't fit here"),
+        ("r", message(), &both, "a MESSAGE chunk doesn't fit here"),
+        (
+            "r[5]",
+            message(),
+            &both,
+            "the index leaves a gap: there are 2 elements",
+        ),
+        (
+            "r[3]",
+            message(),
+            &both,
+            "the index leaves a gap: there are 2 elements",
+        ),
+        (
+            "m.r[1]",
+            message(),
+            &both,
+            "the index leaves a gap: there are 0 elements",
+        ),
+        (
+            "r[1].r[2]",
+            message(),
+            &both,
+            "the index leaves a gap: there are 1 elements",
+        ),
+        (
+            "ms[\"k\"].r[2]",
+            message(),
+            &both,
+            "the index leaves a gap: there are 1 elements",
+        ),
+        (
+            "ms[\"n\"].r[1]",
+            message(),
+            &both,
+            "the index leaves a gap: there are 0 elements",
+        ),
+        ("rs[0]", bytes(), &both[..1], element),
+        ("r[1].ry[0]", bytes(), &both[..1], element),
+        ("mss[\"k\"]", bytes(), &both[..1], element),
+        (
+            "rs[1]",
+            bytes(),
+            &both[1..],
+            "the index leaves a gap: there are 0 elements",
+        ),
+    ] {
+        for &profile in profiles {
+            let error = added(&[(path, chunk.clone())], profile).unwrap_err();
+            assert_eq!(error.to_string(), format!("{path}: {said}"));
+            let is_element = said == element;
+            assert_eq!(error.kind() == ErrorKind::Uncuttable, is_element, "{path}");
+        }
+    }
+    // The next elements, in whatever order they are added, and those of other chunks.
+    let two = AddedChunk::Message(cat([len(10, []), len(10, [])]).into());
+    for chunks in [
+        &[("r[2]", message())][..],
+        &[("r[3]", message()), ("r[2]", message())],
+        &[("r[4].s", bytes()), ("", two.clone())],
+        &[("r[1].r[1]", message()), ("r[0].r[0]", message())],
+        &[("ms[\"k\"].r[1]", message()), ("ms[\"n\"].r[0]", message())],
+        &[("m.r[2]", message()), ("m", two)],
+    ] {
+        both.iter()
+            .for_each(|&profile| added(chunks, profile).unwrap());
+    }
+    let texts = [
+        ("rs[0]", bytes()),
+        ("rs[1]", bytes()),
+        ("mss[\"k\"]", bytes()),
+    ];
+    added(&texts, Profile::Extended).unwrap();
 }

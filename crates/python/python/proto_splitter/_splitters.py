@@ -83,6 +83,9 @@ class ComposableSplitter(Splitter):
             field_tags: Where it belongs in this message; see :mod:`proto_splitter.util`.
             index: Its place among the chunks; the end unless given.
 
+        What a file can't hold is found when it is split or written: a number as a chunk, an element
+        of a repeated field of bytes or text in TensorFlow's profile, an index that leaves a gap.
+
         Raises:
             PathError: If the field tag leads nowhere.
         """

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::added_places::check_places;
 use super::chunk_layout::emit;
 use super::cuts::Marks;
 use super::decisions::{Added, Decisions};
-use super::readable::check_readable;
+use super::readable::{check_depth, check_readable};
 use super::size_requests::Fits;
 use super::slice_requests::Slices;
 use super::source_layout::source_layout;
@@ -60,6 +61,10 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         return Err(Error::new(ErrorKind::Uncuttable, not_exact(&added)));
     }
     let mut chunks = emitted.chunks;
+    for added in &added {
+        check_depth(&added.chunk.path, source.descriptor(), options)?;
+    }
+    check_places(&added, source)?;
     for added in added.into_iter().flat_map(|added| added.pieces(most)) {
         added.insert_into(&mut chunks);
     }

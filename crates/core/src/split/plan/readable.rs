@@ -1,6 +1,7 @@
 //! Whether what is planned can be read again: the limits of readers, before anything is written.
 
 use prost::Message;
+use prost_reflect::MessageDescriptor;
 
 use super::metadata::{WrittenInfo, metadata};
 use super::split_plan::SplitPlan;
@@ -8,6 +9,7 @@ use crate::container::{
     DEFAULT_MAX_FILES, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_MEMORY,
     DEFAULT_MAX_TRAILER_SIZE, check_trailer_memory,
 };
+use crate::path::FieldPath;
 use crate::proto::ChunkedMessage;
 use crate::split::options::SplitOptions;
 use crate::{Error, ErrorKind, Result};
@@ -18,18 +20,10 @@ const FEW_STEPS: usize = 100_000;
 /// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of what
 /// is planned, but for a [depth](SplitOptions::depth_limit) that was asked for.
 pub(super) fn check_readable(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
-    let most = DEFAULT_MAX_MESSAGE_DEPTH.max(options.effective_depth_limit() as usize);
     let mut steps = plan.chunks.len();
     for chunk in &plan.chunks {
-        let depth = chunk.path.steps().len();
-        steps += depth;
-        if depth > most {
-            let message = format!(
-                "a chunk whose path has {depth} steps, where readers follow {most}; a larger maximum chunk size leaves it whole"
-            );
-            let path = chunk.path.display(Some(&plan.descriptor));
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path));
-        }
+        check_depth(&chunk.path, &plan.descriptor, options)?;
+        steps += chunk.path.steps().len();
     }
     if steps < FEW_STEPS && plan.nested.is_empty() {
         return Ok(());
@@ -52,6 +46,23 @@ pub(super) fn check_readable(plan: &SplitPlan, options: &SplitOptions) -> Result
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     check_trailer(&trailer.encode_to_vec(), plan.chunks.len())
+}
+
+/// Fails if readers wouldn't follow the path of a chunk.
+pub(super) fn check_depth(
+    path: &FieldPath,
+    root: &MessageDescriptor,
+    options: &SplitOptions,
+) -> Result<()> {
+    let most = DEFAULT_MAX_MESSAGE_DEPTH.max(options.effective_depth_limit() as usize);
+    let depth = path.steps().len();
+    if depth <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "a chunk whose path has {depth} steps, where readers follow {most}; a larger maximum chunk size leaves it whole"
+    );
+    Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.display(Some(root))))
 }
 
 /// Fails if readers would refuse this trailer, which tells of this many chunks.

@@ -1,11 +1,11 @@
 //! What splitters implement, and what they work with.
 
-use prost_reflect::MessageDescriptor;
+use prost_reflect::{Kind, MessageDescriptor};
 
 use super::decisions::{Added, AddedChunk, Decisions};
 use super::split_plan::{Content, PlannedChunk};
 use crate::container::{ChunkKind, Profile};
-use crate::path::FieldPath;
+use crate::path::{FieldPath, Select, Step, TargetKind};
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::read::source_view::elements::Element;
 use crate::split::read::source_view::{Like, SourceView};
@@ -82,6 +82,10 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
         (**self).message_type()
     }
 }
+
+/// Why TensorFlow's profile has no chunk of an element: TensorFlow's Merger ends the process there.
+const ELEMENT: &str =
+    "a string or bytes that is an element or in a map is cut only in the extended profile";
 
 /// Fails if the splitter is for messages of another type.
 pub(in crate::split) fn check_type<S>(splitter: &S, message: &SourceView<'_>) -> Result<()>
@@ -165,9 +169,7 @@ impl<'a> SplitContext<'a> {
                 ChunkKind::Bytes
             }
             Like::Element => {
-                return uncuttable(
-                    "a string or bytes that is an element or in a map is cut only in the extended profile",
-                );
+                return uncuttable(ELEMENT);
             }
         };
         let chains = value.chains();
@@ -275,7 +277,13 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to something the chunk can't be.
+    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to something the chunk can't be, as a
+    /// number; [`ErrorKind::Uncuttable`], as by [`cut`](Self::cut), for an element of a repeated
+    /// bytes or string field, or such a value in a map, in TensorFlow's profile.
+    ///
+    /// [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidPath`] if the path has
+    /// an index that leaves a gap: the element of a repeated field that is added has to be the next
+    /// one, counting those of the message and of other chunks.
     pub fn add_chunk(
         &mut self,
         chunk: AddedChunk,
@@ -289,13 +297,29 @@ impl<'a> SplitContext<'a> {
             AddedChunk::Message(bytes) => (ChunkKind::Message, bytes),
             AddedChunk::Bytes(bytes) => (ChunkKind::Bytes, bytes),
         };
-        let is_message = target.kind.message().is_some();
+        let refuse = |error, message: String| {
+            Err(Error::new(error, message).at_path(path.display(Some(root))))
+        };
+        let is_message = match &target.kind {
+            TargetKind::Message(_) | TargetKind::Group(_) => true,
+            TargetKind::Scalar(Kind::Bytes | Kind::String) => false,
+            TargetKind::Scalar(_) => {
+                let message = "a value that is neither message, bytes nor string";
+                return refuse(ErrorKind::InvalidPath, message.to_owned());
+            }
+        };
         if target.whole_field || is_message != (kind == ChunkKind::Message) {
-            return Err(Error::new(
+            return refuse(
                 ErrorKind::InvalidPath,
                 format!("a {kind} chunk doesn't fit here"),
-            )
-            .at_path(path.display(Some(root))));
+            );
+        }
+        let is_element = |step: &Step| !matches!(step.select, Select::Field);
+        if !is_message
+            && path.steps().last().is_some_and(is_element)
+            && self.decisions.options.profile != Profile::Extended
+        {
+            return refuse(ErrorKind::Uncuttable, ELEMENT.to_owned());
         }
         let size = bytes.len() as u64;
         let content = Content::Added(bytes);

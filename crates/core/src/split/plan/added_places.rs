@@ -1,0 +1,175 @@
+//! Elements that added chunks name by index: whether each exists once a merge gets to it.
+
+use std::collections::BTreeMap;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::decisions::Added;
+use super::split_plan::Content;
+use crate::container::ChunkKind;
+use crate::path::{FieldPath, MapKey, Select, Step, parse_entry, step_in};
+use crate::split::read::source::Source;
+use crate::wire::{Field, Input, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// Fails if a path of an added chunk leaves a gap in a repeated field: no reader knows what to put
+/// there.
+///
+/// Follows what a merge does. The message itself comes first, then the added chunks by their paths,
+/// and an index that is as large as the field is long adds an element to it.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidPath`] with the element that comes after the gap; what is wrong with the wire
+/// format of a message that holds the elements.
+pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
+    let has_index = |added: &Added| {
+        let steps = added.chunk.path.steps();
+        steps
+            .iter()
+            .any(|step| matches!(step.select, Select::Index(_)))
+    };
+    if !added.iter().any(has_index) {
+        return Ok(());
+    }
+    let descriptor = source.descriptor();
+    let mut root = Place::default();
+    for added in added {
+        root.add(&added.chunk.path, descriptor)?;
+    }
+    root.walk(&mut WireCursor::new(source.input()))?;
+    let mut in_order: Vec<&Added> = added.iter().collect();
+    in_order.sort_by_key(|added| &added.chunk.path);
+    for added in in_order {
+        let path = &added.chunk.path;
+        let place = root.reach(path).map_err(|(at, len)| {
+            let until: FieldPath = path.steps().iter().take(at + 1).cloned().collect();
+            let message = format!("the index leaves a gap: there are {len} elements");
+            Error::new(ErrorKind::InvalidPath, message).at_path(until.display(Some(descriptor)))
+        })?;
+        if let (Content::Added(bytes), ChunkKind::Message) =
+            (&added.chunk.content, added.chunk.kind)
+        {
+            place.walk(&mut WireCursor::new(&bytes[..]))?;
+        }
+    }
+    Ok(())
+}
+
+/// A message or value that paths lead to or through.
+#[derive(Default)]
+struct Place {
+    fields: BTreeMap<u32, Below>,
+}
+
+/// A field that paths go on to.
+#[derive(Default)]
+struct Below {
+    /// Elements so far, if it is repeated.
+    len: u64,
+    itself: Option<Place>,
+    elements: BTreeMap<u64, Place>,
+    entries: BTreeMap<MapKey, Place>,
+    /// The type of its entries, if it is a map.
+    entry: Option<MessageDescriptor>,
+}
+
+impl Place {
+    /// Notes all places on a path.
+    fn add(&mut self, path: &FieldPath, root: &MessageDescriptor) -> Result<()> {
+        let (mut place, mut message) = (self, Some(root.clone()));
+        for step in path.steps() {
+            let Some(parent) = message else {
+                return Ok(());
+            };
+            let (field, target) = step_in(&parent, step)?;
+            let below = place.fields.entry(step.field.0).or_default();
+            if let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) {
+                below.entry = Some(entry);
+            }
+            place = below.at(step);
+            message = target.kind.message().cloned();
+        }
+        Ok(())
+    }
+
+    /// The place that a path leads to, whose last elements are added if they are the next ones; or
+    /// the step that leaves a gap, and how many elements its field has.
+    fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
+        let mut place = self;
+        for (at, step) in path.steps().iter().enumerate() {
+            let below = place.fields.entry(step.field.0).or_default();
+            if let Select::Index(index) = step.select {
+                match index.cmp(&below.len) {
+                    std::cmp::Ordering::Greater => return Err((at, below.len)),
+                    std::cmp::Ordering::Equal => below.len += 1,
+                    std::cmp::Ordering::Less => {}
+                }
+            }
+            place = below.at(step);
+        }
+        Ok(place)
+    }
+
+    /// Counts the elements of a message that is merged in here.
+    // As deep as the paths, which were checked.
+    fn walk<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<()> {
+        let end = cursor.end();
+        while let Some(field) = cursor.next()? {
+            if let Some(below) = self.fields.get_mut(&field.number.0) {
+                below.meet(&field, cursor)?;
+                cursor.set_range(field.end..end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all elements that were counted.
+    fn forget(&mut self) {
+        for below in self.fields.values_mut() {
+            below.len = 0;
+            let elements = below.elements.values_mut();
+            let all = elements
+                .chain(below.entries.values_mut())
+                .chain(&mut below.itself);
+            all.for_each(Place::forget);
+        }
+    }
+}
+
+impl Below {
+    fn at(&mut self, step: &Step) -> &mut Place {
+        match &step.select {
+            Select::Field => self.itself.get_or_insert_default(),
+            Select::Index(index) => self.elements.entry(*index).or_default(),
+            Select::Key(key) => self.entries.entry(key.clone()).or_default(),
+        }
+    }
+
+    /// Counts one appearance of the field, and what is below it.
+    fn meet<I: Input>(&mut self, field: &Field, cursor: &mut WireCursor<I>) -> Result<()> {
+        let mut value = field.value.clone();
+        let place = if let Some(entry) = &self.entry {
+            let parsed = match field.wire_type {
+                WireType::Len => parse_entry(cursor, value.clone(), entry)?,
+                _ => None,
+            };
+            parsed.and_then(|parsed| {
+                let place = self.entries.get_mut(&parsed.key)?;
+                // An entry takes the place of an earlier one.
+                place.forget();
+                value = parsed.value?.value;
+                Some(place)
+            })
+        } else {
+            let index = self.len;
+            self.len += 1;
+            self.elements.get_mut(&index).or(self.itself.as_mut())
+        };
+        if let Some(place) = place.filter(|place| !place.fields.is_empty()) {
+            cursor.set_range(value);
+            place.walk(cursor)?;
+        }
+        Ok(())
+    }
+}
