@@ -85,7 +85,8 @@ Examples:
   protosplit fingerprint model/                    as TensorFlow computes it
 
 Files and folders appear complete or not at all, and Ctrl-C leaves nothing of them. A run
-that SIGKILL ends may leave a hidden .protosplit-*.tmp beside its output, which can be deleted.
+that SIGKILL ends may leave a hidden .protosplit-*.tmp beside its output: the next run with the
+same output removes it, except on network file systems, where it can be deleted by hand.
 
 Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
 that can't be read or written, 130 stopped by Ctrl-C. `protosplit help COMMAND` tells more.";

@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use proto_splitter::atomic::TemporaryFolder;
 use proto_splitter::path::{FieldPath, PathQuery, Step};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::{MessageView, Piece, PieceOptions};
@@ -64,15 +65,8 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let field = field(&view, &query).map_err(|error| failed(&error))?;
 
     // The folder appears complete or not at all.
-    let parent = match target.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let temporary = tempfile::Builder::new()
-        .prefix(".protosplit-")
-        .suffix(".tmp")
-        .tempdir_in(&parent)
-        .map_err(|error| Failure::io(&parent, &error))?;
+    let temporary =
+        TemporaryFolder::beside(target, None).map_err(|error| Failure::io(target, &error))?;
     let mut pieces = view
         .pieces(&field, &wanted)
         .map_err(|error| failed(&error))?;
@@ -98,7 +92,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     open_to_others(temporary.path()).map_err(|error| Failure::io(target, &error))?;
     fs::rename(temporary.path(), target).map_err(|error| Failure::io(target, &error))?;
-    let _ = temporary.keep();
+    temporary.keep();
     let report = Report {
         input: input::shown(&input.file),
         output: target.display().to_string(),

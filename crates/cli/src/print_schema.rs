@@ -8,9 +8,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use prost_reflect::FileDescriptor;
-use proto_splitter::atomic::check_folder;
+use proto_splitter::atomic::{TemporaryFolder, check_folder};
 use serde::Serialize;
-use tempfile::TempDir;
 
 use crate::Exit;
 use crate::args::PrintSchemaArgs;
@@ -112,22 +111,18 @@ impl Report {
             fs::write(&path, &file.text).map_err(failed)?;
         }
         fs::rename(temporary.path(), folder).map_err(failed)?;
-        let _ = temporary.keep();
+        temporary.keep();
         Ok(())
     }
 }
 
-/// A folder of any name in the folder of `target`, with the mode of any other.
-fn new_folder_beside(target: &Path) -> io::Result<TempDir> {
-    let parent = target.parent().filter(|parent| *parent != Path::new(""));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".protosplit-").suffix(".tmp");
+/// A folder beside `target`, with the mode of any other.
+fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o777));
-    }
-    builder.tempdir_in(parent.unwrap_or(Path::new(".")))
+    let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    #[cfg(not(unix))]
+    let mode = None;
+    TemporaryFolder::beside(target, mode)
 }
 
 /// The name of a file that may come from anywhere, as a path that stays in the folder.

@@ -12,6 +12,7 @@ pub(crate) mod open;
 pub(crate) mod stamp;
 pub(crate) mod synced;
 pub(crate) mod target;
+pub(crate) mod temporary;
 pub mod threads;
 
 pub(crate) use atomic_file::AtomicFile;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use tempfile::NamedTempFile;
 
 use super::file_at::FileAt;
 #[doc(hidden)]
@@ -12,6 +12,8 @@ pub use super::file_at::WRITE_LEN;
 pub use super::synced::{sync_folder, warn_unless_synced};
 use super::target::{already_exists, check_name, check_replaceable, folder, written_through};
 pub use super::target::{at_target, check_folder, check_space, names_folder, same_file};
+pub use super::temporary::TemporaryFolder;
+use super::temporary::file_beside;
 use crate::{Error, ErrorKind, Result};
 
 /// A file that is written beside its target and takes its place once it is complete.
@@ -79,20 +81,15 @@ impl AtomicFile {
                 Some(file) => Some(file.metadata()?.permissions()),
                 None => existing,
             };
-            let mut builder = Builder::new();
-            builder.prefix(".protosplit-").suffix(".tmp");
+            // A new file gets what the umask leaves, like any other.
             #[cfg(unix)]
-            {
-                use std::os::unix::fs::PermissionsExt;
-                // A new file gets what the umask leaves, like any other.
-                let mode = like
-                    .clone()
-                    .unwrap_or_else(|| fs::Permissions::from_mode(0o666));
-                builder.permissions(mode);
-            }
-            let temporary = builder
-                .tempfile_in(folder(&target))
-                .map_err(without_temporary)?;
+            let mode = Some(
+                like.clone()
+                    .unwrap_or_else(|| std::os::unix::fs::PermissionsExt::from_mode(0o666)),
+            );
+            #[cfg(not(unix))]
+            let mode = None;
+            let temporary = file_beside(&target, mode).map_err(without_temporary)?;
             #[cfg(unix)]
             if let Some(permissions) = like {
                 temporary.as_file().set_permissions(permissions)?;
@@ -278,6 +275,8 @@ fn without_temporary(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::Builder;
+
     use super::*;
 
     fn write(target: &Path, force: bool, bytes: &[u8]) -> Result<()> {

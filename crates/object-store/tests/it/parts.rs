@@ -7,13 +7,13 @@ use std::fs;
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::merge::{MergeCheck, ReadOptions};
-use proto_splitter_core::parts::{Committed, PartsPlan};
+use proto_splitter_core::parts::{Committed, PartOptions, PartsPlan};
 use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::split::SizeSplitter;
 
 use crate::server::{Fault, Server};
-use support::{Bucket, options, run_all, split_options};
+use support::{Bucket, Small, objects, options, run_all, split_options};
 
 #[test]
 fn a_message_in_a_store_is_split_verified_and_merged_by_parts() {
@@ -91,6 +91,42 @@ fn files_and_objects_go_together() {
     let merge = merge.unwrap();
     merge.commit(&run_all(&merge), &options()).unwrap();
     assert!(fs::read(&merged).unwrap() == bucket.message);
+}
+
+#[test]
+fn an_object_that_was_damaged_is_named_by_the_commit_unless_it_does_not_look() {
+    let bucket = Bucket::new("spoiled");
+    let split = bucket.split("m", 2).unwrap();
+    let reports = run_all(&split);
+    let (part, _) = reports[1].file().unwrap();
+    let whole = bucket.get(part);
+    let mut spoiled = whole.clone();
+    spoiled[whole.len() / 3] ^= 1;
+    bucket.put(part, &spoiled);
+    let error = split.commit(&reports, &options()).unwrap_err();
+    assert!(error.to_string().contains(part), "{error}");
+    assert!(error.to_string().contains("run again"), "{error}");
+    assert!(!bucket.has("m.cpb"));
+    split.run(1, &options()).unwrap();
+    assert!(bucket.get(part) == whole);
+    split.commit(&reports, &options()).unwrap();
+
+    let spoiling = Small {
+        spoils: true,
+        ..Small::default()
+    };
+    let spoiling = PartOptions::new().objects(objects(spoiling));
+    let merge = bucket.merge("m", "merged.pb", 2).unwrap();
+    let error = merge.commit(&run_all(&merge), &spoiling).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    let named = format!("{}: crc32c of bytes ", bucket.url("merged.pb"));
+    assert!(error.to_string().starts_with(&named), "{error}");
+    bucket.remove("merged.pb");
+    let merge = bucket.merge("m", "merged.pb", 2).unwrap();
+    merge
+        .commit(&run_all(&merge), &spoiling.reread(false))
+        .unwrap();
+    assert!(bucket.get("merged.pb") != bucket.message);
 }
 
 #[test]

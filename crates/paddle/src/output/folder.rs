@@ -4,9 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::check_folder;
+use proto_splitter_core::atomic::{TemporaryFolder, check_folder};
 use proto_splitter_core::{Error, ErrorKind, Result};
-use tempfile::{Builder, TempDir};
 
 use crate::model::{rivals, separate_path};
 
@@ -14,7 +13,7 @@ use crate::model::{rivals, separate_path};
 /// before, it leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct Staging {
-    folder: TempDir,
+    folder: TemporaryFolder,
     target: PathBuf,
     /// Paths of its files, from the folder.
     files: Vec<PathBuf>,
@@ -37,19 +36,12 @@ impl Staging {
             let message = "the folder is there already and isn't empty";
             return Err(Error::new(ErrorKind::AlreadyExists, message).context(target.display()));
         }
-        let beside = match target.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        let mut builder = Builder::new();
-        builder.prefix(".protosplit-").suffix(".tmp");
+        // It has the mode of any other folder: what the umask leaves.
         #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // It has the mode of any other folder: what the umask leaves.
-            builder.permissions(fs::Permissions::from_mode(0o777));
-        }
-        let folder = builder.tempdir_in(beside).map_err(at_target)?;
+        let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        #[cfg(not(unix))]
+        let mode = None;
+        let folder = TemporaryFolder::beside(target, mode).map_err(at_target)?;
         Ok(Staging {
             folder,
             target: target.to_owned(),
@@ -140,7 +132,7 @@ impl Staging {
         commit().map_err(|error| Error::from(error).context(target.display()))?;
         if !is_merged {
             // It isn't where it was any more, and nothing has to be removed.
-            let _ = folder.keep();
+            folder.keep();
         }
         files.rotate_right(usize::from(last.is_some()));
         Ok(files.iter().map(|file| target.join(file)).collect())

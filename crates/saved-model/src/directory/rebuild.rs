@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{check_folder, warn_unless_synced};
+use proto_splitter_core::atomic::{TemporaryFolder, check_folder, warn_unless_synced};
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -61,10 +61,7 @@ pub fn rebuild_except<T, E: From<Error>>(
     fill: impl FnOnce(&Path) -> Result<T, E>,
 ) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
-    let temporary = tempfile::Builder::new()
-        .prefix(".protosplit-")
-        .suffix(".tmp")
-        .tempdir_in(parent(&to))
+    let temporary = TemporaryFolder::beside(&to, None)
         // Not with the path of the temporary folder, which nobody has asked for.
         .map_err(|error| Error::from(io::Error::from(error.kind())).context(to.display()))?;
     let folder = temporary.path();
@@ -86,6 +83,9 @@ pub fn rebuild_except<T, E: From<Error>>(
         Ok(fingerprint)
     };
     let fingerprint = finish()?;
+    let temporary = temporary
+        .detach()
+        .map_err(|error| Error::from(error).context(to.display()))?;
     move_in(temporary, &to, options.force)?;
     Ok(Rebuilt {
         filled,

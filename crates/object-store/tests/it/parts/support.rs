@@ -41,29 +41,33 @@ impl Random {
 
 /// Stores whose uploads have small parts.
 #[derive(Debug, Default)]
-pub struct Small(ObjectParts);
+pub struct Small {
+    inner: ObjectParts,
+    /// A bit flips in every object that is put together.
+    pub spoils: bool,
+}
 
 impl Objects for Small {
     fn is_object(&self, name: &str) -> bool {
-        self.0.is_object(name)
+        self.inner.is_object(name)
     }
     fn open(&self, name: &str) -> Result<OpenObject> {
-        self.0.open(name)
+        self.inner.open(name)
     }
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>> {
-        self.0.open_beside(main, named)
+        self.inner.open_beside(main, named)
     }
     fn exists(&self, name: &str) -> Result<bool> {
-        self.0.exists(name)
+        self.inner.exists(name)
     }
     fn put(&self, name: &str, content: &mut dyn Read, size: u64, force: bool) -> Result<()> {
-        self.0.put(name, content, size, force)
+        self.inner.put(name, content, size, force)
     }
     fn put_at_once(&self, name: &str, content: Vec<u8>, force: bool) -> Result<()> {
-        self.0.put_at_once(name, content, force)
+        self.inner.put_at_once(name, content, force)
     }
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload> {
-        let upload = self.0.begin_upload(name, size)?;
+        let upload = self.inner.begin_upload(name, size)?;
         Ok(ObjectUpload {
             part_size: PART,
             ..upload
@@ -75,7 +79,7 @@ impl Objects for Small {
         upload: &ObjectUpload,
         first: u64,
     ) -> Result<Box<dyn UploadParts>> {
-        self.0.upload_from(name, upload, first)
+        self.inner.upload_from(name, upload, first)
     }
     fn finish_upload(
         &self,
@@ -84,7 +88,16 @@ impl Objects for Small {
         parts: Vec<String>,
         force: bool,
     ) -> Result<()> {
-        self.0.finish_upload(name, upload, parts, force)
+        self.inner.finish_upload(name, upload, parts, force)?;
+        if self.spoils {
+            let there = self.inner.open(name)?.source;
+            let mut bytes = vec![0; usize::try_from(there.size()?).unwrap()];
+            there.read_exact_at(0, &mut bytes)?;
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            self.inner.put_at_once(name, bytes, true)?;
+        }
+        Ok(())
     }
 }
 
