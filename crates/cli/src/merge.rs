@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use proto_splitter::atomic::AtomicFile;
+use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::{MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::parts::PartsPlan;
@@ -159,7 +159,9 @@ fn from_or_to_store(
     } else {
         let mut target = AtomicFile::create(args.output(), args.force)?;
         let mut sink = io::BufWriter::with_capacity(GATHER, target.as_file_mut());
-        let merged = file.merge_to(&mut sink, options).map_err(failed)?;
+        let merged = file
+            .merge_to(&mut sink, options)
+            .map_err(|error| failed(at_target(error, args.output())))?;
         let flushed = io::Write::flush(&mut sink);
         flushed.map_err(|error| Failure::io(args.output(), &error))?;
         drop(sink);

@@ -13,7 +13,7 @@ use prost_reflect::MessageDescriptor;
 use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 
 use crate::chunked_file::ChunkedFile;
-use crate::io::{open_file, threads};
+use crate::io::{at_target, open_file, threads};
 use crate::merge::{
     ChunkStore, FilePlace, Found, MergePlan, MergeSegment, ReadOptions, SegmentSource, at_file,
     find, gather, scatter, write_around,
@@ -365,7 +365,8 @@ impl<S: ReadAt> MergedMessage<S> {
         };
         // A chunk that couldn't be read to its end may have left something behind.
         spill.seek(SeekFrom::Start(start))?;
-        let written = io::copy(&mut stream, spill)?;
+        let written = io::copy(&mut stream, spill)
+            .map_err(|error| at_target(error.into(), &std::env::temp_dir()))?;
         unpacked.spilled += written;
         Ok(Access::Spilled(start))
     }

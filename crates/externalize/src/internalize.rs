@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::rope::Rope;
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -115,7 +115,8 @@ fn copy(rope: &Rope, to: &Path, options: &ExternalizeOptions) -> Result<()> {
         let left = usize::try_from(size - done).unwrap_or(usize::MAX);
         let step = buffer.len().min(left);
         rope.read_exact_at(done, &mut buffer[..step])?;
-        io::Write::write_all(file.as_file_mut(), &buffer[..step])?;
+        io::Write::write_all(file.as_file_mut(), &buffer[..step])
+            .map_err(|error| at_target(error.into(), to))?;
         meter.advance(step as u64)?;
         done += step as u64;
     }

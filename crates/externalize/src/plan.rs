@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use prost::Message;
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_saved_model::directory::{FolderLock, rebuild, remove_model};
@@ -295,7 +295,8 @@ impl ExternalizePlan {
         }
         record.write(folder, &bytes)?;
         let mut file = AtomicFile::create(folder.join("saved_model.pb"), true)?;
-        file.as_file_mut().write_all(&bytes)?;
+        let written = file.as_file_mut().write_all(&bytes);
+        written.map_err(|error| at_target(error.into(), file.target()))?;
         file.commit()?;
         Ok(bytes.len() as u64)
     }
@@ -336,7 +337,8 @@ impl ExternalizePlan {
                 let left = usize::try_from(content.size - done).unwrap_or(usize::MAX);
                 let step = buffer.len().min(left);
                 content.bytes.read_exact_at(done, &mut buffer[..step])?;
-                file.as_file_mut().write_all(&buffer[..step])?;
+                let written = file.as_file_mut().write_all(&buffer[..step]);
+                written.map_err(|error| at_target(error.into(), &path))?;
                 meter.advance(step as u64)?;
                 done += step as u64;
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message;
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::rope::{Rope, RopeBuilder};
 use proto_splitter_core::wire::put_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -148,7 +148,8 @@ impl Record {
                 .map_err(|error| Error::from(error).context(parent.display()))?;
         }
         let mut file = AtomicFile::create(&path, true)?;
-        file.as_file_mut().write_all(&self.encode_to_vec())?;
+        let written = file.as_file_mut().write_all(&self.encode_to_vec());
+        written.map_err(|error| at_target(error.into(), &path))?;
         file.commit()
     }
 

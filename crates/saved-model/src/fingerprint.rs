@@ -26,7 +26,7 @@ use std::path::Path;
 
 use prost::Message;
 use prost_reflect::MessageDescriptor;
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::VersionDef;
 
@@ -151,7 +151,8 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
 /// [`ErrorKind::Io`].
 pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<()> {
     let mut file = AtomicFile::create(folder.as_ref().join(FINGERPRINT_FILE), true)?;
-    file.as_file_mut().write_all(&fingerprint.encode_to_vec())?;
+    let written = file.as_file_mut().write_all(&fingerprint.encode_to_vec());
+    written.map_err(|error| at_target(error.into(), file.target()))?;
     file.commit()
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
@@ -184,7 +184,8 @@ impl<'a> BundlePlan<'a> {
             shards.push(file);
         }
         let crcs = self.write_tensors(&shards, options)?;
-        self.write_index(index.as_file_mut(), num_shards, &crcs)?;
+        self.write_index(index.as_file_mut(), num_shards, &crcs)
+            .map_err(|error| at_target(error, index.target()))?;
         let mut files = vec![index.target().to_owned()];
         for shard in shards {
             files.push(shard.target().to_owned());
@@ -213,7 +214,7 @@ impl<'a> BundlePlan<'a> {
             let placed = &self.tensors[tensor];
             let file = &shards[placed.shard as usize];
             copy_piece(placed, file, start, len, buffer, &meter)
-                .map_err(|error| error.at_path(&placed.tensor.name))
+                .map_err(|error| at_target(error.at_path(&placed.tensor.name), file.target()))
         })?;
         let mut crcs = vec![0; self.tensors.len()];
         for ((tensor, _, len), crc) in jobs.into_iter().zip(made) {

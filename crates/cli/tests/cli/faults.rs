@@ -11,6 +11,8 @@
     reason = "the script that takes all calls counts the runs"
 )]
 
+mod full_disk;
+mod killed;
 mod scenarios;
 mod short_calls;
 
@@ -73,11 +75,13 @@ fn run_with(scenario: &Scenario, dir: &Dir, call: &str, number: usize, fault: Fa
 }
 
 fn traced(scenario: &Scenario, dir: &Dir, options: &[&str]) -> ExitStatus {
+    traced_command(scenario.args, dir, options)
+}
+
+fn traced_command(args: &[&str], dir: &Dir, options: &[&str]) -> ExitStatus {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(options);
-    command
-        .arg(env!("CARGO_BIN_EXE_protosplit"))
-        .args(scenario.args);
+    command.arg(env!("CARGO_BIN_EXE_protosplit")).args(args);
     command.current_dir(dir.path(""));
     command
         .stdin(Stdio::null())

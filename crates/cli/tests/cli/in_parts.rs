@@ -317,3 +317,53 @@ fn what_the_plan_says_is_refused_beside_it() {
     ])
     .json();
 }
+
+#[test]
+fn a_bit_flipped_between_a_part_and_the_commit_is_found_unless_it_is_told_not_to_look() {
+    let dir = Dir::new();
+    let chunked = dir.split(&fixture(MODEL), "small", &["--max-chunk-size", "4KiB"]);
+    let (plan, target) = (dir.path("plan"), dir.path("merged.pb"));
+    let arguments: [&dyn AsRef<Path>; 8] = [
+        &"merge",
+        &chunked,
+        &"-o",
+        &target,
+        &"--plan-only",
+        &plan,
+        &"--parts",
+        &"2",
+    ];
+    run_all(arguments).ok();
+    run_parts("merge", &plan, 2);
+    let files = dir.files();
+    let hidden = files.iter().find(|name| name.starts_with(".protosplit-"));
+    let hidden = dir.path(hidden.unwrap());
+    let mut bytes = fs::read(&hidden).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&hidden, &bytes).unwrap();
+    let commit = ["merge", "--plan", plan.to_str().unwrap(), "--commit"];
+    let commit = |more: &[&str]| {
+        let arguments = [&commit[..], more].concat();
+        run_all(
+            arguments
+                .iter()
+                .map(|argument| argument as &dyn AsRef<Path>),
+        )
+    };
+    let said = commit(&[]).failed(Exit::Bad);
+    assert!(said.contains("where part 0 wrote"), "{said}");
+    assert!(!target.exists());
+    commit(&["--no-reread"]).ok();
+    assert!(fs::read(&target).unwrap() == bytes);
+
+    let report = dir.path("plan.00001.report");
+    let mut bytes = fs::read(&report).unwrap();
+    bytes[9] ^= 8;
+    fs::write(&report, bytes).unwrap();
+    let said = commit(&[]).failed(Exit::Bad);
+    assert!(said.contains("plan.00001.report"), "{said}");
+    assert!(
+        said.contains("the report of a part that was damaged"),
+        "{said}"
+    );
+}

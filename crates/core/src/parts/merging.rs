@@ -16,8 +16,8 @@ use super::shares::shares;
 use super::uploading::{Uploading, check_no_object};
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{
-    AtomicFile, check_absent, check_space, combine, folder, open_file, same_file, threads,
-    written_through,
+    AtomicFile, at_target, check_absent, check_space, combine, folder, open_file, same_file,
+    threads, written_through,
 };
 use crate::merge::{
     ChunkStore, MergeOptions, MergePlan, Merged, check_size, compared, with_plan, write_at,
@@ -245,6 +245,7 @@ impl Planned {
             let meter = options.progress.meter(own.total_len());
             let threads = threads::count(options.threads);
             write_at(own, chunks, (&file, start), threads, &meter)
+                .map_err(|error| at_target(error, &room))
         })?;
         let failed = |error: io::Error| Error::from(error).context(room.display());
         file.sync_data().map_err(failed)?;

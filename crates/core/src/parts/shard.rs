@@ -13,7 +13,7 @@ use super::report::{PartReport, of_all_parts};
 use super::splitting::{CommittedSplit, check_count, place_main};
 use super::store::{self, FolderStore, PartStore};
 use crate::container::{ChunkKind, Limits, Profile, Trailer, TrailerUse, describe_type};
-use crate::io::{AtomicFile, FileAt, written_through};
+use crate::io::{AtomicFile, FileAt, at_target, written_through};
 use crate::path::FieldPath;
 use crate::progress::Progress;
 use crate::proto::chunk_info::Type;
@@ -173,9 +173,12 @@ impl ShardWriter {
         let main = main_of(prefix.as_ref())?;
         let store = FolderStore::beside(&main);
         let mut file = store.begin()?;
-        let mut front = RecordWriter::new(file.as_file_mut(), WriterOptions::new())?;
-        front.flush()?;
-        let end = front.position().numeric();
+        let front = || -> Result<u64> {
+            let mut front = RecordWriter::new(file.as_file_mut(), WriterOptions::new())?;
+            front.flush()?;
+            Ok(front.position().numeric())
+        };
+        let end = { front }().map_err(|error| at_target(error, &main))?;
         Ok(ShardWriter {
             file,
             store,
@@ -226,10 +229,15 @@ impl ShardWriter {
             crc32c: 0,
         };
         let place = FileAt::new(self.file.as_file(), self.end);
-        let mut writer = RecordWriter::starting_at(place, self.end)?;
-        let position = writer.write_record_from(&mut content, size, self.options.compression)?;
-        writer.flush()?;
-        self.end = writer.position().numeric();
+        let write = || -> Result<_> {
+            let mut writer = RecordWriter::starting_at(place, self.end)?;
+            let compression = self.options.compression;
+            let position = writer.write_record_from(&mut content, size, compression)?;
+            writer.flush()?;
+            Ok((position, writer.position().numeric()))
+        };
+        let position;
+        (position, self.end) = { write }().map_err(|error| at_target(error, &self.main))?;
         let kind = match kind {
             ChunkKind::Message => Type::Message,
             ChunkKind::Bytes => Type::Bytes,
@@ -254,7 +262,8 @@ impl ShardWriter {
         let infos = self.infos.iter().map(|info| info.encode_to_vec().into());
         let infos = infos.collect();
         let fields = self.paths.iter().map(|path| field(path).encode_to_vec());
-        let done = complete_part(&self.main, self.number, self.file, self.end, self.infos)?;
+        let done = complete_part(&self.main, self.number, self.file, self.end, self.infos)
+            .map_err(|error| at_target(error, &self.main))?;
         self.options.progress.check()?;
         self.store.keep(done.file, &done.named.path)?;
         let report = SplitReport {
@@ -318,7 +327,8 @@ pub fn commit_shards(
     Trailer::from_metadata(trailer.clone(), TrailerUse::Whole, &limits)?;
     let mut file = AtomicFile::create(&main, true)?;
     let described = describe_type(rest.descriptor(), true);
-    write_base(&mut file, &described, trailer, rest, &options)?;
+    write_base(&mut file, &described, trailer, rest, &options)
+        .map_err(|error| at_target(error, &main))?;
     let done = CommittedSplit {
         chunks,
         source_size: rest.size(),

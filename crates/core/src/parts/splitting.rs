@@ -24,7 +24,7 @@ use super::store::{FolderStore, PartStore, main_of};
 use super::uploading::check_no_object;
 use crate::container::{Limits, Profile, Trailer, TrailerUse, describe_type};
 use crate::io::{
-    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, check_absent, same_file, threads,
+    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_absent, same_file, threads,
     written_through,
 };
 use crate::proto::chunk_metadata::ExternalFile;
@@ -282,7 +282,8 @@ impl Planned {
         let file = store.begin()?;
         file.restrict_to_files(source.path())?;
         let options = self.options(options);
-        let written = write_part(&chunks, &source, file, (&self.main(), part), &options)?;
+        let written = write_part(&chunks, &source, file, (&self.main(), part), &options)
+            .map_err(|error| at_target(error, &self.main()))?;
         source.check_unchanged()?;
         options.progress.check()?;
         store.keep(written.file, &written.named.path)?;
@@ -335,7 +336,8 @@ impl Planned {
         };
         file.restrict_to_files(source.path())?;
         let described = RecordsMetadata::parse(&self.message.records_metadata)?;
-        write_main(&mut file, &described, trailer, &self.options(options))?;
+        write_main(&mut file, &described, trailer, &self.options(options))
+            .map_err(|error| at_target(error, &self.main()))?;
         Ok((file, files))
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::split::SplitExt;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -137,7 +137,8 @@ impl SavedModelDir {
             }
             _ => {
                 let mut file = AtomicFile::create(&target, false)?;
-                self.model.copy_to(file.as_file_mut())?;
+                let copied = self.model.copy_to(file.as_file_mut());
+                copied.map_err(|error| at_target(error, &target))?;
                 file.commit()?;
             }
         }

@@ -187,7 +187,7 @@ pub(super) fn read_prefix(dir: &Dir) -> Found {
     message(&dir.path("m"))
 }
 
-fn read_merged(dir: &Dir) -> Found {
+pub(super) fn read_merged(dir: &Dir) -> Found {
     match fs::read(dir.path("out.pb")) {
         Ok(bytes) => Found::Message(bytes),
         Err(_) => Found::Nothing,

@@ -1,0 +1,57 @@
+//! Files that can't grow, as on a full disk.
+
+use std::process::{Command, Stdio};
+
+use super::scenarios::{SCENARIOS, Scenario};
+use crate::support::Dir;
+
+/// Runs a verb that may write at most a kilobyte to a file, and gives its status and what it says.
+fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
+    let mut command = Command::new("sh");
+    // Without the signal, a write beyond the limit fails as one to a full disk does.
+    command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
+    command
+        .arg(env!("CARGO_BIN_EXE_protosplit"))
+        .args(scenario.args);
+    command.current_dir(dir.path("")).stdin(Stdio::null());
+    let ran = command.output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    (ran.status.success(), said)
+}
+
+/// How an error that names what the verb writes begins.
+fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
+    let beside = |name: &str| vec![name.to_owned(), dir.path(name).display().to_string()];
+    match scenario.args {
+        ["convert", from, "--in-place", ..] => beside(from),
+        ["convert", _, to, ..] => beside(to),
+        ["split", "--plan", ..] => beside("m."),
+        ["merge", "--plan", ..] => beside(".protosplit-"),
+        args => {
+            let at = args.iter().position(|arg| *arg == "-o").unwrap();
+            beside(args[at + 1])
+        }
+    }
+}
+
+#[test]
+fn a_verb_that_finds_no_room_names_the_file_that_it_writes() {
+    let mut failed = 0;
+    for scenario in &SCENARIOS {
+        let dir = Dir::new();
+        (scenario.prepare)(&dir);
+        let old = (scenario.read)(&dir);
+        let (is_done, said) = run_without_room(scenario, &dir);
+        if is_done {
+            // Putting the parts of a merge together writes nothing.
+            assert!(scenario.args.contains(&"--commit"), "{}", scenario.name);
+            continue;
+        }
+        let names = named(scenario, &dir);
+        let is_named = |name: &String| said.starts_with(&format!("protosplit: {name}"));
+        assert!(names.iter().any(is_named), "{}: {said}", scenario.name);
+        assert!((scenario.read)(&dir) == old, "{}", scenario.name);
+        failed += 1;
+    }
+    assert!(failed > 15, "{failed}");
+}
