@@ -3,17 +3,24 @@
 
 mod signals;
 
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use proto_splitter_startup::stdout_was_closed;
 use protosplit_cli::{Exit, Interrupt};
 
 fn main() -> ExitCode {
     let interrupt = Interrupt::new();
     let signals = signals::watch(&interrupt);
+    let (mut closed, mut open) = (Closed, BufWriter::new(io::stdout().lock()));
+    let stdout: &mut dyn Write = if stdout_was_closed() {
+        &mut closed
+    } else {
+        &mut open
+    };
     let exit = protosplit_cli::run_on(
         std::env::args_os(),
-        &mut BufWriter::new(io::stdout().lock()),
+        stdout,
         &mut io::stderr(),
         protosplit_cli::Terminal::detect(),
         &interrupt,
@@ -22,4 +29,18 @@ fn main() -> ExitCode {
         signals.end();
     }
     exit.into()
+}
+
+/// Standard output that was closed when the process began. The runtime has put `/dev/null` in its
+/// place, where results would be lost without a word.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::other("it is closed"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -338,3 +338,49 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
         Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
     }
 }
+
+/// Runs the command with its standard output closed, and gives its status and what it says.
+fn without_stdout(args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" >&-"]);
+    command.arg(env!("CARGO_BIN_EXE_protosplit")).args(args);
+    let ran = command.stdin(Stdio::null()).output().unwrap();
+    (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+}
+
+#[test]
+fn a_result_for_a_standard_output_that_is_closed_is_an_error() {
+    let dir = Dir::new();
+    let model = fixture("keras_mlp").join("saved_model.pb");
+    let chunked = dir.split(&model, "model", &["--max-chunk-size", "20KiB"]);
+    let (model, chunked) = (model.to_str().unwrap(), chunked.to_str().unwrap());
+    let version = "saved_model_schema_version";
+    for args in [
+        &["merge", chunked, "-o", "-"][..],
+        &["split", model, "-o", "-"],
+        &["get", model, version, "-o", "-"],
+        &["strip", model, "-o", "-"],
+        &["cat", model, version],
+        &["tree", model],
+        &["info", chunked],
+        &["info", chunked, "--json"],
+        &["ls", chunked],
+        &["verify", chunked],
+        &["tensors", model],
+        &["schema", chunked],
+        &["--help"],
+        &["--version"],
+    ] {
+        let (code, said) = without_stdout(args);
+        assert_eq!(
+            said, "protosplit: standard output: it is closed\n",
+            "{args:?}"
+        );
+        assert_eq!(code, Some(2), "{args:?}");
+    }
+    // Where nothing is printed, nothing is missing.
+    let back = dir.path("back.pb");
+    let to_file = ["merge", chunked, "-o", back.to_str().unwrap(), "--quiet"];
+    assert_eq!(without_stdout(&to_file), (Some(0), String::new()));
+    assert!(fs::read(back).unwrap() == fs::read(model).unwrap());
+}

@@ -1,0 +1,57 @@
+//! Tells whether a process began with its standard output closed, as by `>&-` in a shell.
+//!
+//! Rust's runtime opens `/dev/null` in place of a standard stream that is closed, before `main`
+//! runs. A program that prints its result would then lose it, and report success. This crate looks
+//! before the runtime does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if standard output was closed when the process began; false where nothing is known
+/// of that.
+///
+/// ```
+/// assert!(!proto_splitter_startup::stdout_was_closed());
+/// ```
+#[must_use]
+pub fn stdout_was_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
+}
+
+#[cfg(unix)]
+mod before_main {
+    use std::io;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::Ordering;
+
+    use super::IS_CLOSED;
+
+    /// The system's number for a descriptor that isn't open.
+    const EBADF: i32 = 9;
+
+    extern "C" fn look() {
+        if let Err(error) = io::stdout().as_fd().try_clone_to_owned() {
+            IS_CLOSED.store(error.raw_os_error() == Some(EBADF), Ordering::Relaxed);
+        }
+    }
+
+    /// Has the loader call [`look`] before the runtime begins. There is no safe way to be called
+    /// then.
+    #[allow(
+        unsafe_code,
+        reason = "names the section of functions that the loader calls"
+    )]
+    #[used]
+    #[cfg_attr(
+        not(target_vendor = "apple"),
+        // SAFETY: the section is an array of such functions, and `look` needs no runtime.
+        unsafe(link_section = ".init_array")
+    )]
+    #[cfg_attr(
+        target_vendor = "apple",
+        // SAFETY: as above.
+        unsafe(link_section = "__DATA,__mod_init_func")
+    )]
+    static LOOK: extern "C" fn() = look;
+}
