@@ -115,6 +115,17 @@ def test_field_tags_that_lead_nowhere_are_path_errors(
         DataSplitter(tree).add_chunk(b"", tags)
 
 
+def test_an_element_that_comes_after_a_gap_is_refused_when_it_is_split(tree: Any) -> None:
+    for behind in (0, 1):
+        splitter = DataSplitter(copy_of(tree))
+        splitter.add_chunk(tree.children[0], ["children", len(tree.children) + behind])
+        if behind == 0:
+            splitter.split()
+            continue
+        with pytest.raises(ps.PathError, match="leaves a gap"):
+            splitter.split()
+
+
 def test_field_tags_are_found_by_name_and_by_number(tree: Any) -> None:
     assert util.get_field(tree, ["children", 1, "name"])[0] == "element 1"
     assert util.get_field(tree, [4, 1, 1])[0] == "element 1"
