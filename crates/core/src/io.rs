@@ -3,6 +3,7 @@
 
 pub mod atomic_file;
 pub(crate) mod crc_combine;
+pub(crate) mod crc_of_pieces;
 pub(crate) mod detect;
 pub(crate) mod file_at;
 pub(crate) mod file_names;
@@ -16,7 +17,8 @@ pub(crate) mod temporary;
 pub mod threads;
 
 pub(crate) use atomic_file::AtomicFile;
-pub(crate) use crc_combine::combine;
+pub use crc_combine::combine;
+pub use crc_of_pieces::CrcOfPieces;
 pub(crate) use file_at::{FileAt, WRITE_LEN};
 pub(crate) use file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, with_extension};
 pub(crate) use file_pool::{FilePool, PooledFile};

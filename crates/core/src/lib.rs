@@ -42,6 +42,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+/// Checksums of pieces, for the crates of the formats.
+#[doc(hidden)]
+pub mod checksum {
+    pub use crate::io::{CrcOfPieces, combine};
+}
 mod chunked_file;
 pub mod compare;
 pub mod container;

@@ -10,10 +10,11 @@ use proto_splitter_graph_def::proto::DataType;
 use record_file::ReadAt;
 
 pub use crate::data::BundleReader;
+use crate::data::{CheckedSpan, Seen};
 use crate::dtype::{dtype_name, element_size, elements};
 use crate::entry::{Index, Span, Tensor, TensorLocation};
 use crate::files::{data_path, index_path, prefix_of};
-use crate::strings::read_strings;
+use crate::strings::strings;
 
 /// How many data files are kept open.
 const MAX_OPEN_FILES: usize = 64;
@@ -85,7 +86,8 @@ impl Bundle {
         found.ok().and_then(|at| self.tensors.get(at))
     }
 
-    /// The bytes of a tensor, to be read by position. Their checksum is not looked at.
+    /// The bytes of a tensor, to be read by position. Once all of them were read, they are compared
+    /// with their checksum: see [`BundleReader`].
     ///
     /// Elements are little-endian, in the order of C: the last dimension varies fastest. What
     /// strings and variants look like in a file is described at [`read_strings`](Self::read_strings).
@@ -95,16 +97,26 @@ impl Bundle {
     /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if it ends
     /// before the tensor does, or the tensor is sliced and has elements of no fixed size.
     pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
-        let open = |span: &Span| {
-            self.checked(span)
-                .map_err(|error| error.at_path(tensor.name()))
+        let width = element_size(tensor.dtype());
+        let open = |span: &Span| -> Result<CheckedSpan> {
+            let file = self
+                .checked(span)
+                .map_err(|error| error.at_path(tensor.name()))?;
+            let seen = match width {
+                Some(_) => Seen::numbers(span),
+                None => {
+                    let is_strings = tensor.dtype() == DataType::DtString;
+                    let count = elements(tensor.shape()).unwrap_or(u64::MAX);
+                    Seen::elements(span, is_strings, count)
+                }
+            };
+            let path = self.data_path(span.shard);
+            CheckedSpan::new(file, path, tensor.name(), *span, seen)
         };
         match tensor.location() {
-            TensorLocation::Whole(span) => {
-                Ok(BundleReader::whole(open(span)?, span.offset, span.size))
-            }
+            TensorLocation::Whole(span) => Ok(BundleReader::whole(open(span)?)),
             TensorLocation::Slices(slices) => {
-                let Some(width) = element_size(tensor.dtype()) else {
+                let Some(width) = width else {
                     let name = dtype_name(tensor.dtype());
                     let message = format!("a sliced tensor of type {name}");
                     let error = Error::new(ErrorKind::InvalidMessage, message);
@@ -120,11 +132,12 @@ impl Bundle {
         }
     }
 
-    /// All bytes of a tensor. Their checksum is not looked at.
+    /// Reads all bytes of a tensor and compares them with their checksum.
     ///
     /// # Errors
     ///
-    /// As [`reader`](Self::reader), and [`ErrorKind::LimitExceeded`] if they don't fit in memory.
+    /// As [`reader`](Self::reader); [`ErrorKind::ChecksumMismatch`] if they are damaged;
+    /// [`ErrorKind::LimitExceeded`] if they don't fit in memory.
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         let reader = self.reader(tensor)?;
         let mut bytes = Vec::new();
@@ -139,7 +152,7 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// The elements of a tensor of strings. Their checksums are checked.
+    /// Reads the elements of a tensor of strings and compares them with their checksums.
     ///
     /// ```text
     /// varint length of each string | masked crc32c of the lengths (4) | the strings
@@ -147,31 +160,16 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// As [`reader`](Self::reader); [`ErrorKind::InvalidConfig`] if it has no strings;
-    /// [`ErrorKind::ChecksumMismatch`] if they are damaged.
+    /// As [`read`](Self::read); [`ErrorKind::InvalidConfig`] if it has no strings.
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
-        let count = elements(tensor.shape());
-        let (DataType::DtString, Some(count), TensorLocation::Whole(span)) =
-            (tensor.dtype(), count, tensor.location())
-        else {
+        let (DataType::DtString, Some(count)) = (tensor.dtype(), elements(tensor.shape())) else {
             let message = format!(
                 "a tensor of type {}, and no strings",
                 dtype_name(tensor.dtype())
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(tensor.name()));
         };
-        let mut strings = Vec::new();
-        let reader = self.reader(tensor)?;
-        let crc = read_strings(&reader, count, &mut |string, bytes| {
-            strings.resize_with(string + 1, Vec::new);
-            strings[string].extend_from_slice(bytes);
-            Ok(())
-        })
-        .map_err(|error| error.at_path(tensor.name()))?;
-        // Empty ones at the end were not told of.
-        strings.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Vec::new);
-        check_crc(span, crc).map_err(|error| error.at_path(tensor.name()))?;
-        Ok(strings)
+        strings(&self.read(tensor)?, count).map_err(|error| error.at_path(tensor.name()))
     }
 
     pub(crate) fn data_path(&self, shard: u32) -> PathBuf {
@@ -207,16 +205,4 @@ impl Bundle {
         open.insert(shard, Arc::clone(&file));
         Ok(file)
     }
-}
-
-/// Fails unless a span has this checksum.
-pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
-    if computed == span.crc32c {
-        return Ok(());
-    }
-    let message = format!(
-        "the crc32c of {} bytes is 0x{computed:08x}, and 0x{:08x} is stored",
-        span.size, span.crc32c
-    );
-    Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(span.offset))
 }

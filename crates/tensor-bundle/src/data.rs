@@ -2,13 +2,22 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use proto_splitter_core::checksum::CrcOfPieces;
+use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use crate::entry::Slice;
+use crate::entry::{Slice, Span};
+use crate::strings::ElementsCrc;
 
 /// The bytes of one tensor in the order of its elements, read by position.
+///
+/// They are compared with their checksum as they are read: the read that gets the last of them
+/// fails if they have another ([`ErrorKind::ChecksumMismatch`]), in whatever pieces and on however
+/// many threads they are read. As long as some were not read, nothing is compared. Strings and
+/// variants have to be read from first to last for it.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,
@@ -17,7 +26,7 @@ pub struct BundleReader {
 
 #[derive(Clone, Debug)]
 enum Data {
-    Whole { file: Arc<File>, offset: u64 },
+    Whole(Arc<CheckedSpan>),
     Sliced(Arc<Sliced>),
 }
 
@@ -27,20 +36,22 @@ struct Sliced {
     shape: Vec<u64>,
     /// Bytes of an element.
     width: u64,
-    slices: Vec<(Slice, Arc<File>)>,
+    slices: Vec<(Slice, CheckedSpan)>,
 }
 
 impl BundleReader {
-    pub(crate) fn whole(file: Arc<File>, offset: u64, size: u64) -> Self {
-        let data = Data::Whole { file, offset };
-        BundleReader { size, data }
+    pub(crate) fn whole(span: CheckedSpan) -> Self {
+        BundleReader {
+            size: span.span.size,
+            data: Data::Whole(Arc::new(span)),
+        }
     }
 
     pub(crate) fn sliced(
         shape: Vec<u64>,
         width: u64,
         size: u64,
-        slices: Vec<(Slice, Arc<File>)>,
+        slices: Vec<(Slice, CheckedSpan)>,
     ) -> Self {
         let data = Data::Sliced(Arc::new(Sliced {
             shape,
@@ -70,16 +81,14 @@ impl ReadAt for BundleReader {
             return Ok(0);
         }
         match &self.data {
-            Data::Whole { file, offset } => file.as_ref().read_at(offset + at, buf),
+            Data::Whole(span) => span.read_at(at, buf),
             Data::Sliced(sliced) => {
                 let (slice, within, run) = sliced.locate(at).ok_or_else(|| {
                     let message = format!("no slice of the tensor has its byte {at}");
                     io::Error::new(io::ErrorKind::InvalidData, message)
                 })?;
                 let len = len.min(usize::try_from(run).unwrap_or(usize::MAX));
-                let (slice, file) = &sliced.slices[slice];
-                file.as_ref()
-                    .read_at(slice.span.offset + within, &mut buf[..len])
+                sliced.slices[slice].1.read_at(within, &mut buf[..len])
             }
         }
     }
@@ -87,6 +96,141 @@ impl ReadAt for BundleReader {
     fn size(&self) -> io::Result<u64> {
         Ok(self.size)
     }
+}
+
+/// A run of bytes of a data file, which is compared with its checksum once all of it was read.
+#[derive(Debug)]
+pub(crate) struct CheckedSpan {
+    file: Arc<File>,
+    path: PathBuf,
+    /// The name of the tensor.
+    tensor: String,
+    span: Span,
+    seen: Seen,
+}
+
+/// The bytes of a span that were read so far.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Numbers(CrcOfPieces),
+    Elements(Mutex<InOrder>),
+}
+
+/// Strings or variants, read up to a byte.
+#[derive(Debug)]
+pub(crate) struct InOrder {
+    first: ElementsCrc,
+    now: ElementsCrc,
+    read: u64,
+}
+
+impl Seen {
+    /// Elements whose width is fixed.
+    pub(crate) fn numbers(span: &Span) -> Seen {
+        Seen::Numbers(CrcOfPieces::new(span.size))
+    }
+
+    /// This many strings, or else variants.
+    pub(crate) fn elements(span: &Span, is_strings: bool, count: u64) -> Seen {
+        let first = ElementsCrc::new(is_strings, count, span.offset, span.size);
+        let now = first.clone();
+        Seen::Elements(Mutex::new(InOrder {
+            first,
+            now,
+            read: 0,
+        }))
+    }
+}
+
+impl CheckedSpan {
+    /// # Errors
+    ///
+    /// As for reading the last byte, if there is none to be read.
+    pub(crate) fn new(
+        file: Arc<File>,
+        path: PathBuf,
+        tensor: &str,
+        span: Span,
+        seen: Seen,
+    ) -> Result<CheckedSpan> {
+        let checked = CheckedSpan {
+            file,
+            path,
+            tensor: tensor.to_owned(),
+            span,
+            seen,
+        };
+        if span.size == 0 {
+            let found = match &checked.seen {
+                Seen::Numbers(_) => Ok(0),
+                Seen::Elements(seen) => seen
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .now
+                    .finish(),
+            };
+            found
+                .and_then(|found| check_crc(&span, found))
+                .map_err(|error| checked.named(error))?;
+        }
+        Ok(checked)
+    }
+
+    fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(self.span.offset + at, buf);
+        let noted = read
+            .map_err(Error::from)
+            .and_then(|read| self.note(at, &buf[..read]).map(|()| read));
+        noted.map_err(|error| self.named(error).into())
+    }
+
+    #[cold]
+    fn named(&self, error: Error) -> Error {
+        error.at_path(&self.tensor).context(self.path.display())
+    }
+
+    /// Takes note of bytes that were read, and compares all of them if none is missing now.
+    fn note(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let found = match &self.seen {
+            Seen::Numbers(sum) => sum.add(at, bytes),
+            Seen::Elements(seen) => {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.add(at, bytes, self.span.size)?
+            }
+        };
+        found.map_or(Ok(()), |found| check_crc(&self.span, found))
+    }
+}
+
+impl InOrder {
+    /// Adds bytes as far as they come next. Returns the checksum if these are the last of `size`.
+    fn add(&mut self, at: u64, bytes: &[u8], size: u64) -> Result<Option<u32>> {
+        if at == 0 {
+            (self.now, self.read) = (self.first.clone(), 0);
+        }
+        let known = self.read.checked_sub(at).map(usize::try_from);
+        let Some(next) = known.and_then(|known| bytes.get(known.ok()?..)) else {
+            return Ok(None);
+        };
+        self.now.add(next)?;
+        self.read += next.len() as u64;
+        if self.read < size || next.is_empty() {
+            return Ok(None);
+        }
+        self.now.finish().map(Some)
+    }
+}
+
+/// Fails unless a span has this checksum.
+pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
+    if computed == span.crc32c {
+        return Ok(());
+    }
+    let message = format!(
+        "the crc32c of {} bytes is 0x{computed:08x}, and 0x{:08x} is stored",
+        span.size, span.crc32c
+    );
+    Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(span.offset))
 }
 
 impl Sliced {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
@@ -218,8 +219,7 @@ impl<'a> BundlePlan<'a> {
         })?;
         let mut crcs = vec![0; self.tensors.len()];
         for ((tensor, _, len), crc) in jobs.into_iter().zip(made) {
-            let len = usize::try_from(len).unwrap_or(usize::MAX);
-            crcs[tensor] = crc32c::crc32c_combine(crcs[tensor], crc, len);
+            crcs[tensor] = combine(crcs[tensor], crc, len);
         }
         Ok(crcs)
     }

@@ -1,179 +1,211 @@
-//! Strings and variants, as a bundle stores them: lengths, checksums, then the bytes.
+//! Strings and variants, as a bundle stores them: lengths, checksums, and the bytes.
 
-use crate::checksum::unmask_crc;
-use crate::data::BundleReader;
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
 
-/// Reads what is behind a position, piece by piece.
-struct Cursor<'a> {
-    reader: &'a BundleReader,
+use crate::checksum::unmask_crc;
+
+/// The most bytes of a varint.
+const MOST_VARINT: u32 = 10;
+
+/// The checksum of a tensor of strings or variants, computed as its bytes come in order.
+///
+/// Strings are stored as all their lengths, a checksum of these, and all their bytes; a variant as
+/// its length, its bytes, and a checksum of all so far. The checksum of the whole is over the same,
+/// but has each length as a number of 4 or 8 bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct ElementsCrc {
+    is_strings: bool,
+    /// Elements whose lengths haven't come.
+    left: u64,
+    /// Bytes of the strings whose lengths have come.
+    total: u64,
+    crc32c: u32,
+    next: Part,
+    /// Where the next byte is in the file.
     position: u64,
-    window: Vec<u8>,
-    /// Where the window begins.
-    start: u64,
 }
 
-/// Bytes that are read ahead.
-const WINDOW: usize = 64 << 10;
+/// The part of a tensor that its next byte is of.
+#[derive(Clone, Debug)]
+enum Part {
+    /// A length, of which these bytes have come.
+    Length {
+        value: u64,
+        bytes: u32,
+    },
+    /// A checksum, of which these bytes have come.
+    Checksum {
+        bytes: [u8; 4],
+        have: usize,
+    },
+    /// Bytes of elements, this many of them.
+    Content(u64),
+    End,
+}
 
-impl<'a> Cursor<'a> {
-    fn new(reader: &'a BundleReader) -> Self {
-        Cursor {
-            reader,
-            position: 0,
-            window: Vec::new(),
-            start: 0,
+impl Part {
+    const LENGTH: Part = Part::Length { value: 0, bytes: 0 };
+
+    const CHECKSUM: Part = Part::Checksum {
+        bytes: [0; 4],
+        have: 0,
+    };
+}
+
+impl ElementsCrc {
+    /// Begins with the first of `size` bytes, which are at `position` of a file and have `count`
+    /// elements: strings or variants.
+    pub(crate) fn new(is_strings: bool, count: u64, position: u64, size: u64) -> Self {
+        let next = match count {
+            0 if size == 0 || !is_strings => Part::End,
+            0 => Part::CHECKSUM,
+            _ => Part::LENGTH,
+        };
+        ElementsCrc {
+            is_strings,
+            left: count,
+            total: 0,
+            crc32c: 0,
+            next,
+            position,
         }
     }
 
-    /// What is at hand from here on: at least `want` bytes, or all that are left.
-    fn peek(&mut self, want: usize) -> Result<&[u8]> {
-        let skip = usize::try_from(self.position - self.start).unwrap_or(usize::MAX);
-        let have = self.window.len().saturating_sub(skip);
-        if have < want {
-            let left = usize::try_from(self.reader.len() - self.position).unwrap_or(usize::MAX);
-            self.start = self.position;
-            self.window.resize(WINDOW.max(want).min(left), 0);
-            self.reader.read_exact_at(self.start, &mut self.window)?;
-            return Ok(&self.window);
+    /// Adds the bytes that come next.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if they can't be those of such a tensor;
+    /// [`ErrorKind::ChecksumMismatch`] if a checksum among them is wrong.
+    pub(crate) fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while let Some(&byte) = bytes.first() {
+            let taken = match &mut self.next {
+                Part::Length { value, bytes } => {
+                    let shift = *bytes * 7;
+                    *bytes += 1;
+                    *value |= u64::from(byte & 0x7f) << shift.min(63);
+                    if byte & 0x80 == 0 {
+                        let length = *value;
+                        self.length(length);
+                    } else if *bytes == MOST_VARINT {
+                        return Err(self.bad("a length of more than ten bytes"));
+                    }
+                    1
+                }
+                Part::Checksum { bytes: sum, have } => {
+                    sum[*have] = byte;
+                    *have += 1;
+                    if *have == sum.len() {
+                        let stored = u32::from_le_bytes(*sum);
+                        self.checksum(stored)?;
+                    }
+                    1
+                }
+                Part::Content(left) => {
+                    let len = usize::try_from(*left).map_or(bytes.len(), |n| n.min(bytes.len()));
+                    *left -= len as u64;
+                    let is_over = *left == 0;
+                    let content = &bytes[..len];
+                    self.crc32c = crc32c::crc32c_append(self.crc32c, content);
+                    if is_over {
+                        self.content_ended();
+                    }
+                    len
+                }
+                Part::End => return Err(self.bad("bytes behind the last element")),
+            };
+            bytes = &bytes[taken..];
+            self.position += taken as u64;
         }
-        Ok(&self.window[skip..])
+        Ok(())
+    }
+
+    /// The checksum, once all bytes have come.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if more would have to come.
+    pub(crate) fn finish(&self) -> Result<u32> {
+        match self.next {
+            Part::End => Ok(self.crc32c),
+            Part::Length { .. } => Err(self.bad("a tensor that ends within a length")),
+            Part::Checksum { .. } => Err(self.bad("a tensor that ends within a checksum")),
+            Part::Content(_) => Err(self.bad("a tensor that ends within an element")),
+        }
+    }
+
+    fn length(&mut self, length: u64) {
+        self.left -= 1;
+        self.total = self.total.saturating_add(length);
+        self.crc32c = match u32::try_from(length) {
+            Ok(short) if self.is_strings => {
+                crc32c::crc32c_append(self.crc32c, &short.to_le_bytes())
+            }
+            _ => crc32c::crc32c_append(self.crc32c, &length.to_le_bytes()),
+        };
+        self.next = match length {
+            _ if self.is_strings && self.left > 0 => Part::LENGTH,
+            _ if self.is_strings => Part::CHECKSUM,
+            0 => Part::CHECKSUM,
+            length => Part::Content(length),
+        };
+    }
+
+    fn checksum(&mut self, stored: u32) -> Result<()> {
+        if unmask_crc(stored) != self.crc32c {
+            let what = if self.is_strings {
+                "the lengths"
+            } else {
+                "the elements"
+            };
+            let message = format!("the crc32c of {what} is another than the one behind them");
+            let error = Error::new(ErrorKind::ChecksumMismatch, message);
+            return Err(error.at_offset(self.position.saturating_sub(3)));
+        }
+        self.crc32c = crc32c::crc32c_append(self.crc32c, &stored.to_le_bytes());
+        self.next = match self.total {
+            0 if self.is_strings => Part::End,
+            total if self.is_strings => Part::Content(total),
+            _ if self.left > 0 => Part::LENGTH,
+            _ => Part::End,
+        };
+        Ok(())
+    }
+
+    fn content_ended(&mut self) {
+        self.next = if self.is_strings {
+            Part::End
+        } else {
+            Part::CHECKSUM
+        };
     }
 
     fn bad(&self, what: &str) -> Error {
         Error::new(ErrorKind::InvalidMessage, what).at_offset(self.position)
     }
-
-    fn varint(&mut self) -> Result<u64> {
-        match decode_varint(self.peek(10)?) {
-            Some((value, len)) => {
-                self.position += len as u64;
-                Ok(value)
-            }
-            None => Err(self.bad("a tensor that ends within a length")),
-        }
-    }
-
-    fn checksum(&mut self) -> Result<u32> {
-        match self.peek(4)?.first_chunk::<4>() {
-            Some(bytes) => {
-                let crc = u32::from_le_bytes(*bytes);
-                self.position += 4;
-                Ok(crc)
-            }
-            None => Err(self.bad("a tensor that ends within a checksum")),
-        }
-    }
-
-    /// Gives `len` bytes to `each`.
-    fn bytes(&mut self, len: u64, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut left = len;
-        while left > 0 {
-            let want = usize::try_from(left).unwrap_or(usize::MAX);
-            let bytes = self.peek(1)?;
-            let bytes = &bytes[..bytes.len().min(want)];
-            let len = bytes.len() as u64;
-            if len == 0 {
-                return Err(self.bad("a tensor that ends within an element"));
-            }
-            each(bytes)?;
-            self.position += len;
-            left -= len;
-        }
-        Ok(())
-    }
-
-    fn end(&self, crc: u32) -> Result<u32> {
-        if self.position == self.reader.len() {
-            Ok(crc)
-        } else {
-            Err(self.bad("bytes behind the last element"))
-        }
-    }
 }
 
-fn check_inner(cursor: &Cursor<'_>, stored: u32, computed: u32, what: &str) -> Result<()> {
-    if unmask_crc(stored) == computed {
-        return Ok(());
-    }
-    let message = format!("the crc32c of {what} is another than the one behind them");
-    Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(cursor.position - 4))
-}
-
-fn check_count(reader: &BundleReader, count: u64) -> Result<()> {
-    if count <= reader.len() {
-        return Ok(());
-    }
-    let message = format!("{count} elements in {} bytes", reader.len());
-    Err(Error::new(ErrorKind::InvalidMessage, message))
-}
-
-/// Gives the bytes of `count` strings to `each`, with the string's number; gives their checksum. It
-/// is over the lengths as numbers of 4 or 8 bytes, their checksum, and the strings.
-pub(crate) fn read_strings(
-    reader: &BundleReader,
-    count: u64,
-    each: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-) -> Result<u32> {
-    check_count(reader, count)?;
-    let mut lengths = Cursor::new(reader);
-    let mut crc = 0;
-    let mut total = 0u64;
+/// The strings of a tensor whose bytes were compared with their checksum.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if the bytes don't have `count` strings.
+pub(crate) fn strings(bytes: &[u8], count: u64) -> Result<Vec<Vec<u8>>> {
+    let bad = || Error::new(ErrorKind::InvalidMessage, "strings that end early");
+    let (mut lengths, mut rest) = (Vec::new(), bytes);
     for _ in 0..count {
-        let len = lengths.varint()?;
-        crc = match u32::try_from(len) {
-            Ok(short) => crc32c::crc32c_append(crc, &short.to_le_bytes()),
-            Err(_) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
-        };
-        total = total.saturating_add(len);
+        let (length, taken) = decode_varint(rest).ok_or_else(bad)?;
+        lengths.push(usize::try_from(length).map_err(|_| bad())?);
+        rest = rest.get(taken..).ok_or_else(bad)?;
     }
-    if count == 0 && reader.is_empty() {
-        return Ok(0);
+    // The checksum of the lengths is between them and the strings.
+    let mut rest = rest.get(4..).unwrap_or_default();
+    let mut strings = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (string, behind) = rest.split_at_checked(length).ok_or_else(bad)?;
+        strings.push(string.to_vec());
+        rest = behind;
     }
-    let stored = lengths.checksum()?;
-    check_inner(&lengths, stored, crc, "the lengths")?;
-    crc = crc32c::crc32c_append(crc, &stored.to_le_bytes());
-    if total > reader.len() {
-        return Err(lengths.bad("strings that are longer than the tensor"));
-    }
-    // Lengths are read again, so that there may be any number of them.
-    let mut strings = Cursor::new(reader);
-    strings.position = lengths.position;
-    let mut lengths = Cursor::new(reader);
-    for string in 0..count {
-        let len = lengths.varint()?;
-        let string = usize::try_from(string).unwrap_or(usize::MAX);
-        strings.bytes(len, |bytes| {
-            crc = crc32c::crc32c_append(crc, bytes);
-            each(string, bytes)
-        })?;
-    }
-    strings.end(crc)
-}
-
-/// Gives the bytes of `count` variants to `each`; gives their checksum. Each has its length in
-/// front, and behind it the checksum of all before it, in which the lengths are numbers of 8 bytes.
-pub(crate) fn read_variants(
-    reader: &BundleReader,
-    count: u64,
-    each: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-) -> Result<u32> {
-    check_count(reader, count)?;
-    let mut cursor = Cursor::new(reader);
-    let mut crc = 0;
-    for at in 0..count {
-        let len = cursor.varint()?;
-        crc = crc32c::crc32c_append(crc, &len.to_le_bytes());
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        cursor.bytes(len, |bytes| {
-            crc = crc32c::crc32c_append(crc, bytes);
-            each(at, bytes)
-        })?;
-        let stored = cursor.checksum()?;
-        check_inner(&cursor, stored, crc, "the elements")?;
-        crc = crc32c::crc32c_append(crc, &stored.to_le_bytes());
-    }
-    cursor.end(crc)
+    Ok(strings)
 }

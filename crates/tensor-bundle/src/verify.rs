@@ -1,16 +1,14 @@
 //! Checks of all that a bundle says.
 
+use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use proto_splitter_graph_def::proto::DataType;
 use record_file::ReadAt;
 
-use crate::bundle::{Bundle, check_crc};
-use crate::data::BundleReader;
-use crate::dtype::elements;
+use crate::bundle::Bundle;
+use crate::data::check_crc;
 use crate::entry::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
-use crate::strings::{read_strings, read_variants};
 use crate::work;
 
 /// What was found right.
@@ -48,14 +46,19 @@ impl Bundle {
                 Some((span, start, len)) => {
                     let span = job.tensor.spans().nth(span);
                     let span = span.ok_or_else(|| missing_span(job.tensor))?;
-                    let reader = BundleReader::whole(self.checked(span)?, span.offset, span.size);
-                    crc_of(&reader, start, len, buffer, &meter)
+                    let file = self.checked(span)?;
+                    crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
                 }
-                None => self.other_crc(job.tensor, &meter),
+                // Its reader compares it.
+                None => {
+                    let reader = self.reader(job.tensor)?;
+                    crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)
+                }
             };
             check().map_err(|error| error.at_path(job.tensor.name()))
         })?;
-        let mut sums = jobs.iter().zip(made).peekable();
+        let summed = jobs.iter().zip(made);
+        let mut sums = summed.filter_map(|(job, crc)| Some((job, crc?))).peekable();
         while let Some((job, mut crc)) = sums.next() {
             let span = job.piece.map_or(0, |(span, ..)| span);
             // The pieces of one span stand one behind the other.
@@ -64,8 +67,7 @@ impl Bundle {
                     && next.piece.is_some_and(|(of, ..)| of == span)
             }) {
                 let len = next.piece.map_or(0, |(_, _, len)| len);
-                let len = usize::try_from(len).unwrap_or(usize::MAX);
-                crc = crc32c::crc32c_combine(crc, more, len);
+                crc = combine(crc, more, len);
             }
             let span = job.tensor.spans().nth(span);
             let span = span.ok_or_else(|| missing_span(job.tensor))?;
@@ -78,17 +80,6 @@ impl Bundle {
             tensors: self.tensors().len() as u64,
             bytes,
         })
-    }
-
-    /// The checksum of a tensor whose elements have no fixed size.
-    fn other_crc(&self, tensor: &Tensor, meter: &Meter) -> Result<u32> {
-        let reader = self.reader(tensor)?;
-        let count = elements(tensor.shape()).unwrap_or(u64::MAX);
-        let mut advance = |_: usize, bytes: &[u8]| meter.advance(bytes.len() as u64);
-        match tensor.dtype() {
-            DataType::DtString => read_strings(&reader, count, &mut advance),
-            _ => read_variants(&reader, count, &mut advance),
-        }
     }
 }
 

@@ -48,7 +48,8 @@ const fn multiply(a: u32, mut b: u32) -> u32 {
 
 /// The crc32c of what has the crc32c `first` and, behind it, `len` bytes that have the crc32c
 /// `second`.
-pub(crate) fn combine(first: u32, second: u32, len: u64) -> u32 {
+#[must_use]
+pub fn combine(first: u32, second: u32, len: u64) -> u32 {
     let mut left = len;
     let mut crc = first;
     for powers in &POWERS {

@@ -1,8 +1,13 @@
 //! What TensorFlow 2.21 wrote.
 
+use std::path::Path;
+
 use prost::Message;
+use proto_splitter_core::Result;
 use proto_splitter_graph_def::proto::DataType;
-use proto_splitter_tensor_bundle::{Bundle, BundleOptions, TensorLocation};
+use proto_splitter_tensor_bundle::{
+    Bundle, BundleOptions, TensorLocation, data_path, element_size,
+};
 use record_file::ReadAt;
 
 use crate::fixture;
@@ -124,29 +129,81 @@ fn tensors_of_every_kind_are_listed_and_their_checksums_hold() {
     assert_eq!(strings[5], "\u{ff}".as_bytes());
 }
 
+/// Opens and reads all of a checkpoint in this folder, in one of several ways.
+fn read_all(folder: &Path, way: usize) -> Result<()> {
+    let bundle = Bundle::open(folder.join("checkpoint"))?;
+    if way == 0 {
+        return bundle.verify(&BundleOptions::new()).map(drop);
+    }
+    for tensor in bundle.tensors() {
+        if way == 1 {
+            bundle.read(tensor)?;
+            continue;
+        }
+        // In pieces, of numbers backwards.
+        let reader = bundle.reader(tensor)?;
+        let mut places: Vec<u64> = (0..reader.len()).step_by(way).collect();
+        if element_size(tensor.dtype()).is_some() {
+            places.reverse();
+        }
+        for at in places {
+            let len = usize::try_from(reader.len() - at).unwrap().min(way);
+            reader.read_exact_at(at, &mut vec![0; len])?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
-fn a_byte_changed_in_any_kind_of_tensor_is_found() {
+fn a_byte_changed_in_any_kind_of_tensor_is_found_however_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let source = fixture("../checkpoints");
     for file in std::fs::read_dir(&source).unwrap() {
         let path = file.unwrap().path();
         std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
+    let ways = [0, 1, 5, 7, 64];
+    for way in ways {
+        read_all(folder.path(), way).unwrap();
+    }
     for shard in 0..2 {
-        let path = folder
-            .path()
-            .join(format!("checkpoint.data-0000{shard}-of-00002"));
+        let name = format!("checkpoint.data-0000{shard}-of-00002");
+        let path = folder.path().join(&name);
         let good = std::fs::read(&path).unwrap();
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             std::fs::write(&path, bad).unwrap();
-            let bundle = Bundle::open(folder.path().join("checkpoint")).unwrap();
-            assert!(
-                bundle.verify(&BundleOptions::new()).is_err(),
-                "{shard} {at}"
-            );
+            for way in ways {
+                let error = read_all(folder.path(), way).unwrap_err();
+                assert!(error.path().is_some(), "{name} {at} {way}: {error}");
+                assert!(error.offset().is_some(), "{name} {at} {way}: {error}");
+                assert!(error.to_string().contains(&name), "{at} {way}: {error}");
+            }
         }
         std::fs::write(&path, good).unwrap();
     }
+}
+
+#[test]
+fn a_part_of_a_damaged_tensor_is_read_without_its_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("b");
+    crate::small_bundle(&prefix);
+    let path = data_path(&prefix, 0, 1);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+    let bundle = Bundle::open(&prefix).unwrap();
+    let kernel = bundle.find("layer/kernel").unwrap();
+    let reader = bundle.reader(kernel).unwrap();
+    let mut some = [0; 40];
+    reader.read_exact_at(0, &mut some).unwrap();
+    // With what was read before, these are all.
+    let error = reader.read_exact_at(40, &mut [0; 8]).unwrap_err();
+    assert!(error.to_string().contains("the crc32c of 48 bytes"));
+    // It begins again then, and the tensor behind is sound.
+    reader.read_exact_at(40, &mut [0; 8]).unwrap();
+    let steps = bundle.find("layer/steps").unwrap();
+    assert_eq!(bundle.read(steps).unwrap().len(), 48);
 }

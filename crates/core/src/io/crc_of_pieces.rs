@@ -1,0 +1,181 @@
+//! The crc32c of bytes that are read in pieces, in any order and by any number of threads.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::combine;
+
+/// Most pieces to remember that don't touch one another. More of them come of reads at random
+/// places alone, and each takes memory.
+const MOST_PIECES: usize = 4096;
+
+/// Computes the crc32c of `len` bytes while they are read, so that they are read once: pieces that
+/// touch become one.
+///
+/// ```
+/// use proto_splitter_core::checksum::CrcOfPieces;
+///
+/// let sum = CrcOfPieces::new(9);
+/// assert_eq!(sum.add(4, b"split"), None);
+/// assert_eq!(sum.add(0, b"pro-"), Some(crc32c::crc32c(b"pro-split")));
+/// ```
+#[derive(Debug)]
+pub struct CrcOfPieces {
+    len: u64,
+    /// Pieces that were read, by their first byte. No two overlap or touch.
+    pieces: Mutex<BTreeMap<u64, Piece>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    end: u64,
+    crc32c: u32,
+}
+
+impl CrcOfPieces {
+    /// Begins with no byte read.
+    #[must_use]
+    pub fn new(len: u64) -> Self {
+        CrcOfPieces {
+            len,
+            pieces: Mutex::default(),
+        }
+    }
+
+    /// Adds bytes that were read at `at`. Returns the crc32c of all bytes if these are the last
+    /// that were missing, and begins again then: whoever reads them again has them compared again.
+    pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let (mut start, mut end) = (at, at.saturating_add(bytes.len() as u64));
+        let mut crc32c = crc32c::crc32c(bytes);
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is read again counts as it was read last.
+        let again: Vec<u64> = pieces
+            .range(start..end)
+            .filter(|(_, piece)| piece.end <= end)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in again {
+            pieces.remove(&start);
+        }
+        // The others overlap with one end of these bytes, if at all.
+        if let Some((_, before)) = pieces.range(..=start).next_back() {
+            start = start.max(before.end);
+        }
+        if start >= end {
+            return None;
+        }
+        if let Some((after, _)) = pieces.range(start..end).next() {
+            end = *after;
+        }
+        if (end - start) < bytes.len() as u64 {
+            let place = |offset: u64| usize::try_from(offset - at).ok();
+            crc32c = crc32c::crc32c(bytes.get(place(start)?..place(end)?)?);
+        }
+        let mut piece = Piece { end, crc32c };
+        if let Some((&first, before)) = pieces.range(..start).next_back()
+            && before.end == start
+        {
+            piece.crc32c = combine(before.crc32c, crc32c, end - start);
+            pieces.remove(&first);
+            start = first;
+        }
+        if let Some(after) = pieces.remove(&end) {
+            piece.crc32c = combine(piece.crc32c, after.crc32c, after.end - end);
+            piece.end = after.end;
+        }
+        if (start, piece.end) == (0, self.len) {
+            return Some(piece.crc32c);
+        }
+        if pieces.len() < MOST_PIECES {
+            pieces.insert(start, piece);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEN: usize = 100;
+
+    fn bytes() -> Vec<u8> {
+        (0..100u8).map(|at| at.wrapping_mul(37) ^ 5).collect()
+    }
+
+    /// What each of these reads in turn completes.
+    fn read(sum: &CrcOfPieces, ranges: &[Range<usize>]) -> Vec<Option<u32>> {
+        let bytes = bytes();
+        let add = |range: &Range<usize>| sum.add(range.start as u64, &bytes[range.clone()]);
+        ranges.iter().map(add).collect()
+    }
+
+    #[test]
+    fn the_read_of_the_last_missing_bytes_gives_the_crc_of_all() {
+        let whole = Some(crc32c::crc32c(&bytes()));
+        for ranges in [
+            &[0..100][..],
+            &[0..1, 1..99, 99..100],
+            &[50..100, 0..50],
+            &[0..10, 20..30, 40..100, 30..40, 10..20],
+            // Overlapping at either end, at both, within, and around.
+            &[0..60, 40..100],
+            &[40..100, 0..60],
+            &[0..40, 60..100, 30..70],
+            &[0..60, 10..20, 55..100],
+            &[10..20, 30..40, 0..100],
+            &[10..20, 15..45, 40..45, 5..12, 0..6, 44..100],
+        ] {
+            let sum = CrcOfPieces::new(LEN as u64);
+            // Once more, since it begins again.
+            for _ in 0..2 {
+                let found = read(&sum, ranges);
+                let (last, before) = found.split_last().unwrap();
+                assert_eq!(*last, whole, "{ranges:?}");
+                assert!(before.iter().all(Option::is_none), "{ranges:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_read_twice_count_as_they_were_the_second_time() {
+        let (good, mut bad) = (bytes(), bytes());
+        bad[30] ^= 4;
+        let sum = CrcOfPieces::new(LEN as u64);
+        assert_eq!(sum.add(20, &good[20..40]), None);
+        assert_eq!(sum.add(0, &bad[..90]), None);
+        assert_eq!(sum.add(90, &good[90..]), Some(crc32c::crc32c(&bad)));
+    }
+
+    #[test]
+    fn pieces_at_random_places_take_bounded_memory() {
+        let sum = CrcOfPieces::new(u64::MAX);
+        for at in 0..3 * MOST_PIECES as u64 {
+            assert_eq!(sum.add(at * 2, &[1]), None);
+        }
+        assert_eq!(sum.pieces.lock().unwrap().len(), MOST_PIECES);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_read_before_all_bytes_in_order_make_the_crc(
+            before in prop::collection::vec((0..LEN, 0..LEN), 0..12),
+            step in 1..LEN,
+        ) {
+            let sum = CrcOfPieces::new(LEN as u64);
+            let before: Vec<_> = before.iter().map(|&(a, b)| a.min(b)..a.max(b)).collect();
+            let order: Vec<_> = (0..LEN).step_by(step).map(|at| at..LEN.min(at + step)).collect();
+            let found = [read(&sum, &before), read(&sum, &order)].concat();
+            let whole = crc32c::crc32c(&bytes());
+            prop_assert!(found.iter().flatten().all(|crc| *crc == whole));
+            prop_assert!(found.iter().flatten().count() >= 1);
+        }
+    }
+}
