@@ -2,7 +2,8 @@
 
 use proto_splitter::ModelForm;
 use proto_splitter::externalize::{
-    ConstantInfo, ExternalizeOptions, ExternalizePlan, Reason, internalize,
+    ConstantInfo, ExternalizeOptions, ExternalizePlan, Externalized, Reason, finish_in_place,
+    internalize,
 };
 use proto_splitter::tensor_bundle::dtype_name;
 use serde::Serialize;
@@ -29,6 +30,9 @@ struct Report {
     left_in: Vec<Left>,
     /// Whether the constants are mapped from files that must stay where they are.
     mapped: bool,
+    /// Whether the model was externalized before, in place: by a run that was interrupted later, or
+    /// that ended.
+    already: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -88,6 +92,13 @@ pub(crate) fn run_externalize(
     if let Some(threads) = args.threads.threads {
         options = options.threads(threads);
     }
+    if args.in_place
+        && let Some(done) = finish_in_place(&args.input, &options).map_err(failed)?
+    {
+        let report = Report::already(&done, args.mmap);
+        output.done(args.json, &report, |report, _| report.text())?;
+        return Ok(Exit::Done);
+    }
     let plan = ExternalizePlan::new(&args.input, &options).map_err(failed)?;
     let written = match (&args.output, args.in_place) {
         _ if args.dry_run => None,
@@ -107,6 +118,7 @@ pub(crate) fn run_externalize(
         moved: plan.constants().map(Constant::from).collect(),
         left_in: plan.left().map(left).collect(),
         mapped: args.mmap,
+        already: false,
     };
     output.done(args.json, &report, |report, _| report.text())?;
     if report.mapped && report.output.is_some() && !report.moved.is_empty() {
@@ -116,6 +128,20 @@ pub(crate) fn run_externalize(
 }
 
 impl Report {
+    /// Of a model that was externalized before.
+    fn already(done: &Externalized, mapped: bool) -> Report {
+        Report {
+            output: Some(shown(&done.path)),
+            message_bytes: done.message_size,
+            model_bytes: Some(done.model_size),
+            stored_bytes: done.stored,
+            moved: Vec::new(),
+            left_in: Vec::new(),
+            mapped,
+            already: true,
+        }
+    }
+
     fn text(&self) -> String {
         let mut text = String::new();
         for constant in &self.moved {
@@ -128,6 +154,12 @@ impl Report {
         let constants = size::count(self.moved.len(), "constant");
         let stored = size::show(self.stored_bytes);
         text += &match (&self.output, self.model_bytes) {
+            (Some(output), Some(model)) if self.already => {
+                let model = size::show(model);
+                format!(
+                    "{output}: externalized already: a model of {was} is one of {model} and constants of {stored}\n"
+                )
+            }
             (Some(output), _) if self.moved.is_empty() => {
                 format!("{output}: nothing moved out of a model of {was}\n")
             }

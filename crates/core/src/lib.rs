@@ -45,6 +45,8 @@
 /// Checksums of pieces, for the crates of the formats.
 #[doc(hidden)]
 pub mod checksum {
+    pub use crc32c::crc32c;
+
     pub use crate::io::{CrcOfPieces, combine};
 }
 mod chunked_file;

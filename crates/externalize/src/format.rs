@@ -3,23 +3,31 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::Result;
 use proto_splitter_core::formats::{
-    Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
+    Archive, Candidate, CandidateKind, Checks, Confidence, Format, OpenOptions, Opened, Verified,
 };
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::rope::Rope;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
+use proto_splitter_core::tensor::{TensorInfo, TensorReader};
+use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_saved_model::proto::descriptor_pool;
 use proto_splitter_saved_model::{NAMES, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_tensor_bundle::Bundle;
+use record_file::ReadAt;
 
-use crate::record::{Record, bundle_prefix};
+use crate::record::{RECORD_FILE, Record, bundle_prefix};
+
+/// Bytes that are read at a time.
+const BUFFER_LEN: usize = 1 << 20;
 
 /// The folder of a SavedModel that was externalized: it is read as the model that it was, over the
 /// checkpoint that has the constants. So it is equal to its original.
 ///
-/// A model that was changed since isn't recognised: it is a SavedModel like any other then. In a
-/// list this comes before the format of those.
+/// A model that was changed since isn't recognised: it is a SavedModel like any other then. One whose
+/// original was kept and is damaged is, so that opening it says so. In a list this comes before the
+/// format of SavedModels.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -46,15 +54,23 @@ impl Format for ExternalizedFormat {
     }
 
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
-        let is_folder = candidate.kind() == CandidateKind::Folder;
-        let record = is_folder.then(|| Record::read(candidate.path()))?;
-        matches!(record, Ok(Some(_))).then_some(Confidence::Certain)
+        if candidate.kind() != CandidateKind::Folder {
+            return None;
+        }
+        let folder = candidate.path();
+        let is_ours = match Record::load(folder) {
+            Ok(Some(record)) => record.is_of(folder).unwrap_or(false),
+            Ok(None) => false,
+            Err(_) => folder.join("saved_model.pb").is_file(),
+        };
+        is_ours.then_some(Confidence::Certain)
     }
 
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let Some(rope) = crate::original(path)? else {
+        let Some(record) = Record::read(path)? else {
             return Err(crate::internalize::no_record(path));
         };
+        let rope = Arc::new(record.original(path)?);
         let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
         let prefix = bundle_prefix(path);
         let files = [
@@ -62,15 +78,19 @@ impl Format for ExternalizedFormat {
             proto_splitter_tensor_bundle::index_path(&prefix),
             proto_splitter_tensor_bundle::data_path(&prefix, 0, 1),
         ];
-        let is_mapped = !files[1].is_file();
         let files = files.into_iter().filter(|file| file.is_file());
-        let opened = Opened::of_reader(Arc::new(rope), descriptor, options)?.reading(files);
-        // Files that are mapped have no checksums.
-        if is_mapped {
-            Ok(opened)
-        } else {
-            Ok(opened.checked_by(Bundle::open(prefix)?))
-        }
+        let source = Arc::clone(&rope) as Arc<dyn ReadAt>;
+        let opened = Opened::of_reader(source, descriptor, options)?.reading(files);
+        let bundle = match record.mapped {
+            true => None,
+            false => Some(Bundle::open(prefix)?),
+        };
+        Ok(opened.checked_by(Kept {
+            rope,
+            bundle,
+            contents: record.contents().len() as u64,
+            has_checksums: record.has_checksums(),
+        }))
     }
 
     /// Those of a SavedModel, which are that format's own.
@@ -84,5 +104,73 @@ impl Format for ExternalizedFormat {
 
     fn member_names(&self) -> &'static [NameRule] {
         &NAMES
+    }
+}
+
+/// What was kept of an original, to be checked.
+#[derive(Debug)]
+struct Kept {
+    rope: Arc<Rope>,
+    /// None if the constants are mapped from files of their own.
+    bundle: Option<Bundle>,
+    /// How many constants there are.
+    contents: u64,
+    /// Whether the record of the original has any.
+    has_checksums: bool,
+}
+
+impl Kept {
+    /// Reads all of the original, which compares what it is made of.
+    fn read(&self, progress: &Progress) -> Result<u64> {
+        let size = self.rope.total_size();
+        let meter = progress.meter(size);
+        let mut buffer = vec![0; BUFFER_LEN];
+        let mut at = 0;
+        while at < size {
+            let left = usize::try_from(size - at).unwrap_or(usize::MAX);
+            let step = buffer.len().min(left);
+            self.rope.read_exact_at(at, &mut buffer[..step])?;
+            meter.advance(step as u64)?;
+            at += step as u64;
+        }
+        Ok(size)
+    }
+}
+
+impl Archive for Kept {
+    fn tensors(&self) -> Result<Vec<TensorInfo>> {
+        self.bundle
+            .as_ref()
+            .map_or(Ok(Vec::new()), Archive::tensors)
+    }
+
+    fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
+        match &self.bundle {
+            Some(bundle) => Archive::read(bundle, info),
+            None => {
+                let message = format!("there is no tensor {:?}", info.name);
+                Err(Error::new(ErrorKind::InvalidPath, message))
+            }
+        }
+    }
+
+    fn verify(&self, progress: &Progress) -> Result<Verified> {
+        let found = match &self.bundle {
+            Some(bundle) => Archive::verify(bundle, progress)?,
+            None => {
+                let checks = match self.has_checksums {
+                    true => Checks::Checksums,
+                    false => Checks::Structure,
+                };
+                Verified::new(self.contents, Kept::read(self, progress)?, checks)
+            }
+        };
+        if self.has_checksums {
+            return Ok(found);
+        }
+        let warning = format!(
+            "{RECORD_FILE} was written before it had checksums, and isn't compared with any: externalizing the model again adds them"
+        );
+        Ok(found.warnings(vec![warning]))
     }
 }

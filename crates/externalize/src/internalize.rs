@@ -33,8 +33,10 @@ pub struct Internalized {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if the model was changed since; [`ErrorKind::InvalidMessage`] if
-/// what was kept of the original doesn't fit the bundle; [`ErrorKind::Io`].
+/// [`ErrorKind::ChecksumMismatch`] if the model was changed since, or what was kept of the original
+/// is damaged; [`ErrorKind::InvalidMessage`] if that doesn't fit the bundle; [`ErrorKind::Io`].
+/// Reading all bytes of a constant whose checksum differs fails with
+/// [`ErrorKind::ChecksumMismatch`], too.
 pub fn original(path: impl AsRef<Path>) -> Result<Option<Rope>> {
     let path = path.as_ref();
     match Record::read(path)? {
@@ -45,6 +47,10 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Rope>> {
 
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`, which
 /// appears complete or not at all.
+///
+/// What was kept of the original is compared with its checksums as it is read. Models that were
+/// externalized before there were any are taken, too: of those only the constants in a bundle are
+/// compared.
 ///
 /// # Errors
 ///
@@ -59,7 +65,6 @@ pub fn internalize(
     let Some(record) = Record::read(from)? else {
         return Err(no_record(from));
     };
-    record.check(from, options)?;
     let rope = Arc::new(record.original(from)?);
     let message_size = rope.total_size();
     let save = SaveOptions::new().force(options.force);

@@ -35,8 +35,10 @@
 
 mod constant;
 mod content;
+mod finish;
 mod format;
 mod internalize;
+mod kept;
 mod memory;
 mod options;
 mod plan;
@@ -45,6 +47,7 @@ mod rewrite;
 mod scan;
 mod select;
 
+pub use finish::finish_in_place;
 pub use format::ExternalizedFormat;
 pub use internalize::{Internalized, internalize, original};
 pub use memory::MAX_MEMORY;

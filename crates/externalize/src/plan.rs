@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use prost::Message;
 use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::checksum::{combine, crc32c};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_saved_model::directory::{FolderLock, rebuild, remove_model};
@@ -18,7 +19,7 @@ use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
 use record_file::ReadAt;
 
 use crate::constant::{Constant, Place};
-use crate::content::Contents;
+use crate::content::{Content, Contents};
 use crate::options::{ExternalizeOptions, LEAST_MIN_SIZE};
 use crate::record::{MAPPED_FOLDER, Record, bundle_prefix};
 use crate::rewrite::{self, BUNDLE_NAME, Destination};
@@ -49,6 +50,8 @@ pub struct ConstantInfo {
 pub struct Externalized {
     /// The model's folder.
     pub path: PathBuf,
+    /// Bytes of the original as a message.
+    pub message_size: u64,
     /// Bytes of its `saved_model.pb`.
     pub model_size: u64,
     /// Bytes of all constants that moved, each content once.
@@ -232,7 +235,8 @@ impl ExternalizePlan {
     /// Externalizes the model where it is.
     ///
     /// The bundle appears first and then, by renaming, the new `saved_model.pb`: whenever this is
-    /// interrupted, the folder has the old model or the new one.
+    /// interrupted, the folder has the old model or the new one, and
+    /// [`finish_in_place`](crate::finish_in_place) does what is left to be done for the new one.
     ///
     /// # Errors
     ///
@@ -261,6 +265,7 @@ impl ExternalizePlan {
     fn externalized(&self, path: &Path, model_size: u64) -> Externalized {
         Externalized {
             path: path.to_owned(),
+            message_size: self.size,
             model_size,
             stored: self.stored(),
         }
@@ -286,12 +291,15 @@ impl ExternalizePlan {
         }
         let bytes = model.encode_to_vec();
         drop(model);
-        let mut record = Record::new(&*self.data, self.size, &self.constants, &self.contents)?;
-        if self.options.mapped {
-            self.write_mapped(&folder.join(MAPPED_FOLDER))?;
-            record = record.mapped();
+        let crcs = if self.options.mapped {
+            self.write_mapped(&folder.join(MAPPED_FOLDER))?
         } else {
             self.write_bundle(folder)?
+        };
+        let (constants, contents) = (&self.constants, &self.contents);
+        let mut record = Record::new(&*self.data, self.size, constants, contents, &crcs)?;
+        if self.options.mapped {
+            record = record.mapped();
         }
         record.write(folder, &bytes)?;
         let mut file = AtomicFile::create(folder.join("saved_model.pb"), true)?;
@@ -301,7 +309,8 @@ impl ExternalizePlan {
         Ok(bytes.len() as u64)
     }
 
-    fn write_bundle(&self, folder: &Path) -> Result<()> {
+    /// Writes all contents to a bundle; gives the crc32c of each.
+    fn write_bundle(&self, folder: &Path) -> Result<Vec<u32>> {
         let prefix = bundle_prefix(folder);
         make_folder(&folder.join("assets"))?;
         let tensors = self.contents.all.iter().map(|content| {
@@ -319,34 +328,36 @@ impl ExternalizePlan {
         if let Some(threads) = self.options.threads {
             options = options.threads(threads);
         }
-        BundlePlan::new(tensors.collect(), 1)?.write(prefix, &options)?;
-        Ok(())
+        let written = BundlePlan::new(tensors.collect(), 1)?.write(prefix, &options)?;
+        let crc_of = |content: &Content| written.crcs.get(&content.key).copied();
+        let crcs: Option<Vec<u32>> = self.contents.all.iter().map(crc_of).collect();
+        crcs.ok_or_else(|| Error::new(ErrorKind::Io, "a constant that was not written"))
     }
 
-    /// Writes each content to a file of its own.
-    fn write_mapped(&self, folder: &Path) -> Result<()> {
+    /// Writes each content to a file of its own; gives the crc32c of each.
+    fn write_mapped(&self, folder: &Path) -> Result<Vec<u32>> {
         make_folder(folder)?;
         let meter = self.options.progress.meter(self.stored());
         let contents = &self.contents.all;
-        let write = |at: usize, buffer: &mut [u8]| -> Result<()> {
+        let write = |at: usize, buffer: &mut [u8]| -> Result<u32> {
             let content = &contents[at];
             let path = rewrite::local::content_path(folder, content);
             let mut file = AtomicFile::create(&path, true)?;
-            let mut done = 0;
+            let (mut done, mut crc) = (0, 0);
             while done < content.size {
                 let left = usize::try_from(content.size - done).unwrap_or(usize::MAX);
                 let step = buffer.len().min(left);
                 content.bytes.read_exact_at(done, &mut buffer[..step])?;
+                crc = combine(crc, crc32c(&buffer[..step]), step as u64);
                 let written = file.as_file_mut().write_all(&buffer[..step]);
                 written.map_err(|error| at_target(error.into(), &path))?;
                 meter.advance(step as u64)?;
                 done += step as u64;
             }
-            file.commit()
+            file.commit().map(|()| crc)
         };
         let threads = self.options.thread_count();
-        proto_splitter_tensor_bundle::work::map(threads, contents.len(), write)?;
-        Ok(())
+        proto_splitter_tensor_bundle::work::map(threads, contents.len(), write)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writing a bundle: a layout, then the bytes.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -82,6 +83,8 @@ pub struct WrittenBundle {
     pub files: Vec<PathBuf>,
     /// Bytes of all tensors.
     pub bytes: u64,
+    /// The crc32c of each tensor, not masked, by its name.
+    pub crcs: BTreeMap<String, u32>,
 }
 
 impl<'a> BundlePlan<'a> {
@@ -193,9 +196,11 @@ impl<'a> BundlePlan<'a> {
             shard.commit()?;
         }
         index.commit()?;
+        let names = self.tensors.iter().map(|placed| placed.tensor.name.clone());
         Ok(WrittenBundle {
             files,
             bytes: self.size(),
+            crcs: names.zip(crcs).collect(),
         })
     }
 

@@ -20,6 +20,9 @@ was is kept in assets.extra/, for `protosplit internalize`.
 Constants in functions that XLA compiles become arguments of these. Some can't move:
 strings, and what `left in` lists with the reason.
 
+An interrupted --in-place is finished by the same command; on a model that is
+externalized already it changes nothing.
+
 Examples:
   protosplit externalize model/ -o runs/
   protosplit externalize model/ --dry-run
@@ -33,6 +36,9 @@ Writes the original of a SavedModel that was externalized, byte for byte as its
 saved_model.pb was; as a .cpb if that would be over 2 GiB.
 
 A model that TensorFlow saved again, or that was changed, has no original any more.
+
+The original is compared with its checksums while it is written. Folders of versions
+that kept none are taken too; of those only the constants in assets/ are compared.
 
 Examples:
   protosplit internalize runs/ -o model/";

@@ -114,3 +114,94 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
     let seen = format!("{killed} of {KILLS} were killed, {side_by_side} left both forms");
     assert!(killed > KILLS / 4 && side_by_side > 0, "{seen}");
 }
+
+/// A run of `externalize --in-place`, killed at the `number`th of its calls of this name.
+#[cfg(target_os = "linux")]
+fn externalize_killed(model: &Path, call: &str, number: usize) -> std::process::ExitStatus {
+    let inject = format!("inject={call}:signal=KILL:when={number}");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", &inject]);
+    command.arg(env!("CARGO_BIN_EXE_protosplit"));
+    command.args(["externalize", "--in-place", "--min-size", "1KiB"]);
+    command
+        .arg(model)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_run() {
+    let can_trace = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "true"])
+        .stderr(Stdio::null())
+        .status();
+    if !can_trace.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let source = SavedModelDir::open(fixture("functions_consts")).unwrap();
+    let split = proto_splitter::split::SplitOptions::new().max_chunk_size(20 << 10);
+    let save = proto_splitter::SaveOptions::new().split(split);
+    let prepare = |dir: &Dir, chunked: bool| {
+        let model = dir.path("model");
+        if chunked {
+            source.save_as_chunked(&model, &save).unwrap();
+        } else {
+            source
+                .save_as(&model, proto_splitter::TargetForm::Plain, &save)
+                .unwrap();
+        }
+        model
+    };
+    let again = |model: &Path| {
+        let words: [&dyn AsRef<Path>; 5] = [
+            &"externalize",
+            &"--in-place",
+            &"--min-size",
+            &"1KiB",
+            &model,
+        ];
+        crate::support::run(words)
+    };
+    let mut killed = 0;
+    for chunked in [true, false] {
+        let done = Dir::new();
+        let model = prepare(&done, chunked);
+        again(&model).ok();
+        let expected = files(&model);
+        let bytes = |model: &Path| {
+            let bytes = expected
+                .iter()
+                .map(|file| fs::read(model.join(file)).unwrap());
+            bytes.collect::<Vec<_>>()
+        };
+        let whole = bytes(&model);
+        for call in [
+            "mkdir",
+            "rename",
+            "renameat",
+            "renameat2",
+            "linkat",
+            "unlink",
+            "unlinkat",
+        ] {
+            for number in 1.. {
+                let dir = Dir::new();
+                let model = prepare(&dir, chunked);
+                if externalize_killed(&model, call, number).success() {
+                    break;
+                }
+                killed += 1;
+                let what = format!("chunked {chunked}, {call} {number}");
+                let ran = again(&model);
+                assert_eq!(ran.exit, protosplit_cli::Exit::Done, "{what}: {ran:?}");
+                let mut left = files(&model);
+                left.retain(|file| !file.contains(".protosplit-"));
+                assert_eq!(left, expected, "{what}");
+                assert!(bytes(&model) == whole, "{what}");
+            }
+        }
+    }
+    assert!(killed > 8, "{killed}");
+}

@@ -37,6 +37,7 @@ mod split;
 mod standard_streams;
 mod stores;
 mod system;
+mod tensorflow_checksums;
 mod tensors;
 mod tree;
 mod verbose;

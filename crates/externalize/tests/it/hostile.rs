@@ -291,8 +291,8 @@ fn a_bundle_or_a_record_that_lies_is_an_error_of_internalize() {
         .to_owned();
     for (what, key, dims, shards) in [
         ("has no tensor", "other", 1024, 1),
-        ("its pieces have", key.as_str(), 1023, 1),
-        ("its pieces have", key.as_str(), 1025, 2),
+        ("the crc32c of the constant", key.as_str(), 1023, 1),
+        ("the crc32c of the constant", key.as_str(), 1025, 2),
     ] {
         let bytes = vec![1; dims * 4];
         let tensor = NewTensor::new(key, DataType::DtFloat, [dims as u64], &bytes);

@@ -1,6 +1,7 @@
 //! Models that TensorFlow wrote, models that are made up, and models that lie.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod damage;
 mod fixtures;
 mod hostile;
 mod models;

@@ -1,0 +1,249 @@
+//! Bits flipped in TensorFlow's checkpoints and in externalized models: every verb that reads all of a
+//! tensor compares its checksum, and names the file, the tensor and the offset.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter::formats::{self, OpenOptions};
+use proto_splitter::progress::Progress;
+use proto_splitter::tensor::TensorInfo;
+use proto_splitter::tensor_bundle::Bundle;
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, Ran, fixture, run_all};
+
+/// How many bits are flipped in each file.
+const FLIPS: usize = 16;
+
+/// Places to flip a bit at: the same in every run of the test.
+fn places(len: usize, count: usize) -> impl Iterator<Item = (usize, u8)> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let at = usize::try_from(state >> 8).unwrap() % len;
+        (at, u8::try_from(state % 8).unwrap())
+    })
+    .take(count)
+}
+
+fn command(words: &[&dyn AsRef<Path>]) -> Ran {
+    run_all(words.iter().copied())
+}
+
+/// What the wheel does for `tensors[...]`, and for `tensors.load()`.
+fn as_the_wheel(path: &Path, wanted: impl Fn(&TensorInfo) -> bool) -> [Option<String>; 2] {
+    let open = || {
+        let opened = formats::ALL.open(path, &OpenOptions::new()).unwrap();
+        let tensors = opened.tensors().unwrap();
+        let tensors: Vec<TensorInfo> = tensors.into_iter().filter(&wanted).collect();
+        (opened, tensors)
+    };
+    let (opened, tensors) = open();
+    let by_one = tensors.iter().find_map(|tensor| {
+        let read = opened.read_tensor(tensor).and_then(|read| read.to_vec());
+        read.err().map(|error| error.to_string())
+    });
+    let (opened, tensors) = open();
+    let size = |tensor: &TensorInfo| usize::try_from(tensor.bytes).unwrap();
+    let mut buffers: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; size(t)]).collect();
+    let wanted = tensors
+        .iter()
+        .zip(buffers.iter_mut().map(Vec::as_mut_slice));
+    let together = opened.read_tensors_into(wanted.collect(), &Progress::none());
+    [by_one, together.err().map(|error| error.to_string())]
+}
+
+fn is_number(tensor: &TensorInfo) -> bool {
+    tensor.dtype.npy().is_some()
+}
+
+#[test]
+fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
+    let dir = Dir::new();
+    let source = fixture("keras_mlp/variables/variables");
+    for prefix in ["good", "twin"] {
+        for extension in ["index", "data-00000-of-00001"] {
+            dir.copy(
+                &source.with_extension(extension),
+                &format!("{prefix}.{extension}"),
+            );
+        }
+    }
+    let data = "good.data-00000-of-00001";
+    let (prefix, twin) = (dir.path("good"), dir.path("twin"));
+    let sound = fs::read(dir.path(data)).unwrap();
+    let bundle = Bundle::open(&prefix).unwrap();
+    let of = |at: usize| {
+        let at = at as u64;
+        let tensors = bundle.tensors().iter();
+        let mut tensors = tensors.filter(|tensor| {
+            let span = tensor.spans().next().unwrap();
+            (span.offset..span.offset + span.size).contains(&at)
+        });
+        tensors.next().unwrap().name().to_owned()
+    };
+    let is_read = |tensor: &str| tensor != "_CHECKPOINTABLE_OBJECT_GRAPH";
+    let (npz, safe, npy) = (
+        dir.path("a.npz"),
+        dir.path("a.safetensors"),
+        dir.path("a.npy"),
+    );
+    let verbs = |tensor: &str| {
+        let mut ran = vec![("verify", command(&[&"verify", &prefix]))];
+        if is_read(tensor) {
+            let get: [&dyn AsRef<Path>; 8] = [
+                &"get",
+                &prefix,
+                &"--tensor",
+                &tensor,
+                &"--format",
+                &"npy",
+                &"-o",
+                &npy,
+            ];
+            ran.extend([
+                ("npz", command(&[&"export", &prefix, &"-o", &npz])),
+                ("safetensors", command(&[&"export", &prefix, &"-o", &safe])),
+                ("get", command(&get)),
+                ("diff", command(&[&"diff", &prefix, &twin])),
+            ]);
+        }
+        for made in [&npz, &safe, &npy] {
+            let _ = fs::remove_file(made);
+        }
+        ran
+    };
+    for (verb, ran) in verbs(&of(100)) {
+        assert_eq!(ran.exit, Exit::Done, "{verb}: {ran:?}");
+    }
+    assert_eq!(as_the_wheel(&prefix, is_number), [None, None]);
+    // All of what the model has, and whatever there is.
+    let mut of_numbers = 0;
+    for (at, bit) in places(sound.len(), FLIPS).chain([(sound.len() - 1, 0)]) {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1 << bit;
+        for name in [data, "twin.data-00000-of-00001"] {
+            dir.file(name, &bytes);
+        }
+        let tensor = of(at);
+        let names = |said: &str| {
+            said.contains("data-00000-of-00001")
+                && said.contains(&tensor)
+                && said.contains(" at 0x")
+        };
+        for (verb, ran) in verbs(&tensor) {
+            assert_eq!(ran.exit, Exit::Bad, "{verb} {at} {tensor}: {ran:?}");
+            assert!(names(&ran.err), "{verb} {at} {tensor}: {}", ran.err);
+        }
+        let wheel = as_the_wheel(&prefix, is_number);
+        for said in wheel.iter() {
+            let found = said.as_deref().is_some_and(names);
+            assert_eq!(found, is_read(&tensor), "{at} {tensor}: {said:?}");
+        }
+        of_numbers += usize::from(is_read(&tensor));
+    }
+    assert!(of_numbers > 0);
+}
+
+/// A model, externalized to `name`.
+fn externalized(dir: &Dir, name: &str, mapped: bool) -> PathBuf {
+    let (model, runs) = (fixture("functions_consts"), dir.path(name));
+    let mut words: Vec<&dyn AsRef<Path>> = vec![&"externalize", &model, &"-o", &runs];
+    words.extend([&"--min-size" as &dyn AsRef<Path>, &"1KiB"]);
+    if mapped {
+        words.push(&"--mmap");
+    }
+    assert_eq!(command(&words).exit, Exit::Done);
+    runs
+}
+
+#[test]
+fn every_verb_that_reads_an_externalized_model_compares_its_constants() {
+    let dir = Dir::new();
+    let (runs, twin) = (
+        externalized(&dir, "runs", false),
+        externalized(&dir, "twin", false),
+    );
+    let data = "assets/proto_splitter_constants.data-00000-of-00001";
+    let sound = fs::read(runs.join(data)).unwrap();
+    let out = ["a.npz", "a.safetensors", "merged.pb", "split.cpb", "back"];
+    let [npz, safe, merged, split, back] = out.map(|name| dir.path(name));
+    let verbs = || {
+        let ran = [
+            ("verify", command(&[&"verify", &runs])),
+            (
+                "internalize",
+                command(&[&"internalize", &runs, &"-o", &back]),
+            ),
+            ("npz", command(&[&"export", &runs, &"-o", &npz])),
+            ("safetensors", command(&[&"export", &runs, &"-o", &safe])),
+            ("merge", command(&[&"merge", &runs, &"-o", &merged])),
+            ("split", command(&[&"split", &runs, &"-o", &split])),
+            ("diff", command(&[&"diff", &runs, &twin])),
+        ];
+        let made = [&npz, &safe, &merged, &split, &back].map(|path| path.exists());
+        for path in [&npz, &safe, &merged, &split] {
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir_all(&back);
+        (ran, made)
+    };
+    let (ran, made) = verbs();
+    for (verb, ran) in ran {
+        assert_eq!(ran.exit, Exit::Done, "{verb}: {ran:?}");
+    }
+    assert_eq!(made, [true; 5]);
+    assert_eq!(as_the_wheel(&runs, is_number), [None, None]);
+    for (at, bit) in places(sound.len(), FLIPS) {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1 << bit;
+        for folder in [&runs, &twin] {
+            fs::write(folder.join(data), &bytes).unwrap();
+        }
+        let bundle = Bundle::open(runs.join("assets/proto_splitter_constants")).unwrap();
+        let tensors = bundle.tensors().iter();
+        let mut hit = tensors.filter(|tensor| {
+            let span = tensor.spans().next().unwrap();
+            (span.offset..span.offset + span.size).contains(&(at as u64))
+        });
+        let key = hit.next().unwrap().name();
+        let names =
+            |said: &str| said.contains(data) && said.contains(key) && said.contains(" at 0x");
+        let (ran, made) = verbs();
+        for (verb, ran) in ran {
+            assert_eq!(ran.exit, Exit::Bad, "{verb} {at}: {ran:?}");
+            assert!(names(&ran.err), "{verb} {at}: {}", ran.err);
+        }
+        assert_eq!(made, [false; 5], "{at}");
+        for said in as_the_wheel(&runs, is_number) {
+            assert!(said.as_deref().is_some_and(names), "{at}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_kept_of_an_original_is_compared_by_internalize_and_verify() {
+    let record = "assets.extra/proto_splitter_original.pb";
+    for mapped in [false, true] {
+        let dir = Dir::new();
+        let runs = externalized(&dir, "runs", mapped);
+        let back = dir.path("back");
+        let sound = fs::read(runs.join(record)).unwrap();
+        for (at, bit) in places(sound.len(), 4 * FLIPS) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 1 << bit;
+            fs::write(runs.join(record), bytes).unwrap();
+            for words in [
+                &[&"verify" as &dyn AsRef<Path>, &runs][..],
+                &[&"internalize", &runs, &"-o", &back],
+            ] {
+                let said = command(words);
+                assert_eq!(said.exit, Exit::Bad, "{at} {bit}: {said:?}");
+                assert!(said.err.contains(record), "{at} {bit}: {}", said.err);
+            }
+            assert!(!back.exists());
+        }
+    }
+}

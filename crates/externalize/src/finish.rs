@@ -1,0 +1,66 @@
+//! What an interrupted run in place has left to do.
+
+use std::path::Path;
+
+use proto_splitter_core::{Error, Result};
+use proto_splitter_saved_model::directory::FolderLock;
+use proto_splitter_saved_model::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
+use proto_splitter_tensor_bundle::{Bundle, Tensor};
+
+use crate::options::ExternalizeOptions;
+use crate::plan::Externalized;
+use crate::record::{Record, bundle_prefix};
+
+/// Finishes what an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) has left
+/// to do in the folder `path`, so that a second run succeeds wherever the first one ended. Returns
+/// `None`, and does nothing, if there is a model that isn't externalized yet, or whose constants
+/// aren't mapped as the options say.
+///
+/// What remains to be done once the new `saved_model.pb` is there is to remove the old model in
+/// chunks and to write `fingerprint.pb`. If all of that was done, this changes nothing.
+///
+/// # Errors
+///
+/// As [`SavedModelDir::convert_in_place`]; what is wrong with the record of the original.
+pub fn finish_in_place(
+    path: impl AsRef<Path>,
+    options: &ExternalizeOptions,
+) -> Result<Option<Externalized>> {
+    let path = path.as_ref();
+    let dir = SavedModelDir::open(path)?;
+    if dir.form() != ModelForm::Plain {
+        return Ok(None);
+    }
+    let Some(record) = Record::load(path)? else {
+        return Ok(None);
+    };
+    if record.mapped != options.mapped || !record.is_of(path)? {
+        return Ok(None);
+    }
+    SavedModelDir::convert_in_place(path, TargetForm::Plain, &SaveOptions::new())?;
+    let lock = FolderLock::take(path)?;
+    dir.rewrite_fingerprint()?;
+    drop(lock);
+    Ok(Some(Externalized {
+        path: path.to_owned(),
+        message_size: record.size,
+        model_size: dir.message_size(),
+        stored: stored(&record, path)?,
+    }))
+}
+
+/// Bytes of all contents of a model.
+fn stored(record: &Record, folder: &Path) -> Result<u64> {
+    if !record.mapped {
+        let bundle = Bundle::open(bundle_prefix(folder))?;
+        return Ok(bundle.tensors().iter().map(Tensor::size).sum());
+    }
+    let files = record.mapped_files(folder).into_iter();
+    let sizes = files.map(|file| {
+        let metadata = std::fs::metadata(&file);
+        metadata
+            .map(|metadata| metadata.len())
+            .map_err(|error| Error::from(error).context(file.display()))
+    });
+    sizes.sum()
+}

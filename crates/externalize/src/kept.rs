@@ -1,0 +1,287 @@
+//! The original of an externalized model, read from where its pieces are kept.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::checksum::{CrcOfPieces, combine, crc32c};
+use proto_splitter_core::rope::{Rope, RopeBuilder, RopeFileId};
+use proto_splitter_core::wire::put_varint;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_tensor_bundle::{Bundle, TensorLocation};
+use record_file::ReadAt;
+
+use crate::constant::Varints;
+use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
+
+/// The name of the original in errors, before that of the file.
+const ORIGINAL: &str = "the original";
+
+impl Record {
+    /// The original of the model in this folder.
+    ///
+    /// Its constants are compared with their checksums as they are read. That all pieces, if they
+    /// are what their checksums say, make the original is checked here: their checksums make its.
+    pub(crate) fn original(&self, folder: &Path) -> Result<Rope> {
+        let stored = Stored::open(folder, self.mapped)?;
+        let mut rope = RopeBuilder::new();
+        let mut known: BTreeMap<&str, Content> = BTreeMap::new();
+        let mut spool = None;
+        let mut whole = Some(0);
+        for piece in &self.pieces {
+            rope.literal(&piece.literal)?;
+            let len = piece.literal.len() as u64;
+            whole = whole.map(|whole| combine(whole, crc32c(&piece.literal), len));
+            if piece.content.is_empty() {
+                continue;
+            }
+            let content = match (piece.varints()?, known.get(piece.content.as_str())) {
+                (Some(varints), _) => {
+                    let spool = match &mut spool {
+                        Some(spool) => spool,
+                        none => none.insert(Spool::new()?),
+                    };
+                    let tensor = stored.reader(piece)?;
+                    let (range, crc32c) = spool.encode(&tensor, varints)?;
+                    let file: Arc<dyn ReadAt> = Arc::clone(&spool.file) as Arc<dyn ReadAt>;
+                    let file = rope.reader("a temporary file", file)?;
+                    let crc32c = Some(crc32c);
+                    Content {
+                        file,
+                        range,
+                        crc32c,
+                    }
+                }
+                (None, Some(known)) => known.clone(),
+                (None, None) => {
+                    let content = stored.add(piece, &mut rope)?;
+                    known.insert(&piece.content, content.clone());
+                    content
+                }
+            };
+            if let (Some(kept), Some(found)) = (piece.crc32c, content.crc32c)
+                && kept != found
+            {
+                let what = format!("the constant {:?}", piece.content);
+                return Err(differs(&what, found, kept));
+            }
+            let len = content.range.end - content.range.start;
+            whole = whole
+                .zip(content.crc32c)
+                .map(|(whole, crc32c)| combine(whole, crc32c, len));
+            rope.span(content.file, content.range)?;
+        }
+        let rope = rope.finish()?;
+        if rope.total_size() != self.size {
+            let message = format!(
+                "the original had {} bytes, and its pieces have {}",
+                self.size,
+                rope.total_size()
+            );
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        match (self.crc32c, whole) {
+            (Some(kept), Some(found)) if kept != found => Err(differs(ORIGINAL, found, kept)),
+            _ => Ok(rope),
+        }
+    }
+}
+
+fn differs(what: &str, found: u32, kept: u32) -> Error {
+    let message = format!("the crc32c of {what} is 0x{found:08x}, and was 0x{kept:08x}");
+    Error::new(ErrorKind::ChecksumMismatch, message)
+}
+
+impl Piece {
+    /// How the content is written, if not as its bytes.
+    fn varints(&self) -> Result<Option<Varints>> {
+        match usize::try_from(self.width) {
+            Ok(0) => Ok(None),
+            Ok(width @ 1..=8) => Ok(Some(Varints {
+                width,
+                signed: self.signed,
+            })),
+            _ => {
+                let message = format!("varints of {} bytes", self.width);
+                Err(Error::new(ErrorKind::InvalidMessage, message))
+            }
+        }
+    }
+}
+
+/// A constant of the original.
+#[derive(Clone)]
+struct Content {
+    file: RopeFileId,
+    range: Range<u64>,
+    /// None of a file that is mapped, in a record without checksums.
+    crc32c: Option<u32>,
+}
+
+/// Where the contents are.
+enum Stored {
+    Bundle(Bundle),
+    /// In files of this folder.
+    Files(PathBuf),
+}
+
+impl Stored {
+    fn open(folder: &Path, is_mapped: bool) -> Result<Stored> {
+        if is_mapped {
+            return Ok(Stored::Files(folder.join(MAPPED_FOLDER)));
+        }
+        Bundle::open(bundle_prefix(folder)).map(Stored::Bundle)
+    }
+
+    /// Adds the content of a piece that has it as bytes.
+    fn add(&self, piece: &Piece, rope: &mut RopeBuilder) -> Result<Content> {
+        let (file, size, crc32c) = match self {
+            Stored::Bundle(bundle) => {
+                let (reader, crc32c) = tensor(bundle, &piece.content)?;
+                let size = reader.size()?;
+                (rope.reader(ORIGINAL, reader)?, size, Some(crc32c))
+            }
+            Stored::Files(folder) => {
+                let path = content_path(folder, &piece.content)?;
+                match piece.crc32c {
+                    Some(crc32c) => {
+                        let file = MappedFile::new(path.clone(), crc32c)?;
+                        let size = file.size;
+                        (rope.reader(path, Arc::new(file))?, size, Some(crc32c))
+                    }
+                    None => {
+                        let file = rope.open(path)?;
+                        (file, rope.file_size(file)?, None)
+                    }
+                }
+            }
+        };
+        let range = 0..size;
+        Ok(Content {
+            file,
+            range,
+            crc32c,
+        })
+    }
+
+    /// The tensor that is the content of a piece.
+    fn reader(&self, piece: &Piece) -> Result<Arc<dyn ReadAt>> {
+        match self {
+            Stored::Bundle(bundle) => Ok(tensor(bundle, &piece.content)?.0),
+            Stored::Files(folder) => {
+                let path = content_path(folder, &piece.content)?;
+                let file = File::open(&path)
+                    .map_err(|error| Error::from(error).context(path.display()))?;
+                Ok(Arc::new(file))
+            }
+        }
+    }
+}
+
+/// A tensor of a bundle, compared with its checksum when it is read; and that checksum.
+fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
+    let Some(tensor) = bundle.find(name) else {
+        return invalid(format!("the bundle has no tensor {name:?}"));
+    };
+    let TensorLocation::Whole(span) = tensor.location() else {
+        return invalid(format!("the tensor {name:?} is in slices"));
+    };
+    Ok((Arc::new(bundle.reader(tensor)?), span.crc32c))
+}
+
+/// The file of a content in a folder.
+fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
+    // Nothing that leads elsewhere.
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let message = format!("{name:?} can't be the name of a content");
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    }
+    Ok(folder.join(name))
+}
+
+/// A file that a constant is mapped from, compared with its checksum once all of it was read. It is
+/// opened for each read: there may be more of them than a process may have open.
+struct MappedFile {
+    path: PathBuf,
+    size: u64,
+    crc32c: u32,
+    seen: CrcOfPieces,
+}
+
+impl MappedFile {
+    fn new(path: PathBuf, crc32c: u32) -> Result<MappedFile> {
+        let metadata =
+            fs::metadata(&path).map_err(|error| Error::from(error).context(path.display()))?;
+        let size = metadata.len();
+        Ok(MappedFile {
+            path,
+            size,
+            crc32c,
+            seen: CrcOfPieces::new(size),
+        })
+    }
+}
+
+impl ReadAt for MappedFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = buf.len().min(left);
+        let read = File::open(&self.path)?.read_at(offset, &mut buf[..len])?;
+        match self.seen.add(offset, &buf[..read]) {
+            Some(found) if found != self.crc32c => {
+                let what = format!("{} bytes", self.size);
+                Err(differs(&what, found, self.crc32c).at_offset(0).into())
+            }
+            _ => Ok(read),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+}
+
+/// Lists of varints, in a temporary file.
+struct Spool {
+    file: Arc<File>,
+    len: u64,
+}
+
+impl Spool {
+    fn new() -> Result<Spool> {
+        Ok(Spool {
+            file: Arc::new(tempfile::tempfile()?),
+            len: 0,
+        })
+    }
+
+    /// Adds a tensor as varints. Returns where they are, and their crc32c.
+    fn encode(&mut self, tensor: &dyn ReadAt, varints: Varints) -> Result<(Range<u64>, u32)> {
+        let (start, mut crc) = (self.len, 0);
+        let size = tensor.size()?;
+        let mut out = BufWriter::new(&*self.file);
+        // A multiple of all widths.
+        let mut buffer = vec![0; 64 << 10];
+        let mut bytes = Vec::new();
+        let mut position = 0;
+        while position < size {
+            let left = usize::try_from(size - position).unwrap_or(usize::MAX);
+            let step = buffer.len().min(left);
+            tensor.read_exact_at(position, &mut buffer[..step])?;
+            bytes.clear();
+            for element in buffer[..step].chunks(varints.width) {
+                put_varint(&mut bytes, varints.number(element));
+            }
+            out.write_all(&bytes)?;
+            crc = combine(crc, crc32c(&bytes), bytes.len() as u64);
+            self.len += bytes.len() as u64;
+            position += step as u64;
+        }
+        out.flush()?;
+        Ok((start..self.len, crc))
+    }
+}
