@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::TemporaryFolder;
 use proto_splitter::path::{FieldPath, PathQuery, Step};

@@ -359,7 +359,6 @@ fn a_result_for_a_standard_output_that_is_closed_is_an_error() {
         &["merge", chunked, "-o", "-"][..],
         &["split", model, "-o", "-"],
         &["get", model, version, "-o", "-"],
-        &["strip", model, "-o", "-"],
         &["cat", model, version],
         &["tree", model],
         &["info", chunked],

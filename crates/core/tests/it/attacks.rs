@@ -220,7 +220,7 @@ fn what_a_damaged_file_would_come_to_is_checked_before_any_of_it_is_decoded() {
     let several = options
         .max_chunk_size(3300)
         .profile(Profile::Extended)
-        .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+        .max_file_size(Some(64 << 10))
         .compression(ChunkCompression::Fixed(Compression::None));
     let noise: Vec<u8> = (0..50).flat_map(noise).collect();
     let several = split(noise, &folder.path().join("several"), &several).unwrap();

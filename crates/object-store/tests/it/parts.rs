@@ -111,11 +111,7 @@ fn an_object_that_was_damaged_is_named_by_the_commit_unless_it_does_not_look() {
     assert!(bucket.get(part) == whole);
     split.commit(&reports, &options()).unwrap();
 
-    let spoiling = Small {
-        spoils: true,
-        ..Small::default()
-    };
-    let spoiling = PartOptions::new().objects(objects(spoiling));
+    let spoiling = PartOptions::new().objects(objects(Small::spoiling()));
     let merge = bucket.merge("m", "merged.pb", 2).unwrap();
     let error = merge.commit(&run_all(&merge), &spoiling).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);

@@ -44,7 +44,16 @@ impl Random {
 pub struct Small {
     inner: ObjectParts,
     /// A bit flips in every object that is put together.
-    pub spoils: bool,
+    spoils: bool,
+}
+
+impl Small {
+    pub fn spoiling() -> Small {
+        Small {
+            spoils: true,
+            ..Small::default()
+        }
+    }
 }
 
 impl Objects for Small {
