@@ -203,6 +203,13 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
+    /// Whether messages of this type are what several files are seen as, and no file by themselves; by
+    /// default not. In chunks, such a message says its type.
+    fn is_made_of_files(&self, message_type: &str) -> bool {
+        let _ = message_type;
+        false
+    }
+
     /// The splitter for messages of this type; none if sizes alone are the guide.
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
         let _ = message_type;

@@ -15,9 +15,10 @@ use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
     DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
 };
+use proto_splitter_core::wire::{SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::model::{MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind};
+use crate::model::{MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, is_of_model};
 use crate::output::{Arrangement, PaddleWriteOptions, write_chunked, write_plain};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::program::{looks_like_json, looks_like_pickle};
@@ -120,6 +121,10 @@ impl Format for PaddleFormat {
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(path, options);
             }
+            // A message that was merged from chunks is that of several files, in one.
+            Err(_) if wanted == Some(MODEL) && is_message(path) => {
+                return Opened::of_file(path, options.descriptor.clone(), options);
+            }
             Err(error) => return Err(error),
         };
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
@@ -148,6 +153,10 @@ impl Format for PaddleFormat {
 
     fn companion(&self) -> Option<&'static str> {
         Some("program")
+    }
+
+    fn is_made_of_files(&self, message_type: &str) -> bool {
+        message_type == MODEL
     }
 
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
@@ -273,22 +282,43 @@ fn has_program(folder: &Path) -> bool {
     })
 }
 
-/// Opens a file of parameters with its program, which is somewhere else.
+/// Opens a file of parameters, or a folder that has a file for each, with their program, which is
+/// somewhere else.
 fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
+    let named = crate::PaddleOpenOptions::new().program(program);
+    if path.is_dir() {
+        return PaddleModel::open_with(path, &named);
+    }
     if !path.is_file() {
-        let message = "a program can be named for a file of parameters, and this is not a file";
+        let message =
+            "a program can be named for a file or a folder of parameters, and this is neither";
         return Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()));
     }
-    let named = crate::PaddleOpenOptions::new()
-        .program(program)
-        .parameters(path);
-    PaddleModel::open_with(path, &named)
+    PaddleModel::open_with(path, &named.parameters(path))
 }
 
 /// Whether a file is a readable `ProgramDesc`, whatever became of its parameters.
 fn is_program_alone(path: &Path) -> bool {
     let file = std::fs::File::open(path);
     path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
+}
+
+/// Whether a file has the fields of a message of type [`MODEL`].
+fn is_message(path: &Path) -> bool {
+    let has_fields = || -> Result<bool> {
+        let file = std::fs::File::open(path)?;
+        let size = file.metadata()?.len();
+        let mut cursor = WireCursor::new(SourceInput::new(&file, size));
+        let mut any = false;
+        while let Some(field) = cursor.next()? {
+            if !is_of_model(field.number.0) {
+                return Ok(false);
+            }
+            any = true;
+        }
+        Ok(any)
+    };
+    path.is_file() && has_fields().unwrap_or(false)
 }
 
 fn open_program(path: &Path, options: &OpenOptions) -> Result<Opened> {

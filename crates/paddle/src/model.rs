@@ -13,7 +13,7 @@ use record_file::ReadAt;
 
 pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, rivals, separate_path};
 pub use message::MODEL;
-pub(crate) use message::field;
+pub(crate) use message::{field, is_of_model};
 
 use self::find::{Found, check_inside, find};
 use crate::parameters::{Parameter, ParameterFile};
@@ -42,7 +42,9 @@ impl PaddleOpenOptions {
         }
     }
 
-    /// Where the program is (beside the parameters, by their names).
+    /// Where the program is (beside the parameters, by their names). With it, the path of a model may
+    /// be that of a folder which has the parameters alone: in a file for each, in `__params__`, or in
+    /// a `.pdiparams` that is called as the program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(path.into());
@@ -105,11 +107,22 @@ impl PaddleModel {
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &PaddleOpenOptions) -> Result<PaddleModel> {
         let path = path.as_ref();
+        let mut folder = None;
         let found = match (&options.program, &options.parameters) {
             (Some(program), Some(parameters)) => Found {
                 program: Some(program.clone()),
                 parameters: Some(parameters.clone()),
             },
+            (Some(program), None) if path.is_dir() => {
+                folder = Some(path);
+                let usual = program.with_extension("pdiparams");
+                let names = [usual.file_name(), Some(OLD_PARAMETERS.as_ref())];
+                let files = names.into_iter().flatten().map(|name| path.join(name));
+                Found {
+                    program: Some(program.clone()),
+                    parameters: files.into_iter().find(|file| file.is_file()),
+                }
+            }
             (program, parameters) => {
                 let found = find(path)?;
                 Found {
@@ -138,7 +151,15 @@ impl PaddleModel {
         };
         let files = match &found.parameters {
             Some(path) => vec![ParameterFile::open(path, Some(&specs), options.layout)?],
-            None => open_separate(part.path(), &specs, options.layout)?,
+            None => {
+                let beside = part.path().parent().unwrap_or(Path::new(""));
+                open_separate(
+                    part.path(),
+                    folder.unwrap_or(beside),
+                    &specs,
+                    options.layout,
+                )?
+            }
         };
         let companions = found.parameters.as_deref().map(companions).transpose()?;
         locate(&mut variables, &files);
@@ -275,13 +296,13 @@ fn open_program(path: &Path) -> Result<OpenProgram> {
     })
 }
 
-/// Opens the files that the parameters of a program have each for itself.
+/// Opens the files that the parameters of a program have each for itself, in this folder.
 fn open_separate(
     program: &Path,
+    folder: &Path,
     specs: &[ParameterSpec],
     layout: Option<Layout>,
 ) -> Result<Vec<ParameterFile>> {
-    let folder = program.parent().unwrap_or(Path::new(""));
     let path = |spec: &ParameterSpec| {
         let path = separate_path(folder, spec.name())?;
         if !path.is_file() {

@@ -109,6 +109,19 @@ class Net(paddle.nn.Layer):
         return y * paddle.cast(self.mask, "float32") + paddle.cast(self.halves, "float32") + paddle.cast(self.steps, "float32")
 
 
+class Recurrent(paddle.nn.Layer):
+    """Has a state that each run makes anew: a parameter of a program in JSON that is in no file."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.embedding = paddle.nn.Embedding(11, 6)
+        self.layer = layer(6, 3)
+        self.eval()
+
+    def forward(self, x):
+        return self.layer(self.embedding(x))[0]
+
+
 def write_jit(folder, net):
     spec = [static.InputSpec([None, 4], "int64", name="x")]
     paddle.jit.save(paddle.jit.to_static(net, input_spec=spec), os.path.join(folder, "model"))
@@ -338,6 +351,7 @@ def check_made():
 paddle.seed(7)
 paddle.disable_static()
 nets = [Net(), Net()]
+recurrent = {layer.__name__: Recurrent(layer) for layer in (paddle.nn.LSTM, paddle.nn.GRU, paddle.nn.SimpleRNN)}
 paddle.enable_static()
 check_schema()
 check_made()
@@ -346,6 +360,8 @@ check_old("jit", "jit", lambda folder: write_jit(folder, nets[0]))
 if is_new:
     check_json("static_json", "static", lambda folder: write_static(folder, is_json=True))
     check_json("jit_json", "jit", lambda folder: write_jit(folder, nets[1]))
+    for name, net in recurrent.items():
+        check_json(name, "jit", lambda folder, net=net: write_jit(folder, net))
     # What the other version wrote, as it came back from us.
     for name, kind in (("static", "static"), ("jit", "jit")):
         for one in glob.glob(os.path.join(args.work, "2.6.2", name + ".cpb")):

@@ -56,6 +56,11 @@ pub(crate) mod field {
     }
 }
 
+/// Whether the message of a model has a field with this number.
+pub(crate) fn is_of_model(number: u32) -> bool {
+    (field::model::PROGRAM_FILE..=field::model::COMPANIONS).contains(&number)
+}
+
 /// The full name of the message that a whole model is.
 pub const MODEL: &str = "proto_splitter.paddle.Model";
 

@@ -14,7 +14,7 @@ use super::parameter::Incoming;
 use super::source::{Gap, LEAST_GAP, MessageSource};
 use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
-use crate::stream::Layout;
+use crate::stream::{Layout, StreamKind};
 
 /// How much is collected before it is written: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
@@ -220,6 +220,12 @@ impl<'m> Files<'m> {
             Arrangement::Original => self.parameters.layout,
             Arrangement::Combined(layout) => {
                 self.check_order(incoming)?;
+                let is_rows = incoming.kind == StreamKind::SelectedRows;
+                if is_rows && layout.is_read_by_paddle() && self.program.is_some() {
+                    let message = "Paddle loads selected rows from a file of their own alone, and not from one of all \
+                                   parameters: convert to `separate`";
+                    return Err(Error::new(ErrorKind::InvalidConfig, message));
+                }
                 layout
             }
             Arrangement::Separate(layout) => {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! {"base_code": {"magic": "pir", ..}, "program": {"regions": [{"blocks": [{"ops": [
-//!   {"#": "p", "A": [0, 1, 1, "NAME"], "O": {"TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [8, 16], ..]}}}, ..
+//!   {"#": "p", "A": [0, 1, 1, "NAME"], "O": {"TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [8, 16], ..]}},
+//!    "OA": [1, ..]}, ..
 //! ```
 
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -56,6 +57,23 @@ struct Op<'a> {
     attributes: Option<&'a RawValue>,
     #[serde(rename = "O", borrow, default)]
     outputs: Option<&'a RawValue>,
+    #[serde(rename = "OA", borrow, default)]
+    output_attributes: Option<&'a RawValue>,
+}
+
+impl Op<'_> {
+    /// Whether it is a value from the file of parameters. The state of a layer that is made anew for
+    /// each run is a parameter of the program, too, and not persistable: the first attribute of its
+    /// output says so.
+    fn is_stored(&self) -> bool {
+        let persistable = &value(self.output_attributes)[0];
+        self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)
+    }
+}
+
+fn value(raw: Option<&RawValue>) -> Value {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default()
 }
 
 /// Whether a file begins as JSON.
@@ -87,7 +105,7 @@ pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
         .iter()
         .flat_map(|region| &region.blocks);
     let ops = blocks.flat_map(|block| &block.ops);
-    let specs = ops.filter(|op| op.name == "p").map(parameter);
+    let specs = ops.filter(|op| op.is_stored()).map(parameter);
     in_order(specs.collect::<Result<_>>()?)
 }
 
@@ -96,10 +114,6 @@ fn invalid(message: String) -> Error {
 }
 
 fn parameter(op: &Op<'_>) -> Result<ParameterSpec> {
-    let value = |raw: Option<&RawValue>| -> Value {
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-            .unwrap_or_default()
-    };
     let attributes = value(op.attributes);
     let name = attributes.get(3).and_then(Value::as_str);
     let name = name.ok_or_else(|| invalid("a parameter of the program has no name".into()))?;
@@ -142,7 +156,8 @@ mod tests {
     fn parameters_are_named_and_in_the_order_of_their_file() {
         let program = br##"{"base_code":{"magic":"pir","version":4},"program":{"regions":[{"#":"r","blocks":[{"ops":[
             {"#":"p","A":[0,1,1,"w"],"O":{"%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[8,-1],"NCHW",[],0]}}},
-            {"#":"p","A":[0,1,1,"b"],"O":{"%":2,"TT":{"#":"0.t_new","D":[]}}},
+            {"#":"p","A":[0,1,1,"b"],"O":{"%":2,"TT":{"#":"0.t_new","D":[]}},"OA":[1,1,1]},
+            {"#":"p","A":[0,1,1,"state"],"O":{"%":3,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[0]]}},"OA":[0,1,1]},
             {"#":"1.data","A":[{"AT":{},"N":"name"}],"I":[],"O":[]}]}]}]}}"##;
         let specs = parameters(&program.as_slice()).unwrap();
         let wanted = [

@@ -8,8 +8,8 @@ use proto_splitter_core::formats::{Format, OpenOptions, Registry};
 use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, PaddleVariable, Parameter, ParameterFile,
-    ParameterWriter, ProgramKind, append, parameters, variables,
+    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, PaddleOpenOptions, PaddleVariable, Parameter,
+    ParameterFile, ParameterWriter, ProgramKind, append, parameters, variables,
 };
 
 use crate::support::fixtures;
@@ -347,4 +347,50 @@ fn a_file_that_changed_is_not_read_as_another() {
     let error = model.read_all(None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
     assert!(error.to_string().contains("model.pdiparams"), "{error}");
+}
+
+#[test]
+fn a_state_that_a_run_makes_anew_is_in_no_file_of_parameters() {
+    for (name, cell) in [
+        ("lstm", "lstm_cell_0"),
+        ("gru", "gru_cell_0"),
+        ("simplernn", "simple_rnn_cell_0"),
+    ] {
+        let model = PaddleModel::open(fixtures().join("v331_rnn_pir").join(name)).unwrap();
+        model.verify().unwrap();
+        let names = model.parameters().map(|(_, parameter)| parameter.name());
+        let names: Vec<_> = names.flatten().collect();
+        let wanted = ["b_0", "b_1", "w_0", "w_1"].map(|end| format!("{cell}.{end}"));
+        assert_eq!(names, wanted, "{name}");
+    }
+}
+
+#[test]
+fn a_folder_of_parameters_alone_goes_with_a_program_that_is_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let [program, weights] = ["program", "weights"].map(|name| folder.path().join(name));
+    fs::create_dir(&weights).unwrap();
+    for name in ["fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"] {
+        fs::copy(
+            fixtures().join("vars_separate").join(name),
+            weights.join(name),
+        )
+        .unwrap();
+    }
+    fs::copy(fixtures().join("vars_separate/__model__"), &program).unwrap();
+    let options = PaddleOpenOptions::new().program(&program);
+    let model = PaddleModel::open_with(&weights, &options).unwrap();
+    assert_eq!(model.files().len(), 4);
+    assert_eq!(model.files()[0].path(), weights.join("fc_0.b_0"));
+    model.verify().unwrap();
+    fs::remove_file(weights.join("fc_1.b_0")).unwrap();
+    let error = PaddleModel::open_with(&weights, &options).unwrap_err();
+    assert!(
+        error.to_string().contains("\"fc_1.b_0\" is in no file"),
+        "{error}"
+    );
+    // As with a program beside it, one file of all comes first.
+    let options = PaddleOpenOptions::new().program(fixtures().join("infer_fc/model.pdmodel"));
+    let model = PaddleModel::open_with(fixtures().join("infer_fc_noclip"), &options).unwrap();
+    assert_eq!(model.files().len(), 1);
 }
