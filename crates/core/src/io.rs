@@ -5,6 +5,7 @@ pub mod atomic_file;
 pub(crate) mod crc_combine;
 pub(crate) mod crc_of_pieces;
 pub(crate) mod detect;
+pub(crate) mod fails_once;
 pub(crate) mod file_at;
 pub(crate) mod file_names;
 pub(crate) mod file_pool;

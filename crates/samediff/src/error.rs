@@ -272,7 +272,12 @@ impl From<Error> for io::Error {
 }
 
 impl From<Error> for core::Error {
-    fn from(error: Error) -> Self {
+    fn from(mut error: Error) -> Self {
+        // One of core's that nothing was added to comes back as itself, with its cause.
+        let text = error.to_string();
+        if let Some(own) = error.inner.source.take_if(|own| own.to_string() == text) {
+            return own;
+        }
         let kind = match error.kind() {
             ErrorKind::ChecksumMismatch => core::ErrorKind::ChecksumMismatch,
             ErrorKind::UnsupportedArray
@@ -290,7 +295,7 @@ impl From<Error> for core::Error {
             ErrorKind::Io => core::ErrorKind::Io,
             _ => core::ErrorKind::InvalidMessage,
         };
-        core::Error::new(kind, error.to_string())
+        core::Error::new(kind, text)
     }
 }
 

@@ -95,10 +95,9 @@ impl Format for SameDiffFormat {
             _ if is_zip && first.starts_with(layout::TAGS.as_bytes()) => Some(Confidence::Certain),
             _ if head.starts_with(bridge::SDNB_MAGIC) => Some(Confidence::Certain),
             Some("sdz") if is_zip => Some(Confidence::Likely),
-            // Other writers may have put the list of tags anywhere.
-            _ if is_zip && has_tags(candidate.path()) => Some(Confidence::Certain),
+            _ if is_zip => recognize_archive(candidate.path(), first),
             // Nothing tells a FlatBuffer from anything else, and others have this name, too.
-            Some("fb" | "sd") if !is_zip => Some(Confidence::Possible),
+            Some("fb" | "sd") => Some(Confidence::Possible),
             _ => None,
         }
     }
@@ -169,12 +168,23 @@ impl Format for SafetensorsFormat {
     }
 }
 
-/// Whether a zip archive has a list of tags.
-fn has_tags(path: &Path) -> bool {
-    let archive = File::open(path)
-        .ok()
-        .and_then(|file| zip::Archive::open(Arc::new(file), &SameDiffLimits::new()).ok());
-    archive.is_some_and(|archive| archive.directory().find(layout::TAGS).is_some())
+/// Looks for a model in a zip archive, whose first entry is called `first` at its beginning. Other
+/// writers may have put the list of tags anywhere. One that lacks the list, or is cut, is recognised
+/// by other files of a model, so that the error of opening it says what is wrong.
+fn recognize_archive(path: &Path, first: &[u8]) -> Option<Confidence> {
+    let file = File::open(path).ok()?;
+    let Ok(archive) = zip::Archive::open(Arc::new(file), &SameDiffLimits::new()) else {
+        let first = first.split(|byte| !byte.is_ascii_graphic()).next();
+        let begins = layout::is_of_model(&String::from_utf8_lossy(first.unwrap_or_default()));
+        return begins.then_some(Confidence::Possible);
+    };
+    let directory = archive.directory();
+    if directory.find(layout::TAGS).is_some() {
+        return Some(Confidence::Certain);
+    }
+    let mut files = directory.files();
+    let almost = files.any(|(_, record)| layout::is_of_model(&record.name));
+    almost.then_some(Confidence::Possible)
 }
 
 fn convert(

@@ -62,3 +62,10 @@ pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     let id = file.strip_suffix(ARRAY_SUFFIX)?;
     (!id.is_empty() && !id.contains('/')).then_some((role, id))
 }
+
+/// Whether a file of a model has this name, in whatever folder.
+pub(crate) fn is_of_model(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let names = [TAGS, GRAPH, PARAMS];
+    names.iter().any(|own| own.eq_ignore_ascii_case(name))
+}

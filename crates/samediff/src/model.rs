@@ -108,6 +108,7 @@ impl Model {
         let open = || {
             let file = File::open(path)?;
             let mut model = Model::from_source(Arc::new(file), options)?;
+            model.archive.name_file(path.display().to_string());
             model.path = Some(path.to_owned());
             Ok(model)
         };

@@ -1,5 +1,6 @@
 //! The archive: its directory, its entries, and writing one.
 
+mod checked;
 mod directory;
 mod entry;
 mod names;
@@ -8,7 +9,7 @@ mod spool;
 mod writer;
 
 pub(crate) use directory::EntryIndex;
-pub(crate) use entry::Archive;
+pub(crate) use entry::{Archive, StoredEntry};
 pub(crate) use section::Section;
 pub use writer::ZipCompression;
 pub(crate) use writer::{ArchiveWriter, Seen};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+pub use super::fails_once::FailsOnce;
 use super::file_at::FileAt;
 #[doc(hidden)]
 pub use super::file_at::WRITE_LEN;

@@ -12,7 +12,7 @@ use super::swapped::Swapped;
 use super::transposed::Transposed;
 use crate::fb::schema::samediff::{self, flat_array};
 use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
-use crate::zip::{Archive, EntryIndex};
+use crate::zip::{Archive, EntryIndex, StoredEntry};
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
 /// What the data of an array begins at a multiple of: 64 bytes, in its file and so in the archive.
@@ -40,7 +40,9 @@ pub struct Array {
 
 #[derive(Clone)]
 enum Data {
+    /// What has no checksum of its own, or one that was compared.
     Positioned(Span, Arc<dyn ReadAt>),
+    Stored(Span, StoredEntry),
     /// Behind the first bytes of a deflated entry.
     Deflated(Span, Archive, EntryIndex),
 }
@@ -114,15 +116,15 @@ impl Array {
                 return Err(Error::new(ErrorKind::ArrayTooLarge, message));
             }
             match archive.stored(index)? {
-                Some(section) => {
-                    let (info, span) = parse(&section)?;
-                    let data = Data::Positioned(span, Arc::new(section));
+                Some(entry) => {
+                    let (info, span) = parse(&entry)?;
+                    let data = Data::Stored(span, entry);
                     Ok(Array { info, data })
                 }
                 None => Array::open_deflated(archive, index),
             }
         };
-        open().map_err(|error: Error| error.in_entry(&archive.record(index).name))
+        open().map_err(|error| archive.named(error, index))
     }
 
     fn open_deflated(archive: &Archive, index: EntryIndex) -> Result<Array> {
@@ -161,11 +163,12 @@ impl Array {
 
     fn span(&self) -> Span {
         match &self.data {
-            Data::Positioned(span, _) | Data::Deflated(span, ..) => *span,
+            Data::Positioned(span, _) | Data::Stored(span, _) | Data::Deflated(span, ..) => *span,
         }
     }
 
-    /// Its bytes as they are stored.
+    /// Its bytes as they are stored. In an archive, the read of the last of them compares the checksum
+    /// of the whole entry.
     ///
     /// # Errors
     ///
@@ -178,11 +181,10 @@ impl Array {
                 at: span.offset,
                 left: span.len,
             }),
+            Data::Stored(span, entry) => Box::new(entry.stream().within(span.offset, span.len)?),
             Data::Deflated(span, archive, index) => {
-                let mut stream = archive.stream(*index)?;
-                let skipped = io::copy(&mut (&mut stream).take(span.offset), &mut io::sink())?;
-                debug_assert_eq!(skipped, span.offset);
-                Box::new(stream.take(span.len))
+                let stream = archive.stream(*index)?;
+                Box::new(stream.within(span.offset, span.len)?)
             }
         };
         Ok(ArrayElements {
@@ -228,6 +230,11 @@ impl Array {
         };
         let (span, source) = match &self.data {
             Data::Positioned(span, source) => (*span, Arc::clone(source)),
+            Data::Stored(span, entry) => {
+                let positions = entry.positions();
+                positions.read_around(span.offset, span.len)?;
+                (*span, Arc::new(positions) as Arc<dyn ReadAt>)
+            }
             Data::Deflated(span, archive, index) => (*span, archive.positioned(*index)?),
         };
         let transposed = Transposed::new(source, span.offset, self.info.shape(), width.into());

@@ -82,7 +82,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
         .into_iter()
         .find_map(|name| directory.find(name));
     let single = match &all[..] {
-        [only] => Some(*only),
+        [only] if !layout::is_of_model(&archive.record(*only).name) => Some(*only),
         _ => usual,
     };
     let chosen = match (single, shards.keys().next().cloned()) {
@@ -98,7 +98,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
             (0..count).map(shard).collect::<Result<_>>()?
         }
         (None, None) => {
-            let message = "not a model: there is neither tags.txt nor model.sdnb in the archive";
+            let message = "a zip archive, but no SameDiff model: there is neither tags.txt nor model.sdnb in it";
             return Err(Error::new(ErrorKind::MissingEntry, message));
         }
     };

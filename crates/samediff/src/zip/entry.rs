@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flate2::read::DeflateDecoder;
 use record_file::ReadAt;
 
+use super::checked::{Checked, EntrySum, Positions};
 use super::directory::{Directory, EntryIndex, LOCAL_LEN, Method, Record, damaged, u16_at, u32_at};
 use super::section::Section;
 use super::spool::{Room, spool};
@@ -26,6 +27,8 @@ pub(crate) struct Archive {
     source: Arc<dyn ReadAt>,
     directory: Arc<Directory>,
     room: Room,
+    /// The name of the file, for errors that come after it was opened.
+    file: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Archive {
@@ -44,7 +47,13 @@ impl Archive {
             source,
             directory: Arc::new(directory),
             room: Room::new(limits.get_max_inflated_size()),
+            file: None,
         })
+    }
+
+    /// Has errors of entries name this file.
+    pub(crate) fn name_file(&mut self, file: String) {
+        self.file = Some(file.into());
     }
 
     pub(crate) fn directory(&self) -> &Directory {
@@ -66,9 +75,17 @@ impl Archive {
 
     /// Finds where an entry's stored bytes are, by one read.
     pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
-        let record = self.record(index);
-        self.locate_record(record)
-            .map_err(|error| error.in_entry(&record.name))
+        self.locate_record(self.record(index))
+            .map_err(|error| self.named(error, index))
+    }
+
+    /// Adds an entry to an error, and the file that the archive is.
+    pub(crate) fn named(&self, error: Error, index: EntryIndex) -> Error {
+        let error = error.in_entry(&self.record(index).name);
+        match &self.file {
+            Some(file) => error.in_file(file),
+            None => error,
+        }
     }
 
     /// Reads the local header, which says how far behind it the bytes begin:
@@ -123,43 +140,46 @@ impl Archive {
         Ok(section)
     }
 
-    /// The bytes of a stored entry by position; nothing of a deflated one.
-    pub(crate) fn stored(&self, index: EntryIndex) -> Result<Option<Section>> {
+    /// A stored entry; nothing of a deflated one.
+    pub(crate) fn stored(&self, index: EntryIndex) -> Result<Option<StoredEntry>> {
         match self.record(index).method {
-            Method::Stored => self.locate(index).map(Some),
+            Method::Stored => Ok(Some(StoredEntry {
+                section: self.locate(index)?,
+                sum: self.sum(index),
+            })),
             Method::Deflated => Ok(None),
         }
     }
 
-    /// The bytes of any entry by position: of a deflated one, they are inflated first.
+    /// The bytes of any entry by position. Their checksum has been compared: they are all read first,
+    /// and those of a deflated entry inflated.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
-        if let Some(section) = self.stored(index)? {
-            return Ok(Arc::new(section));
+        if let Some(entry) = self.stored(index)? {
+            io::copy(&mut entry.stream(), &mut io::sink())?;
+            return Ok(Arc::new(entry.section));
         }
-        let record = self.record(index);
-        spool(self.stream(index)?, record.len, &self.room)
-            .map_err(|error| error.in_entry(&record.name))
+        spool(self.stream(index)?, self.record(index).len, &self.room)
+            .map_err(|error| self.named(error, index))
     }
 
-    /// The first bytes of an entry by position.
+    /// The first bytes of an entry.
     pub(crate) fn prefix(&self, index: EntryIndex) -> Result<Vec<u8>> {
         let mut prefix = Vec::new();
-        self.inflated(index)?
+        self.stream(index)?
             .take(PREFIX_LEN)
             .read_to_end(&mut prefix)?;
         Ok(prefix)
     }
 
-    /// The bytes of an entry as a stream, which fails at its end if the checksum differs.
+    /// The bytes of an entry as a stream, which fails if the checksum differs.
     pub(crate) fn stream(&self, index: EntryIndex) -> Result<Checked<Box<dyn Read + Send>>> {
+        Ok(Checked::new(self.inflated(index)?, self.sum(index)))
+    }
+
+    /// The checksum that an entry must have.
+    pub(super) fn sum(&self, index: EntryIndex) -> EntrySum {
         let record = self.record(index);
-        Ok(Checked {
-            inner: self.inflated(index)?,
-            left: record.len,
-            expected: record.crc,
-            crc: crc32fast::Hasher::new(),
-            entry: record.name.clone(),
-        })
+        EntrySum::new(&record.name, record.len, record.crc, self.file.as_ref())
     }
 
     fn inflated(&self, index: EntryIndex) -> Result<Box<dyn Read + Send>> {
@@ -175,11 +195,11 @@ impl Archive {
         let record = self.record(index);
         if record.len > limit {
             let message = format!("{} bytes, and the limit is {limit}", record.len);
-            return Err(Error::new(ErrorKind::LimitExceeded, message).in_entry(&record.name));
+            return Err(self.named(Error::new(ErrorKind::LimitExceeded, message), index));
         }
         let mut bytes = Vec::new();
         let read = self.stream(index)?.read_to_end(&mut bytes);
-        read.map_err(|error| Error::from(error).in_entry(&record.name))?;
+        read.map_err(|error| self.named(error.into(), index))?;
         Ok(bytes)
     }
 
@@ -200,64 +220,32 @@ impl Archive {
     }
 }
 
-/// A stream whose length and checksum must be the archive's.
-pub(crate) struct Checked<R> {
-    inner: R,
-    left: u64,
-    expected: u32,
-    crc: crc32fast::Hasher,
-    entry: Box<str>,
+/// An entry whose bytes are stored as they are, and so can be read by position.
+#[derive(Clone)]
+pub(crate) struct StoredEntry {
+    section: Section,
+    sum: EntrySum,
 }
 
-impl<R: Read> Checked<R> {
-    fn fault(&self, kind: ErrorKind, message: impl Into<String>) -> io::Error {
-        Error::new(kind, message).in_entry(&self.entry).into()
+impl StoredEntry {
+    /// All bytes as a stream, which fails if the checksum differs.
+    pub(crate) fn stream(&self) -> Checked<Box<dyn Read + Send>> {
+        Checked::new(Box::new(self.section.clone()), self.sum.clone())
+    }
+
+    /// The bytes by position, whose checksum is compared once all were read.
+    pub(crate) fn positions(&self) -> Positions {
+        Positions::new(self.section.clone(), self.sum.clone())
     }
 }
 
-impl<R: Read> Read for Checked<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let wanted = usize::try_from(self.left)
-            .unwrap_or(usize::MAX)
-            .min(buf.len());
-        if wanted == 0 && !buf.is_empty() {
-            // One byte more shows that the length was a lie, and has the decoder see its end.
-            if self.inner.read(&mut [0]).unwrap_or(0) != 0 {
-                let message = "the entry has more bytes than the directory says";
-                return Err(self.fault(ErrorKind::DamagedArchive, message));
-            }
-            let crc = self.crc.clone().finalize();
-            if crc != self.expected {
-                let expected = self.expected;
-                let message = format!("the crc-32 is {crc:08x}, and {expected:08x} was written");
-                return Err(self.fault(ErrorKind::ChecksumMismatch, message));
-            }
-            return Ok(0);
-        }
-        let read = match self.inner.read(&mut buf[..wanted]) {
-            Ok(read) => read,
-            // Decoders tell bad input by any of these.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput
-                        | io::ErrorKind::InvalidData
-                        | io::ErrorKind::UnexpectedEof
-                ) && !error.get_ref().is_some_and(|own| own.is::<Error>()) =>
-            {
-                return Err(self.fault(
-                    ErrorKind::DamagedArchive,
-                    "the stored data is damaged or cut",
-                ));
-            }
-            Err(error) => return Err(error),
-        };
-        if read == 0 && wanted != 0 {
-            let message = format!("the entry ends {} bytes early", self.left);
-            return Err(self.fault(ErrorKind::DamagedArchive, message));
-        }
-        self.left -= read as u64;
-        self.crc.update(&buf[..read]);
-        Ok(read)
+/// Without the checksum, for what the entry begins with.
+impl ReadAt for StoredEntry {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.section.read_at(offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.section.size()
     }
 }

@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use flate2::write::DeflateDecoder;
+use proto_splitter_core::atomic::FailsOnce;
 use record_file::ReadAt;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+use super::checked::EntrySum;
 use super::entry::Archive;
 use super::names::check_name;
 use super::{EntryIndex, directory::Method};
@@ -35,7 +37,8 @@ pub enum ZipCompression {
 
 /// An archive that is being written. The same entries give the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    zip: ZipWriter<BufWriter<W>>,
+    /// Completes the archive when it is dropped, also where writing has failed.
+    zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
     /// Archives that deflated entries are copied from, as `zip` reads them.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
@@ -46,8 +49,9 @@ pub(crate) struct ArchiveWriter<W: Write + Seek> {
 
 impl<W: Write + Seek> ArchiveWriter<W> {
     pub(crate) fn new(file: W, compression: ZipCompression) -> Self {
+        let file = FailsOnce::new(BufWriter::with_capacity(STEP, file));
         ArchiveWriter {
-            zip: ZipWriter::new(BufWriter::with_capacity(STEP, file)),
+            zip: ZipWriter::new(file),
             compression,
             sources: Vec::new(),
             tap: Rc::default(),
@@ -92,8 +96,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         deflated && self.compression != ZipCompression::Stored
     }
 
-    /// Writes an entry of another archive, which stays deflated, under this name. `seen` is told what
-    /// it stands for, which is inflated on the way.
+    /// Writes an entry of another archive, which stays deflated, under this name. Its bytes are
+    /// inflated on the way, for its checksum and for `seen`.
     pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
@@ -122,28 +126,26 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             return Err(Error::new(ErrorKind::DamagedArchive, message).in_entry(own));
         };
         let file = source.by_index_raw(at)?;
-        let Some(seen) = seen else {
-            return Ok(self.zip.raw_copy_file_rename(file, name)?);
-        };
         let section = archive.locate(index)?;
+        let sink = Sink {
+            sum: archive.sum(index),
+            seen,
+        };
         self.tap.replace(Some(Tap {
             next: section.start,
             end: section.start + section.len,
-            inflated: DeflateDecoder::new(Sink(seen)),
+            inflated: DeflateDecoder::new(sink),
         }));
         let copied = self.zip.raw_copy_file_rename(file, name);
         let tap = self.tap.take();
         copied?;
-        if let Some(tap) = tap {
-            tap.inflated.finish()?;
-        }
-        Ok(())
+        tap.map_or(Ok(()), Tap::finish)
     }
 
     /// Writes the directory, and says how many bytes there are now.
     pub(crate) fn finish(self) -> Result<u64> {
-        let inner = self.zip.finish()?;
-        let mut file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let file = self.zip.finish()?.into_inner()?;
+        let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
         Ok(file.stream_position()?)
     }
 }
@@ -168,18 +170,44 @@ impl Tap {
             let part = usize::try_from(self.next - at).ok();
             let part = part.zip(usize::try_from(end - at).ok());
             let part = part.and_then(|(from, to)| bytes.get(from..to));
-            self.inflated.write_all(part.unwrap_or_default())?;
+            let inflated = self.inflated.write_all(part.unwrap_or_default());
+            inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
             self.next = end;
         }
         Ok(())
     }
+
+    /// Takes note that all stored bytes have gone by.
+    fn finish(mut self) -> Result<()> {
+        let inflated = self.inflated.try_finish();
+        let sink = self.inflated.get_ref();
+        inflated.map_err(|error| sink.explained(error))?;
+        sink.sum.finish()
+    }
 }
 
-struct Sink(Seen);
+/// Where the bytes of a deflated entry go.
+struct Sink {
+    sum: EntrySum,
+    seen: Option<Seen>,
+}
+
+impl Sink {
+    /// What is wrong if the stored bytes can't be inflated: decoders tell it by several kinds.
+    fn explained(&self, error: io::Error) -> io::Error {
+        if error.get_ref().is_some_and(|own| own.is::<Error>()) {
+            return error;
+        }
+        self.sum.undecodable().into()
+    }
+}
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (self.0)(bytes)?;
+        self.sum.see(bytes)?;
+        if let Some(seen) = &mut self.seen {
+            seen(bytes)?;
+        }
         Ok(bytes.len())
     }
 

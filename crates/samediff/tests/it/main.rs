@@ -8,6 +8,7 @@
 mod editing;
 mod entries;
 mod errors;
+mod flips;
 mod format;
 mod hostile;
 mod memory;

@@ -1,0 +1,343 @@
+//! Comparing the checksum of an entry with the archive's while its bytes go by.
+//!
+//! Whoever reads all bytes of an entry learns before the last of them whether they are those that were
+//! written: from a stream ([`Checked`]), a part of one ([`Within`]), by position in any order
+//! ([`Positions`]), and of bytes that are copied while they are deflated, from the [`EntrySum`] itself.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crc32fast::Hasher;
+use record_file::ReadAt;
+
+use super::section::Section;
+use crate::{Error, ErrorKind, Result};
+
+/// The length and the checksum that an entry must have, and those of its bytes so far.
+#[derive(Clone)]
+pub(crate) struct EntrySum {
+    left: u64,
+    expected: u32,
+    crc: Hasher,
+    entry: Box<str>,
+    /// The name of the archive, if it is a file.
+    file: Option<Arc<str>>,
+}
+
+impl EntrySum {
+    pub(super) fn new(entry: &str, len: u64, crc: u32, file: Option<&Arc<str>>) -> EntrySum {
+        EntrySum {
+            left: len,
+            expected: crc,
+            crc: Hasher::new(),
+            entry: entry.into(),
+            file: file.map(Arc::clone),
+        }
+    }
+
+    /// Takes the next bytes of the entry.
+    pub(super) fn see(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            return Err(self.too_long());
+        };
+        self.left = left;
+        self.crc.update(bytes);
+        Ok(())
+    }
+
+    /// Fails unless all bytes were seen, and they are those that were written.
+    pub(super) fn finish(&self) -> Result<()> {
+        if self.left > 0 {
+            let message = format!("the entry ends {} bytes early", self.left);
+            return Err(self.fault(ErrorKind::DamagedArchive, message));
+        }
+        self.compare(self.crc.clone())
+    }
+
+    fn compare(&self, crc: Hasher) -> Result<()> {
+        let (found, expected) = (crc.finalize(), self.expected);
+        if found == expected {
+            return Ok(());
+        }
+        let message = format!("the crc-32 is {found:08x}, and {expected:08x} was written");
+        Err(self.fault(ErrorKind::ChecksumMismatch, message))
+    }
+
+    fn too_long(&self) -> Error {
+        let message = "the entry has more bytes than the directory says";
+        self.fault(ErrorKind::DamagedArchive, message)
+    }
+
+    /// What is said when the bytes that are stored can't be inflated.
+    pub(super) fn undecodable(&self) -> Error {
+        let message = "the stored data is damaged or cut";
+        self.fault(ErrorKind::DamagedArchive, message)
+    }
+
+    #[cold]
+    fn fault(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        let error = Error::new(kind, message).in_entry(&self.entry);
+        match &self.file {
+            Some(file) => error.in_file(file),
+            None => error,
+        }
+    }
+}
+
+/// All bytes of an entry as a stream, which fails in place of the last of them if the length or the
+/// checksum differs from the archive's.
+pub(crate) struct Checked<R> {
+    inner: R,
+    sum: EntrySum,
+    is_over: bool,
+}
+
+impl<R: Read> Checked<R> {
+    pub(super) fn new(inner: R, sum: EntrySum) -> Checked<R> {
+        Checked {
+            inner,
+            sum,
+            is_over: false,
+        }
+    }
+
+    /// The `len` bytes from `offset` on. Those around them are read, too, for the checksum.
+    pub(crate) fn within(mut self, offset: u64, len: u64) -> Result<Within<R>> {
+        io::copy(&mut (&mut self).take(offset), &mut io::sink())?;
+        Ok(Within {
+            stream: self,
+            left: len,
+        })
+    }
+
+    /// Compares what was seen. One byte more would show that the length was a lie, and has a decoder
+    /// see its end.
+    fn end(&mut self) -> Result<()> {
+        if self.inner.read(&mut [0]).unwrap_or(0) != 0 {
+            return Err(self.sum.too_long());
+        }
+        self.sum.finish()?;
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.is_over || buf.is_empty() {
+            return Ok(0);
+        }
+        let wanted = usize::try_from(self.sum.left)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        if wanted == 0 {
+            self.end()?;
+            return Ok(0);
+        }
+        let read = match self.inner.read(&mut buf[..wanted]) {
+            Ok(read) => read,
+            // Decoders tell bad input by any of these.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput
+                        | io::ErrorKind::InvalidData
+                        | io::ErrorKind::UnexpectedEof
+                ) && !error.get_ref().is_some_and(|own| own.is::<Error>()) =>
+            {
+                return Err(self.sum.undecodable().into());
+            }
+            Err(error) => return Err(error),
+        };
+        if read == 0 {
+            self.sum.finish()?;
+        }
+        self.sum.see(&buf[..read])?;
+        if self.sum.left == 0 {
+            self.end()?;
+        }
+        Ok(read)
+    }
+}
+
+/// Some bytes of an entry as a stream. Those behind them are read before the last is given out.
+pub(crate) struct Within<R> {
+    stream: Checked<R>,
+    left: u64,
+}
+
+impl<R: Read> Read for Within<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = (&mut self.stream).take(self.left).read(buf)?;
+        self.left -= read as u64;
+        if self.left == 0 {
+            io::copy(&mut self.stream, &mut io::sink())?;
+        }
+        Ok(read)
+    }
+}
+
+/// The bytes of a stored entry by position. The read with which all of them have been read, in any
+/// order, fails if the checksum differs from the archive's.
+pub(crate) struct Positions {
+    section: Section,
+    sum: EntrySum,
+    seen: Mutex<Seen>,
+}
+
+/// The bytes of an entry that were read so far.
+#[derive(Default)]
+struct Seen {
+    /// Where each stretch of them begins, with its end and its checksum.
+    stretches: BTreeMap<u64, (u64, Hasher)>,
+    /// How many there are.
+    len: u64,
+}
+
+impl Positions {
+    pub(super) fn new(section: Section, sum: EntrySum) -> Positions {
+        Positions {
+            section,
+            sum,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Reads all bytes outside of the `len` bytes from `offset` on, so that whoever reads these has
+    /// read all.
+    pub(crate) fn read_around(&self, offset: u64, len: u64) -> Result<()> {
+        let end = self.section.len;
+        for (mut at, until) in [(0, offset), (offset.saturating_add(len), end)] {
+            let mut buf = [0; 4 << 10];
+            while at < until {
+                let left = usize::try_from(until - at).unwrap_or(usize::MAX);
+                let part = left.min(buf.len());
+                self.read_exact_at(at, &mut buf[..part])?;
+                at += part as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes bytes that were read, and compares the checksum if they were the last that were missing.
+    fn see(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = seen.len;
+        seen.add(at, bytes);
+        if seen.len == before || seen.len < self.section.len {
+            return Ok(());
+        }
+        let mut whole = Hasher::new();
+        let stretches = seen.stretches.values();
+        stretches.for_each(|(_, crc)| whole.combine(crc));
+        self.sum.compare(whole)
+    }
+}
+
+impl Seen {
+    /// Adds bytes, but for those that are here already.
+    fn add(&mut self, mut at: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let next = self.stretches.range(at + 1..).next();
+            let next = next.map_or(u64::MAX, |(&start, _)| start);
+            let before = self.stretches.range_mut(..=at).next_back();
+            let before = before.map(|(_, stretch)| stretch);
+            let known = before.as_ref().map_or(0, |before| before.0);
+            let until = if known > at { known } else { next };
+            let len = usize::try_from(until - at)
+                .unwrap_or(usize::MAX)
+                .min(bytes.len());
+            let (part, rest) = bytes.split_at(len);
+            let end = at + len as u64;
+            match before {
+                _ if known > at => {}
+                Some((until, crc)) if known == at => {
+                    crc.update(part);
+                    *until = end;
+                }
+                _ => {
+                    let mut crc = Hasher::new();
+                    crc.update(part);
+                    self.stretches.insert(at, (end, crc));
+                }
+            }
+            if known <= at {
+                self.len += len as u64;
+            }
+            (at, bytes) = (end, rest);
+        }
+    }
+}
+
+impl ReadAt for Positions {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.section.read_at(offset, buf)?;
+        self.see(offset, &buf[..read])?;
+        Ok(read)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.section.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn positions(bytes: &[u8], crc: u32) -> Positions {
+        let source: Arc<dyn ReadAt> = Arc::new(bytes.to_vec());
+        let section = Section::new(source, 0, bytes.len() as u64);
+        Positions::new(section, EntrySum::new("e", bytes.len() as u64, crc, None))
+    }
+
+    #[test]
+    fn the_read_that_completes_an_entry_in_any_order_compares_its_checksum() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let good = crc32fast::hash(&bytes);
+        let orders: [&[(u64, usize)]; 5] = [
+            &[(0, 200)],
+            &[(150, 50), (0, 100), (100, 50)],
+            // Columns: each stretch grows.
+            &[(0, 20), (100, 20), (20, 80), (120, 80)],
+            // Some bytes twice.
+            &[(50, 100), (0, 60), (40, 160)],
+            &[(10, 10), (30, 10), (0, 200)],
+        ];
+        for order in orders {
+            let (last, first) = order.split_last().unwrap();
+            for crc in [good, good ^ 1] {
+                let positions = positions(&bytes, crc);
+                let read = |&(at, len): &(u64, usize)| {
+                    let mut buf = vec![0; len];
+                    positions.read_exact_at(at, &mut buf).map(|()| buf)
+                };
+                assert!(first.iter().all(|place| read(place).is_ok()), "{order:?}");
+                assert_eq!(read(last).is_ok(), crc == good, "{order:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_fails_in_place_of_its_last_byte() {
+        let bytes = [1, 2, 3, 4, 5];
+        let sum = |crc| EntrySum::new("e", 5, crc, None);
+        let good = crc32fast::hash(&bytes);
+        for crc in [good, good ^ 1] {
+            let mut buf = [0; 5];
+            let mut whole = Checked::new(&bytes[..], sum(crc));
+            assert!(whole.read_exact(&mut buf[..4]).is_ok());
+            assert_eq!(whole.read_exact(&mut buf[4..]).is_ok(), crc == good);
+            let mut part = Checked::new(&bytes[..], sum(crc)).within(1, 2).unwrap();
+            assert!(part.read_exact(&mut buf[..1]).is_ok());
+            assert_eq!(part.read_exact(&mut buf[1..2]).is_ok(), crc == good);
+        }
+        // A directory that gives another length.
+        for len in [4, 6] {
+            let sum = EntrySum::new("e", len, good, None);
+            let error = io::read_to_string(Checked::new(&bytes[..], sum)).unwrap_err();
+            assert_eq!(Error::from(error).kind(), ErrorKind::DamagedArchive);
+        }
+    }
+}
