@@ -224,8 +224,19 @@ impl<'a> Job<'a> {
         match extension.and_then(|extension| extension.to_str()) {
             Some(CHUNKED) => Form::Chunked,
             Some(PLAIN) => Form::Plain,
+            _ if self.is_made_of_files() => Form::Chunked,
             _ => self.input.form,
         }
+    }
+
+    /// Whether several files are seen as the message: in one piece, nothing would say its type.
+    fn is_made_of_files(&self) -> bool {
+        let descriptor = self.reading.descriptor.as_ref();
+        descriptor.is_some_and(|descriptor| {
+            let name = descriptor.full_name();
+            let format = ALL.of_type(name);
+            format.is_some_and(|format| format.is_made_of_files(name))
+        })
     }
 
     fn run(self, changes: Changes, output: &mut Output<'_>) -> Result<Exit, Failure> {

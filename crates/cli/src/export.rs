@@ -3,6 +3,7 @@
 mod npz;
 mod safetensors;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -67,6 +68,14 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         output.note(format_args!(
             "left out {tensor}: the format has no type for it"
         ));
+    }
+    for tensor in &tensors {
+        if let (ExportFormat::Npz, Cow::Owned(safe)) = (format, npz::safe_name(&tensor.name)) {
+            output.note(format_args!(
+                "tensor {:?} is called {safe:?}: its name would lead out of the archive",
+                tensor.name
+            ));
+        }
     }
     let report = Report {
         output: shown(&args.output),

@@ -42,6 +42,8 @@ pub(crate) struct Input {
     pub(crate) folder: Option<PathBuf>,
     /// The file that goes with it, if that was named.
     pub(crate) companion: Option<PathBuf>,
+    /// Its format, if that was named.
+    pub(crate) named_format: Option<&'static dyn Format>,
     /// What came in on standard input or through a pipe: a file without a name, which is there as
     /// long as this is.
     _kept: Option<Arc<File>>,
@@ -54,6 +56,7 @@ impl Input {
             form,
             folder,
             companion: None,
+            named_format: None,
             _kept: None,
         }
     }
@@ -67,6 +70,7 @@ impl Input {
     pub(crate) fn format(&self) -> Option<&'static dyn Format> {
         match self.form {
             Form::Chunked => None,
+            Form::Plain if self.named_format.is_some() => self.named_format,
             Form::Plain if remote::is_url(&self.file) => recognize(&self.file),
             Form::Plain => {
                 let candidate = Candidate::new(&self.file).ok()?;
@@ -127,14 +131,15 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-/// Finds the message, as [`find`], with the file that goes with it if one is named.
+/// Finds the message, as [`find`], of the format and with the file that goes with it if they are
+/// named.
 pub(crate) fn find_with(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
-    find(named)?.with(args)
+    locate(named, args)?.with(args)
 }
 
-/// Finds two messages, as [`find_with`]. The file that is named goes with one of them or with both.
+/// Finds two messages, as [`find_with`]. What is named goes with one of them or with both.
 pub(crate) fn find_both(named: [&Path; 2], args: &CompanionArgs) -> Result<[Input; 2], Failure> {
-    let [first, second] = [find(named[0])?, find(named[1])?];
+    let [first, second] = [locate(named[0], args)?, locate(named[1], args)?];
     match (first.clone().with(args), second.clone().with(args)) {
         (Ok(first), Ok(second)) => Ok([first, second]),
         (Ok(first), Err(_)) => Ok([first, second]),
@@ -145,13 +150,24 @@ pub(crate) fn find_both(named: [&Path; 2], args: &CompanionArgs) -> Result<[Inpu
 
 impl Input {
     fn with(self, args: &CompanionArgs) -> Result<Input, Failure> {
+        let named_format = named_format(args);
+        if named_format.is_some() && self.form == Form::Chunked {
+            return Err(Failure::usage(format!(
+                "--input-format: {}: a file in chunks says itself what it is",
+                shown(self.path())
+            )));
+        }
+        let input = Input {
+            named_format,
+            ..self
+        };
         let Some(program) = &args.program else {
-            return Ok(self);
+            return Ok(input);
         };
         fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
         let input = Input {
             companion: Some(program.clone()),
-            ..self
+            ..input
         };
         let format = input.format();
         if format.is_some_and(|format| format.companion().is_some()) {
@@ -173,8 +189,18 @@ impl Input {
     }
 }
 
+/// The format that is named for an input.
+fn named_format(args: &CompanionArgs) -> Option<&'static dyn Format> {
+    ALL.named(args.input_format.as_deref()?)
+}
+
 /// Finds the message: readers prefer a .cpb to a .pb of the same prefix.
 pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
+    locate(named, &CompanionArgs::default())
+}
+
+/// As [`find`], where what goes with the input may tell its format, too.
+fn locate(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
     if is_standard(named) {
         return standard_input();
     }
@@ -203,7 +229,10 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         check_file(named, metadata)?;
         return Ok(Input::new(named.to_owned(), form_of(named)?, None));
     }
-    let known = recognize(named);
+    let known = named_format(args).or_else(|| {
+        let candidate = Candidate::new(named).ok()?;
+        ALL.recognize_with(&candidate, args.program.as_deref())
+    });
     if is_folder && let Some(format) = known {
         let Some(file) = format.main_file(named) else {
             return Ok(Input::new(named.to_owned(), Form::Plain, None));

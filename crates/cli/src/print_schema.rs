@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use prost_reflect::FileDescriptor;
 use proto_splitter::atomic::{TemporaryFolder, check_folder};
+use proto_splitter::progress::Progress;
 use serde::Serialize;
 
 use crate::Exit;
@@ -18,6 +19,7 @@ use crate::input;
 use crate::merge;
 use crate::output::Output;
 use crate::size;
+use crate::source;
 use crate::types::{SCHEMA_NEEDED, said_by};
 
 #[derive(Debug, Serialize)]
@@ -38,6 +40,9 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let options = merge::options(&input, &args.reading)?;
     let Some(message) = options.descriptor.as_ref() else {
+        // What is wrong with an input that a format knows comes first.
+        let limits = args.reading.limits();
+        source::special(&input, &args.reading.schema, limits, Progress::none())?;
         let name = crate::input::shown(&input.file);
         return Err(Failure::usage(match said_by(&input.file) {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),

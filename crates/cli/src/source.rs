@@ -153,22 +153,28 @@ pub(crate) fn opened(
     if remote::is_url(input.path()) {
         return remote::open(input.path(), &options);
     }
-    let opened = ALL.open(input.path(), &options);
+    open_any(input, &options)
+}
+
+fn open_any(input: &Input, options: &OpenOptions) -> Result<Opened, Failure> {
+    let opened = match input.named_format {
+        Some(format) => ALL.open_as(format, input.path(), options),
+        None => ALL.open(input.path(), options),
+    };
     opened.map_err(|error| Failure::of(input.path(), &error))
 }
 
 /// The input, whatever it is, opened by settings that its format knows.
 pub(crate) fn opened_with<'a>(
     input: &Input,
+    schema: &SchemaArgs,
     settings: impl Iterator<Item = &'a (String, String)>,
 ) -> Result<Opened, Failure> {
-    let schema = SchemaArgs::default();
-    let options = open_options(input, &schema, Limits::new(), Progress::none())?;
+    let options = open_options(input, schema, Limits::new(), Progress::none())?;
     let options = settings.fold(options, |options, (name, value)| {
         options.setting(name, value)
     });
-    let opened = ALL.open(input.path(), &options);
-    opened.map_err(|error| Failure::of(input.path(), &error))
+    open_any(input, &options)
 }
 
 /// The input, if its format has more to say of it than of any message: an archive, or a message that

@@ -206,7 +206,8 @@ impl Job {
             }
             (false, true) => {}
             (false, false) => {
-                if input::recognize(args.input()).is_some() {
+                let input = input::find_with(args.input(), &args.schema.companion);
+                if input.is_ok_and(|input| input.format().is_some()) {
                     return Job::of_model(args, output);
                 }
                 return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));

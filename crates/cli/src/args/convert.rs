@@ -7,7 +7,7 @@ use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
 use super::running::ThreadsArgs;
-use super::schema::CompanionArgs;
+use super::schema::SchemaArgs;
 use super::values::{ValueSize, chunk_size, compression, file_size, value_size};
 
 pub(super) const HELP: &str = "\
@@ -27,6 +27,8 @@ Examples:
       Another format: `--to help` lists its forms.
   protosplit convert model.onnx -o pair/model.onnx --to external --max-file-size 5GiB --set min-size=4096
       In files of 5 GiB at the most, and smaller tensors stay inside.
+  protosplit convert edited.pb paddle/ --message proto_splitter.paddle.Model
+      A model of several files that was merged to one message; a .cpb says its type.
   protosplit convert small/ whole/ --to pb
       A .pb, or an error that says by how much it would be too large.";
 
@@ -67,7 +69,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,
     #[command(flatten)]
-    pub(crate) companion: CompanionArgs,
+    pub(crate) schema: SchemaArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
     /// Print one JSON object

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
+use proto_splitter::formats::ALL;
 
 /// What is told of a message's type, and where the type is described.
 #[derive(Args, Clone, Debug, Default)]
@@ -25,10 +27,18 @@ pub(crate) struct SchemaArgs {
     pub(crate) companion: CompanionArgs,
 }
 
-/// What goes with an input and isn't beside it.
+/// What an input is, and what goes with it, where the input itself doesn't tell.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompanionArgs {
     /// The program of a file of parameters, where it isn't beside it, as of Paddle's
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// The format of the input, where it isn't told by a name: paddle, for a file of parameters or of
+    /// one tensor that is called anything
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
+    pub(crate) input_format: Option<String>,
+}
+
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(ALL.formats().iter().map(|format| format.name()))
 }

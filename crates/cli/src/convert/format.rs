@@ -26,15 +26,17 @@ pub(super) struct Report {
 
 /// The input, if it is of a format with forms of its own.
 pub(super) fn open(args: &ConvertArgs) -> Result<Option<Opened>, Failure> {
-    let input = match input::find_with(&args.input, &args.companion) {
+    let companion = &args.schema.companion;
+    let is_said = args.schema.message.is_some() || companion.input_format.is_some();
+    let input = match input::find_with(&args.input, companion) {
         Ok(input) => input,
-        Err(failure) if args.companion.program.is_some() => return Err(failure),
+        Err(failure) if companion.program.is_some() || is_said => return Err(failure),
         // What is wrong with a SavedModel's folder, its own code says.
         Err(_) => return Ok(None),
     };
     let has_targets = |format: &dyn Format| !format.targets().is_empty();
     let known = input.format();
-    if input.folder.is_some() || (known.is_none() && input.form == Form::Plain) {
+    if input.folder.is_some() || (known.is_none() && !is_said && input.form == Form::Plain) {
         return Ok(None);
     }
     if known.is_some_and(|format| !has_targets(format)) {
@@ -43,7 +45,7 @@ pub(super) fn open(args: &ConvertArgs) -> Result<Option<Opened>, Failure> {
     let settings = args.set.iter().filter(|(name, _)| {
         known.is_some_and(|format| format.open_settings().contains(&name.as_str()))
     });
-    let opened = source::opened_with(&input, settings)?;
+    let opened = source::opened_with(&input, &args.schema, settings)?;
     Ok(Some(opened).filter(|opened| opened.format().is_some_and(has_targets)))
 }
 

@@ -1,10 +1,13 @@
 //! NumPy's archive: a zip file of NumPy files, here not compressed.
 
+use std::borrow::Cow;
 use std::io::{Seek, Write};
 
+use proto_splitter::atomic::FailsOnce;
 use proto_splitter::progress::Meter;
 use proto_splitter::tensor::TensorInfo;
 use proto_splitter::{Error, ErrorKind, Opened};
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -17,7 +20,8 @@ pub(super) fn write(
     sink: &mut (impl Write + Seek),
     meter: &Meter,
 ) -> Result<(), Error> {
-    let mut archive = ZipWriter::new(sink);
+    // It completes the archive when it is dropped, also where writing has failed.
+    let mut archive = ZipWriter::new(FailsOnce::new(sink));
     for tensor in tensors {
         let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
         let reader = opened.read_tensor(tensor).map_err(at_tensor)?;
@@ -26,18 +30,99 @@ pub(super) fn write(
             .large_file(npy::size(tensor).map_err(at_tensor)? > u64::from(u32::MAX));
         // Readers take the name of the array from the entry's.
         archive
-            .start_file(format!("{}.npy", tensor.name), options)
-            .map_err(|error| at_tensor(failure(&error)))?;
+            .start_file(format!("{}.npy", safe_name(&tensor.name)), options)
+            .map_err(|error| at_tensor(failure(error)))?;
         let mut sink = Metered {
             sink: &mut archive,
             meter,
         };
         npy::write(reader, &mut sink).map_err(at_tensor)?;
     }
-    archive.finish().map_err(|error| failure(&error))?;
+    archive.finish().map_err(failure)?.into_inner()?;
     Ok(())
 }
 
-fn failure(error: &zip::result::ZipError) -> Error {
-    Error::new(ErrorKind::Io, error.to_string())
+fn failure(error: ZipError) -> Error {
+    match error {
+        ZipError::Io(error) => error.into(),
+        error => Error::new(ErrorKind::InvalidMessage, error.to_string()),
+    }
+}
+
+/// The name of an array, with `%` and two digits for what would have its file lie elsewhere than
+/// below the folder that the archive is unpacked to, on any system.
+pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
+    let below = name.trim_start_matches(SEPARATORS);
+    let (root, drive) = (name.len() - below.len(), has_drive(name));
+    let mut safe = String::with_capacity(name.len());
+    let mut put = |char: char, is_escaped: bool| {
+        if is_escaped || char == '\0' {
+            safe.push_str(&format!("%{:02X}", u32::from(char)));
+        } else {
+            safe.push(char);
+        }
+    };
+    name[..root].chars().for_each(|char| put(char, true));
+    for (index, step) in below.split_inclusive(SEPARATORS).enumerate() {
+        // Some systems pass over spaces and dots at the end.
+        let climbs = step.starts_with("..")
+            && step
+                .trim_end_matches(SEPARATORS)
+                .trim_end_matches(['.', ' '])
+                .is_empty();
+        for char in step.chars() {
+            let is_drive = char == ':' && drive && index == 0;
+            put(char, climbs && char == '.' || is_drive);
+        }
+    }
+    if safe == name {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(safe)
+    }
+}
+
+/// What is between folders, on one system or another.
+const SEPARATORS: [char; 2] = ['/', '\\'];
+
+/// Whether a name begins with a drive's letter, and not with a value and the number of an output, as
+/// in `x:0`.
+fn has_drive(name: &str) -> bool {
+    let step = name.split(SEPARATORS).next().unwrap_or_default();
+    match step.as_bytes() {
+        [letter, b':', behind @ ..] => {
+            let is_number = !behind.is_empty() && behind.iter().all(u8::is_ascii_digit);
+            letter.is_ascii_alphabetic() && !is_number
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_escaped_and_no_other() {
+        for (name, safe) in [
+            ("layer/w", "layer/w"),
+            ("x:0", "x:0"),
+            ("layer/b:0", "layer/b:0"),
+            ("a..b/.c/...d", "a..b/.c/...d"),
+            ("50%", "50%"),
+            ("../../evil", "%2E%2E/%2E%2E/evil"),
+            ("a/../../evil", "a/%2E%2E/%2E%2E/evil"),
+            ("..\\evil", "%2E%2E\\evil"),
+            ("a/.. /evil", "a/%2E%2E /evil"),
+            ("/etc/evil", "%2Fetc/evil"),
+            ("//host/evil", "%2F%2Fhost/evil"),
+            ("\\evil", "%5Cevil"),
+            ("C:\\evil", "C%3A\\evil"),
+            ("c:/evil", "c%3A/evil"),
+            ("C:evil", "C%3Aevil"),
+            ("a\0b", "a%00b"),
+        ] {
+            assert_eq!(safe_name(name), safe, "{name:?}");
+        }
+    }
 }

@@ -199,11 +199,12 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
 }
 
 /// What a command reads where it is that opens an input of any format. A file that goes with another
-/// is found beside a copy of it.
+/// is found beside a copy of it, and what isn't recognised is opened as a file.
 fn opened(schema: &SchemaArgs) -> InPlace {
-    match schema.companion.program {
-        None => InPlace::Opened,
-        Some(_) => InPlace::Chunked,
+    let companion = &schema.companion;
+    match (&companion.program, &companion.input_format) {
+        (None, None) => InPlace::Opened,
+        _ => InPlace::Chunked,
     }
 }
 

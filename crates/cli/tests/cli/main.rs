@@ -4,6 +4,7 @@
 
 mod support;
 
+mod archives;
 mod arguments;
 mod bombs;
 mod cat;

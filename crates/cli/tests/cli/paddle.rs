@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use protosplit_cli::Exit;
 use serde_json::{Value, json};
 
-use crate::support::{Dir, files, fixture, run};
+use crate::support::{Dir, files, fixture, run, run_all};
 
 fn paddle(name: &str) -> PathBuf {
     fixture("../paddle").join(name)
@@ -162,7 +162,7 @@ fn a_program_is_refused_where_none_goes_with_the_input() {
         ),
         (&graph, &graph, "no program goes with"),
         (&unordered, &missing, "missing.pdmodel: "),
-        (&paddle("infer_fc"), &program, "this is not a file"),
+        (&paddle("vocab"), &program, "\"fc_0.b_0\" is in no file"),
     ] {
         let ran = run([&"ls", input, &"--program", program]);
         assert_ne!(ran.exit, Exit::Done);
@@ -411,4 +411,140 @@ fn what_is_no_program_is_named() {
     }
     let info = run([&"info", &paddle("v331_jit_pir")]).ok();
     assert!(info.contains("without a ProgramDesc"), "{info}");
+}
+
+#[test]
+fn parameters_without_their_program_are_read_by_every_verb() {
+    let dir = Dir::new();
+    // What `paddle.static.save_vars` writes: no program, in a file for each or in one.
+    let weights = dir.path("weights");
+    fs::create_dir(&weights).unwrap();
+    for name in ["fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"] {
+        fs::copy(paddle("vars_separate").join(name), weights.join(name)).unwrap();
+    }
+    let program = paddle("vars_separate/__model__");
+    let all = dir.copy(&paddle("infer_fc/model.pdiparams"), "all.bin");
+    let one = dir.copy(&paddle("paddle_save/tensor_binary.pdtensor"), "one.bin");
+    for (number, (input, option, value, tensor)) in [
+        (&weights, "--program", program.as_path(), "fc_0.w_0"),
+        (&all, "--input-format", Path::new("paddle"), "1"),
+        (&one, "--input-format", Path::new("paddle"), "0"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = |name: &str| dir.path(&format!("{number}-{name}"));
+        let said = |verb: &str, more: &[&dyn AsRef<Path>]| {
+            let mut arguments: Vec<&dyn AsRef<Path>> = vec![&verb, input, &option, &value];
+            arguments.extend(more);
+            run_all(arguments).ok()
+        };
+        for verb in ["info", "ls", "tree", "tensors", "verify", "cat"] {
+            said(verb, &[]);
+        }
+        said(
+            "get",
+            &[
+                &"--tensor",
+                &tensor,
+                &"--format",
+                &"raw",
+                &"-o",
+                &path("raw"),
+            ],
+        );
+        said("export", &[&"-o", &path("all.npz")]);
+        said("split", &[&"-o", &path("split")]);
+        said("convert", &[&"-o", &path("files"), &"--to", &"files"]);
+        let made = if number == 0 { "fc_0.w_0" } else { "" };
+        let made = path("files").join(made);
+        let made = match number {
+            0 => made,
+            _ => made.join(input.file_name().unwrap()),
+        };
+        let original = match number {
+            0 => input.join("fc_0.w_0"),
+            _ => input.clone(),
+        };
+        assert_eq!(fs::read(made).unwrap(), fs::read(original).unwrap());
+    }
+    // What is in chunks says itself what it is.
+    let one = dir.path("one.cpb");
+    run([&"convert", &paddle("infer_fc"), &"-o", &one]).ok();
+    let line = run([
+        &"ls" as &dyn AsRef<Path>,
+        &one,
+        &"--input-format",
+        &"paddle",
+    ]);
+    let line = line.failed(Exit::Usage);
+    assert!(
+        line.ends_with("a file in chunks says itself what it is"),
+        "{line}"
+    );
+}
+
+#[test]
+fn what_is_changed_says_its_type_and_is_converted_again() {
+    let dir = Dir::new();
+    let model = paddle("infer_fc");
+    let changes: [(&str, &[&str]); 4] = [
+        ("edit", &["--remove", "program.op_version_map"]),
+        ("edit", &["--replace", "program.version.version=7"]),
+        ("strip", &["--over", "1000"]),
+        ("remove", &["program.version"]),
+    ];
+    for (number, (verb, options)) in changes.into_iter().enumerate() {
+        for (at, extension) in ["", ".cpb", ".pb"].into_iter().enumerate() {
+            let path = |what: &str| dir.path(&format!("{number}-{at}-{what}{extension}"));
+            let (changed, files) = (path("changed"), path("files"));
+            let mut arguments: Vec<&dyn AsRef<Path>> = vec![&verb, &model];
+            arguments.extend(options.iter().map(|option| option as &dyn AsRef<Path>));
+            arguments.extend([&"-o" as &dyn AsRef<Path>, &changed]);
+            run_all(arguments).ok();
+            let files = files.with_extension("");
+            let mut arguments: Vec<&dyn AsRef<Path>> = vec![&"convert", &changed];
+            arguments.extend([&"-o" as &dyn AsRef<Path>, &files, &"--to", &"files"]);
+            if extension == ".pb" {
+                arguments.extend([
+                    &"--message" as &dyn AsRef<Path>,
+                    &"proto_splitter.paddle.Model",
+                ]);
+            }
+            run_all(arguments).ok();
+            let parameters = |folder: &Path| fs::read(folder.join("model.pdiparams")).unwrap();
+            assert_eq!(parameters(&files), parameters(&model), "{verb} {extension}");
+            fs::remove_dir_all(files).unwrap();
+        }
+    }
+}
+
+#[test]
+fn selected_rows_are_not_put_into_a_file_that_paddle_cannot_load() {
+    let dir = Dir::new();
+    let out = dir.path("out");
+    let model = paddle("selected_rows");
+    let line = run([
+        &"convert" as &dyn AsRef<Path>,
+        &model,
+        &"-o",
+        &out,
+        &"--to",
+        &"combined",
+    ]);
+    let line = line.failed(Exit::Usage);
+    assert!(
+        line.contains("sr: ") && line.contains("convert to `separate`"),
+        "{line}"
+    );
+    assert!(!out.exists());
+    run([
+        &"convert" as &dyn AsRef<Path>,
+        &model,
+        &"-o",
+        &out,
+        &"--to",
+        &"separate",
+    ])
+    .ok();
 }

@@ -53,7 +53,7 @@ fn content(first: f32) -> TagContent {
 }
 
 /// A model of three checkpoints that differ in one parameter: `one`, `two` and `Three`.
-fn model(dir: &Dir) -> PathBuf {
+pub(crate) fn model(dir: &Dir) -> PathBuf {
     let mut draft = Draft::new();
     for (tag, first) in [("one", 1.0), ("two", 2.0), ("Three", 3.0)] {
         draft.add_tag(tag.parse().unwrap(), content(first)).unwrap();
