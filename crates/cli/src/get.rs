@@ -356,7 +356,8 @@ fn write_all(
     let mut selected = view.select(query, &member_names())?;
     if view.descriptor().is_none() && format == GetFormat::Text {
         while selected.next().transpose()?.is_some() {
-            text::untyped::value(&selected.value()?, most, &mut sink)?;
+            let wire = selected.wire_type();
+            text::untyped::value(&selected.value()?, wire, most, &mut sink)?;
         }
         return Ok(());
     }

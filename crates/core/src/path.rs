@@ -16,8 +16,9 @@
 //! value = quoted | what has no ] in it
 //! ```
 //!
-//! With a message's descriptor names are resolved and keys get their type; without one a path is
-//! written in numbers, and an unquoted integer is an index.
+//! With a message's descriptor names are resolved and keys get their type. Without one a path is
+//! written in numbers, and an unquoted integer is an index; one below 0 is a key in a [`FieldPath`],
+//! and counts from the end in a [`PathQuery`].
 
 mod display;
 mod field_path;

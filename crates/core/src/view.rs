@@ -52,6 +52,7 @@ use crate::merge::MergePlan;
 use crate::merge::write;
 use crate::wire::Input;
 use element_runs::{ElementRun, element_runs};
+use locate::Found;
 use portion::{Portion, PortionBytes};
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
@@ -107,6 +108,9 @@ impl<S> std::fmt::Debug for Source<'_, S> {
 
 /// What a path needs of the message, and the pieces of its value there.
 pub(crate) type Value<'a, S> = (Portion<'a, S>, Vec<Range<u64>>);
+
+/// The same, with how the value is written.
+type Located<'a, S> = (Portion<'a, S>, Found);
 
 impl<'a> MessageView<'a, File> {
     /// The message that is all of `source`, whatever that is: a file, or a message that several
@@ -217,7 +221,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get), but for [`ErrorKind::InvalidPath`] where nothing is there: that is
     /// `None`.
     pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
-        let Some((portion, pieces)) = self.find(path)? else {
+        let Some((portion, Found { pieces, .. })) = self.find(path)? else {
             return Ok(None);
         };
         // The sizes are the trailer's, and nobody reads the chunks.
@@ -394,8 +398,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 
     pub(crate) fn find_some(&self, path: &FieldPath) -> Result<Value<'a, S>> {
-        if let Some(found) = self.find(path)? {
-            return Ok(found);
+        if let Some((portion, found)) = self.find(path)? {
+            return Ok((portion, found.pieces));
         }
         let mut message = "the message has no such value".to_owned();
         if let Some(why) = self.missing(path)? {
@@ -404,7 +408,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         Err(Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path)))
     }
 
-    fn find(&self, path: &FieldPath) -> Result<Option<Value<'a, S>>> {
+    fn find(&self, path: &FieldPath) -> Result<Option<Located<'a, S>>> {
         let _span = tracing::debug_span!("find", path = %self.show(path)).entered();
         locate::check(path, self.descriptor())?;
         match self.source {
@@ -423,7 +427,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         &self,
         file: &'a RecordStore<S>,
         path: &FieldPath,
-    ) -> Result<Option<Value<'a, S>>> {
+    ) -> Result<Option<Located<'a, S>>> {
         let trailer = file.trailer();
         let locate = |plan| {
             let runs = element_runs(&plan, trailer);
@@ -452,15 +456,14 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         bytes: PortionBytes<'a, S>,
         runs: Vec<ElementRun>,
         path: &FieldPath,
-    ) -> Result<Option<Value<'a, S>>> {
+    ) -> Result<Option<Located<'a, S>>> {
         let portion = Portion::new(bytes, &self.options.progress).with_runs(runs);
         let mut cursor = WireCursor::new(portion);
-        let pieces = locate::locate(&mut cursor, path, self.descriptor());
+        let found = locate::locate(&mut cursor, path, self.descriptor());
         let mut portion = cursor.into_input();
-        let pieces =
-            pieces.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
-        match (pieces, portion.bytes_mut()) {
-            (Some(pieces), _) => Ok(Some((portion, pieces))),
+        let found = found.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
+        match (found, portion.bytes_mut()) {
+            (Some(found), _) => Ok(Some((portion, found))),
             // A chunk that doesn't have it was checked by nobody who reads it.
             (None, PortionBytes::Chunked(input)) => input.check().map(|()| None),
             (None, PortionBytes::Plain(_)) => Ok(None),

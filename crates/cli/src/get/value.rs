@@ -4,7 +4,7 @@ use std::io::Write;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
-use proto_splitter::path::{FieldPath, Select, Step, TargetKind};
+use proto_splitter::path::{FieldPath, PathQuery, Select, TargetKind};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::schema::check_decoded_size;
 use proto_splitter::view::MessageView;
@@ -50,32 +50,19 @@ fn untyped(
     most: usize,
     sink: &mut impl Write,
 ) -> Result<(), Error> {
-    let size = view.size(path)?.unwrap_or(0);
+    let mut selected = view.select(&PathQuery::from(path), &[])?;
+    let Some(size) = selected.next().transpose()? else {
+        // The error says what is there instead.
+        return view.get(path).map(drop);
+    };
     if size > MAX_SHOWN_MEMORY {
         let message = format!(
             "a value of {size} bytes is shown up to {MAX_SHOWN_MEMORY}; --format binary writes any"
         );
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.to_string()));
     }
-    let value = view.get(path)?;
-    let mut above = path.clone();
-    let Some(step) = above.pop() else {
-        return text::untyped::message(&value, most, sink);
-    };
-    // Of the first element the fields of its message say no index.
-    let first = Step::field(step.field.0);
-    let is_it =
-        |found: &Step| *found == step || (*found == first && step.select == Select::Index(0));
-    for field in view.fields(&above)? {
-        let field = field?;
-        if is_it(&field.step) && !matches!(field.wire, WireType::Len | WireType::StartGroup) {
-            return Ok(text::untyped::number(&value, field.wire, sink)?);
-        }
-        if is_it(&field.step) {
-            break;
-        }
-    }
-    text::untyped::value(&value, most, sink)
+    let wire = selected.wire_type();
+    text::untyped::value(&selected.value()?, wire, most, sink)
 }
 
 /// Shortens the strings in a value of JSON.

@@ -1,6 +1,6 @@
 //! Messages of an unknown type as text, as `protoc --decode_raw` guesses them.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use proto_splitter::Error;
 use proto_splitter::size_tree::looks_like_message;
@@ -11,31 +11,26 @@ use super::{cut, quoted};
 /// How deep messages are looked into; what lies deeper is shown as bytes.
 const MAX_DEPTH: usize = 100;
 
-/// Writes the fields of a message in their order, by number, and up to `most` bytes of each string
-/// of bytes. What looks like a message is shown as one.
+/// Writes a value by how it is written, `None` for a whole message: the fields of a message in
+/// their order, by number, and up to `most` bytes of each string of bytes; a number as it stands on
+/// the wire. What is length-delimited and looks like a message is shown as one.
 ///
 /// # Errors
 ///
 /// If the bytes are not fields, or writing fails.
-pub(crate) fn message(bytes: &[u8], most: usize, sink: &mut dyn Write) -> Result<(), Error> {
-    fields(bytes, 0, most, sink)
-}
-
-/// Writes a value that was length-delimited: the fields of what looks like a message, or a line.
-///
-/// # Errors
-///
-/// As [`message`].
-pub(crate) fn value(bytes: &[u8], most: usize, sink: &mut dyn Write) -> Result<(), Error> {
-    if looks_like_message(bytes) {
-        return fields(bytes, 0, most, sink);
-    }
-    Ok(writeln!(sink, "{}", text(bytes, most))?)
-}
-
-/// Writes a number, which is all of `bytes`, as it stands on the wire.
-pub(crate) fn number(bytes: &[u8], wire: WireType, sink: &mut dyn Write) -> io::Result<()> {
-    writeln!(sink, "{}", shown(bytes, wire))
+pub(crate) fn value(
+    bytes: &[u8],
+    wire: Option<WireType>,
+    most: usize,
+    sink: &mut dyn Write,
+) -> Result<(), Error> {
+    let line = match wire {
+        None | Some(WireType::StartGroup) => return fields(bytes, 0, most, sink),
+        Some(WireType::Len) if looks_like_message(bytes) => return fields(bytes, 0, most, sink),
+        Some(WireType::Len) => text(bytes, most),
+        Some(wire) => shown(bytes, wire),
+    };
+    Ok(writeln!(sink, "{line}")?)
 }
 
 fn fields(bytes: &[u8], depth: usize, most: usize, sink: &mut dyn Write) -> Result<(), Error> {
@@ -92,7 +87,7 @@ mod tests {
         // A varint, a message in which a string is, a group, words of 4 and 8 bytes, and bytes.
         let bytes = b"\x08\x96\x01\x12\x09\x0a\x07testing\x1b\x08\x05\x1c\x25\x01\x00\x00\x00\x29\x02\x00\x00\x00\x00\x00\x00\x00\x32\x02\xff\x00\x3a\x00";
         let mut out = Vec::new();
-        message(bytes, 4, &mut out).unwrap();
+        value(bytes, None, 4, &mut out).unwrap();
         let expected = "1: 150\n2 {\n  1: \"test\" # and 3 more bytes\n}\n3 {\n  1: 5\n}\n4: 0x00000001\n5: 0x0000000000000002\n6: \"\\377\\000\"\n7: \"\"\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
@@ -107,8 +102,8 @@ mod tests {
             bytes = outer;
         }
         let mut out = Vec::new();
-        message(&bytes, 10, &mut out).unwrap();
+        value(&bytes, None, 10, &mut out).unwrap();
         assert!(out.len() < 100_000);
-        assert!(message(b"\x0a\x05a", 10, &mut Vec::new()).is_err());
+        assert!(value(b"\x0a\x05a", None, 10, &mut Vec::new()).is_err());
     }
 }

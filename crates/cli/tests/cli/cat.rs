@@ -112,6 +112,41 @@ fn without_a_schema_the_text_is_guessed() {
 }
 
 #[test]
+fn elements_without_a_schema_are_counted_and_shown_by_how_they_are_written() {
+    let dir = Dir::new();
+    // Three messages with a number and a string, three strings, two numbers, and one of 4 bytes.
+    let message = [
+        &b"\x0a\x03\x40\xec\x07\x0a\x03\x40\xed\x07\x0a\x03\x40\xee\x07"[..],
+        b"\x12\x02hi\x12\x03you\x12\x02xy\x18\x05\x18\x96\x01\x25\x01\x00\x00\x00",
+    ]
+    .concat();
+    let file = dir.file("unknown.pb", &message);
+    for (path, expected) in [
+        ("1[-1]", "8: 1006\n"),
+        ("1[-1].8", "1006\n"),
+        ("1[1].8", "1005\n"),
+        ("1[*].8", "1004\n1005\n1006\n"),
+        ("1[-2:].8", "1005\n1006\n"),
+        ("2[-2]", "\"you\"\n"),
+        ("2[*]", "\"hi\"\n\"you\"\n\"xy\"\n"),
+        ("3[1]", "150\n"),
+        ("3[-2]", "5\n"),
+        ("3[*]", "5\n150\n"),
+        ("4[*]", "0x00000001\n"),
+    ] {
+        assert_eq!(run([&"cat", &file, &path]).ok(), expected, "{path}");
+    }
+    for (path, told) in [
+        ("1[-4]", "no such value: 1 has 3 elements, counted from 0"),
+        ("2[-9]", "no such value: 2 has 3 elements, counted from 0"),
+        ("2[\"key\"]", "no such value"),
+    ] {
+        let line = run([&"cat", &file, &path]).failed(Exit::Bad);
+        assert!(line.contains(told), "{path}: {line}");
+    }
+}
+
+#[test]
 fn long_values_are_cut_where_they_are_shown_unless_that_is_not_wanted() {
     let dir = Dir::new();
     // A tensor's content of 10,000 bytes.

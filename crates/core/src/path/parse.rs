@@ -21,7 +21,9 @@ impl FromStr for FieldPath {
     ///
     /// [`ErrorKind::InvalidPath`] if the text is not a path, or has a name in it.
     fn from_str(text: &str) -> Result<Self> {
-        query(text, None)?.into_path()
+        let mut query = query(text, None)?;
+        query.read_negative_as_keys()?;
+        query.into_path()
     }
 }
 
@@ -198,21 +200,15 @@ fn pick_unquoted(token: &str, field: Option<&FieldRef>) -> Result<Pick> {
         None if token == "true" || token == "false" => {
             one(Select::Key(MapKey::Bool(token == "true")))
         }
-        None if token.starts_with('-') => match number(token)? {
-            // It would be written as the index 0.
-            0 => Err(invalid("-0 is neither an index nor a key")),
-            key => one(Select::Key(MapKey::I64(key))),
-        },
-        None => one(Select::Index(number(token)?)),
-        Some(field) if field.is_list() => match place(token)? {
+        Some(field) if field.is_map() => {
+            one(Select::Key(typed_key(field, token.to_owned(), false)?))
+        }
+        Some(field) if !field.is_list() => Err(misplaced(token, field)),
+        _ => match place(token)? {
             Some(Place::FromEnd(back)) => Ok(Pick::FromEnd(back)),
             Some(Place::FromStart(index)) => one(Select::Index(index)),
             None => Err(invalid("an index without digits")),
         },
-        Some(field) if field.is_map() => {
-            one(Select::Key(typed_key(field, token.to_owned(), false)?))
-        }
-        Some(field) => Err(misplaced(token, field)),
     }
 }
 

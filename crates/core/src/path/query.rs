@@ -111,19 +111,12 @@ impl PathQuery {
 
     /// All elements of the field at the end of a path.
     pub(crate) fn all_of(field: &FieldPath) -> PathQuery {
-        let one = |step: &Step| QueryStep {
-            field: step.field,
-            pick: Pick::One(step.select.clone()),
-            end: 0,
-        };
-        let mut steps: Vec<QueryStep> = field.steps().iter().map(one).collect();
-        if let Some(last) = steps.last_mut() {
+        let mut query = PathQuery::from(field);
+        if let Some(last) = query.steps.last_mut() {
             last.pick = Pick::All;
         }
-        PathQuery {
-            text: format!("{field}[*]"),
-            steps,
-        }
+        query.text.push_str("[*]");
+        query
     }
 
     /// Whether a step picks several elements by what it says, rather than by what is there: `[*]`
@@ -182,12 +175,46 @@ impl PathQuery {
         &self.steps
     }
 
+    /// Takes what was counted from the end for the key of a map: in a path without a type nothing is
+    /// counted so, and numbers below 0 are keys.
+    pub(super) fn read_negative_as_keys(&mut self) -> Result<()> {
+        for step in &mut self.steps {
+            if let Pick::FromEnd(back) = step.pick {
+                let key = 0_i64.checked_sub_unsigned(back).ok_or_else(|| {
+                    let message = format!("-{back} is not a key");
+                    Error::new(ErrorKind::InvalidPath, message).at_path(&*self.text)
+                })?;
+                step.pick = Pick::One(Select::Key(MapKey::I64(key)));
+            }
+        }
+        Ok(())
+    }
+
     /// The path, where only a path will do.
     pub(super) fn into_path(self) -> Result<FieldPath> {
         self.as_path().ok_or_else(|| {
             let message = "the path has to say by an index or key which element it means";
             Error::new(ErrorKind::InvalidPath, message).at_path(self.text)
         })
+    }
+}
+
+/// A query for the one value at a path.
+impl From<&FieldPath> for PathQuery {
+    fn from(path: &FieldPath) -> Self {
+        let mut text = String::new();
+        let mut steps = Vec::with_capacity(path.steps().len());
+        for step in path.steps() {
+            let dot = if text.is_empty() { "" } else { "." };
+            text.push_str(dot);
+            text.push_str(&FieldPath::from_iter([step.clone()]).to_string());
+            steps.push(QueryStep {
+                field: step.field,
+                pick: Pick::One(step.select.clone()),
+                end: text.len(),
+            });
+        }
+        PathQuery { text, steps }
     }
 }
 
@@ -316,6 +343,26 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidPath, "{text}");
         }
+    }
+
+    #[test]
+    fn without_a_type_a_negative_number_counts_from_the_end_of_a_query() {
+        let query = PathQuery::parse("1[-2].3", None).unwrap();
+        assert_eq!(query.steps[0].pick, Pick::FromEnd(2));
+        let path: FieldPath = "1[-2].3".parse().unwrap();
+        assert_eq!(path.steps()[0].select, Select::Key(MapKey::I64(-2)));
+        let lowest = format!("1[{}]", i64::MIN);
+        assert_eq!(lowest.parse::<FieldPath>().unwrap().to_string(), lowest);
+        for none in ["1[-0]", "1[-9223372036854775809]"] {
+            assert!(none.parse::<FieldPath>().is_err(), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_a_query_that_reads_the_same() {
+        let path: FieldPath = r#"4[0].2["a.b"].1"#.parse().unwrap();
+        let query = PathQuery::from(&path);
+        assert_eq!(query, PathQuery::parse(query.as_str(), None).unwrap());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{KnowsRuns, Passing};
-use super::locate::{self, Way};
+use super::locate::{self, Found, Way};
 use crate::member_names::{Kindred, MemberName, NameRule, Naming, is_text};
 use crate::path::{Expected, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
 use crate::wire::{
@@ -64,6 +64,12 @@ impl Level {
         self.naming.name(input, element.clone(), LONGEST_NAME)
     }
 
+    /// How a value is written whose place was told [at once](Self::at_once).
+    #[inline]
+    pub(super) fn wire_at_once(&self) -> WireType {
+        self.way.wire().unwrap_or(WireType::Len)
+    }
+
     /// Where the value is that an element leads to, if it is picked and has one, where that can be
     /// told at once.
     #[inline]
@@ -112,7 +118,7 @@ impl Level {
             }
             Pick::Where(_, expected) => {
                 let found = self.to_expected.follow(cursor, vec![value.clone()])?;
-                is_expected(cursor, found.as_deref(), expected)
+                is_expected(cursor, found.as_ref(), expected)
             }
             _ => Ok(true),
         }
@@ -262,10 +268,10 @@ pub(super) fn count<I: KnowsRuns>(
 /// Whether what was found, if anything, is the value that is looked for.
 fn is_expected<I: Input>(
     cursor: &mut WireCursor<I>,
-    found: Option<&[Range<u64>]>,
+    found: Option<&Found>,
     expected: &Expected,
 ) -> Result<bool> {
-    let found = found.and_then(<[_]>::last).cloned();
+    let found = found.and_then(|found| found.pieces.last()).cloned();
     match (found, expected) {
         (None, Expected::Bytes { value, implicit }) => Ok(*implicit && value.is_empty()),
         (

@@ -32,11 +32,12 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
     Err(Error::new(ErrorKind::InvalidPath, message).at_path(path.display(Some(root))))
 }
 
-/// What a step leads to: its pieces, and how the last is written.
+/// The pieces of a value, and how the last is written.
 #[derive(Debug, Default)]
-struct Found {
-    pieces: Vec<Range<u64>>,
-    wire: Option<WireType>,
+pub(crate) struct Found {
+    pub(crate) pieces: Vec<Range<u64>>,
+    /// `None` for the message that a path begins at.
+    pub(super) wire: Option<WireType>,
 }
 
 impl Found {
@@ -46,12 +47,12 @@ impl Found {
     }
 }
 
-/// The pieces of the value at a path; `None` if there is none.
+/// The value at a path; `None` if there is none.
 pub(super) fn locate<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     path: &FieldPath,
     root: Option<&MessageDescriptor>,
-) -> Result<Option<Vec<Range<u64>>>> {
+) -> Result<Option<Found>> {
     let all = cursor.position()..cursor.end();
     Way::new(path, root).follow(cursor, vec![all])
 }
@@ -105,18 +106,25 @@ impl Way {
         self.steps.is_empty()
     }
 
-    /// The pieces of the value that it leads to from a message that stands in these pieces; `None`
-    /// if there is none.
+    /// How the value is written that it leads to, if its field is known.
+    pub(super) fn wire(&self) -> Option<WireType> {
+        self.steps.last()?.wire
+    }
+
+    /// The value that it leads to from a message that stands in these pieces; `None` if there is
+    /// none.
     pub(super) fn follow<I: KnowsRuns>(
         &self,
         cursor: &mut WireCursor<I>,
         mut pieces: Vec<Range<u64>>,
-    ) -> Result<Option<Vec<Range<u64>>>> {
+    ) -> Result<Option<Found>> {
+        let mut written = None;
         for step in &self.steps {
             let found = step.follow(cursor, &pieces)?;
             let Some(wire) = found.wire else {
                 return Ok(None);
             };
+            written = Some(wire);
             if !step.is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
                 let message = "the path goes on below a value that is not a message";
                 return Err(Error::new(ErrorKind::InvalidPath, message));
@@ -131,7 +139,10 @@ impl Way {
                 pieces.drain(..pieces.len() - 1);
             }
         }
-        Ok(Some(pieces))
+        Ok(Some(Found {
+            pieces,
+            wire: written,
+        }))
     }
 
     /// Where the value is that it leads to from the message that these bytes are, if there is one,
@@ -173,7 +184,7 @@ impl WayStep {
         let (step, field) = (&self.step, self.field.as_ref());
         let takes = |wire: WireType| match self.wire {
             Some(own) => wire == own,
-            None if self.is_last && step.select == Select::Field => true,
+            None if self.is_last && !matches!(step.select, Select::Key(_)) => true,
             None => matches!(wire, WireType::Len | WireType::StartGroup),
         };
         let mut found = Found::default();
@@ -228,8 +239,14 @@ fn value_of<I: Input>(
 ) -> Result<Option<Found>> {
     let codec = map.and_then(key_codec);
     let form = codec.map_or_else(|| KeyForm::plain(key), KeyForm::Typed);
-    if !with_key(cursor, entry, form, |found| is_key(key, form, found))? {
-        return Ok(None);
+    match with_key(cursor, entry, form, |found| is_key(key, form, found)) {
+        Ok(true) => {}
+        Ok(false) => return Ok(None),
+        // Without a type nothing says that this is an entry: it may be text.
+        Err(error) if map.is_none() && error.kind() == ErrorKind::InvalidMessage => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
     }
     let value_kind = map.and_then(|map| match map.kind() {
         Kind::Message(entry) if map.is_map() => Some(entry.map_entry_value_field().kind()),

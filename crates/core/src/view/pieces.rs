@@ -234,7 +234,8 @@ impl<S: ReadAt> Pieces<'_, S> {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidPath, message));
         let all = self.left.clone();
         self.cursor.set_range(all.clone());
-        let message = match locate::locate(&mut self.cursor, path, root)?.as_deref() {
+        let found = locate::locate(&mut self.cursor, path, root)?;
+        let message = match found.as_ref().map(|found| found.pieces.as_slice()) {
             None => return invalid("the message that the field is in is not there"),
             Some([message]) => message.clone(),
             Some(_) => return invalid("the message that the field is in stands in several pieces"),

@@ -10,6 +10,7 @@ use record_file::ReadAt;
 use super::MessageView;
 use super::element_runs::Passing;
 use super::levels::{Level, count, levels, needs_count, range};
+use super::locate::Found;
 use super::portion::Portion;
 use crate::member_names::{MemberName, NameRule};
 use crate::path::{
@@ -33,9 +34,11 @@ pub struct Selected<'a, S> {
     levels: Vec<Level>,
     frames: Vec<Frame>,
     /// The pieces of the only value, of a query that is a path.
-    only: Option<Vec<Range<u64>>>,
+    only: Option<Found>,
     /// The pieces of the value that was given last.
     last: Vec<Range<u64>>,
+    /// How that is written.
+    wire: Option<WireType>,
     /// The element or map entry that was met last, with its tag.
     met: Range<u64>,
     most: u64,
@@ -90,9 +93,9 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get), but for what isn't there: that is not among the values.
     pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a, S>> {
         let (prefix, levels) = levels(query, self.descriptor(), names)?;
-        let (portion, pieces) = match self.find(&prefix)? {
+        let (portion, found) = match self.find(&prefix)? {
             Some(found) => found,
-            None => (self.find_some(&FieldPath::root())?.0, Vec::new()),
+            None => (self.find_some(&FieldPath::root())?.0, Found::default()),
         };
         let mut selected = Selected {
             cursor: WireCursor::new(portion),
@@ -101,13 +104,14 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             frames: Vec::new(),
             only: None,
             last: Vec::new(),
+            wire: None,
             met: 0..0,
             most: self.options.limits.max_message_size,
         };
         if selected.levels.is_empty() {
-            selected.only = Some(pieces).filter(|pieces| !pieces.is_empty());
-        } else if !pieces.is_empty() {
-            selected.enter(pieces)?;
+            selected.only = Some(found).filter(|found| !found.pieces.is_empty());
+        } else if !found.pieces.is_empty() {
+            selected.enter(found.pieces)?;
         }
         Ok(selected)
     }
@@ -201,7 +205,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
         while let Some(step) = above.pop() {
-            let Some((portion, pieces)) = self.find(&above)? else {
+            let Some((portion, Found { pieces, .. })) = self.find(&above)? else {
                 continue;
             };
             if !matches!(step.select, Select::Index(_)) || pieces.is_empty() {
@@ -252,6 +256,11 @@ impl<S: ReadAt> Selected<'_, S> {
     /// Of a query whose last step picks elements: the one that was given last, with its tag.
     pub(crate) fn field(&self) -> Range<u64> {
         self.met.clone()
+    }
+
+    /// Returns how the value that was given last is written; `None` for the whole message.
+    pub fn wire_type(&self) -> Option<WireType> {
+        self.wire
     }
 
     /// The bytes of the value that was given last.
@@ -311,7 +320,7 @@ impl<S: ReadAt> Selected<'_, S> {
 
     fn advance(&mut self) -> Result<Option<u64>> {
         if let Some(only) = self.only.take() {
-            self.last = only;
+            (self.last, self.wire) = (only.pieces, only.wire);
             return Ok(Some(super::total(&self.last)));
         }
         while let Some(depth) = self.frames.len().checked_sub(1) {
@@ -369,6 +378,7 @@ impl<S: ReadAt> Selected<'_, S> {
                 let size = value.end - value.start;
                 self.last.clear();
                 self.last.push(value);
+                self.wire = Some(level.wire_at_once());
                 return Some(size);
             }
         }
@@ -430,9 +440,10 @@ impl<S: ReadAt> Selected<'_, S> {
             if let Some(map) = level.field.as_ref().filter(|_| level.is_map) {
                 let (select, value) = entry(&mut self.cursor, &met, map)?;
                 frame.select = select;
-                self.last.extend(value);
+                (self.last, self.wire) = (value.pieces, value.wire);
             } else {
                 self.last.push(met.value);
+                self.wire = Some(met.wire_type);
             }
             if !level.is_picked(&mut self.cursor, &self.last)? {
                 continue;
@@ -443,7 +454,7 @@ impl<S: ReadAt> Selected<'_, S> {
             let pieces = std::mem::take(&mut self.last);
             let found = level.way.follow(&mut self.cursor, pieces)?;
             if let Some(found) = found {
-                self.last = found;
+                (self.last, self.wire) = (found.pieces, found.wire);
                 return Ok(true);
             }
         }
@@ -470,12 +481,12 @@ impl<S: ReadAt> Iterator for Selected<'_, S> {
 
 impl<S: ReadAt> std::iter::FusedIterator for Selected<'_, S> {}
 
-/// The key of a map's entry, and the pieces of its value.
+/// The key of a map's entry, and its value.
 fn entry<I: Input>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
     map: &FieldRef,
-) -> Result<(Select, Vec<Range<u64>>)> {
+) -> Result<(Select, Found)> {
     let codec = key_codec(map).ok_or_else(|| {
         let message = "a map whose keys are of no type that keys have";
         Error::new(ErrorKind::InvalidSchema, message)
@@ -486,9 +497,10 @@ fn entry<I: Input>(
         kind => kind,
     };
     let mut pieces = Vec::new();
+    let wire = wire_type(&value, false);
     cursor.set_range(entry.value.clone());
     while let Some(met) = cursor.next()? {
-        if met.number.0 == 2 && met.wire_type == wire_type(&value, false) {
+        if met.number.0 == 2 && met.wire_type == wire {
             pieces.push(met.value);
         }
     }
@@ -499,5 +511,6 @@ fn entry<I: Input>(
     if pieces.is_empty() {
         pieces.push(entry.value.end..entry.value.end);
     }
-    Ok((Select::Key(key), pieces))
+    let wire = Some(wire);
+    Ok((Select::Key(key), Found { pieces, wire }))
 }
