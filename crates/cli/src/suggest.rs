@@ -31,10 +31,15 @@ pub(crate) fn nearest<'a>(
     (near.0 <= 1 + name.len() / 5).then_some(near.1)
 }
 
-/// The path that was probably meant by one that leads nowhere: names mended, an index where one is
-/// missing, the way to a field that was named without it.
+/// The path that was probably meant by one that the type doesn't have: names mended, an index where
+/// one is missing, the way to a field that was named without it. Nothing was mistyped in a path that
+/// the type has, whatever the message lacks.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
-    mended(typed, root).filter(|mended| PathQuery::parse(mended, Some(root)).is_ok())
+    let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
+    if is_sound(typed) {
+        return None;
+    }
+    mended(typed, root).filter(|mended| is_sound(mended))
 }
 
 /// The same for a path into a tree of sizes, where `[*]` stands for all elements.
@@ -261,6 +266,10 @@ mod tests {
     fn what_is_near_to_nothing_is_not_guessed_at() {
         let root = crate::types::built_in("tensorflow.SavedModel").unwrap();
         for typed in ["", "xyzzy", "meta_graphs[0", "a[\"b]"] {
+            assert_eq!(path(typed, &root), None, "{typed}");
+        }
+        // Paths that the type has, in other words than a hint would say them in.
+        for typed in ["2[0].2.1[3]", "metaGraphs[0]", "2[0].collection_def['a']"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
         assert_eq!(nearest("onnx.ModelProto", ["tensorflow.GraphDef"]), None);
