@@ -1,5 +1,7 @@
 //! Descriptors as `.proto` text.
 
+mod edition;
+
 use std::fmt::Write;
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
@@ -21,13 +23,17 @@ pub(super) fn file(file: &FileDescriptor) -> String {
     let proto = file.file_descriptor_proto();
     let mut printer = Printer {
         pool: file.parent_pool().clone(),
-        is_proto3: file.syntax() == Syntax::Proto3,
+        language: match file.syntax() {
+            Syntax::Proto3 => Language::Proto3,
+            Syntax::Proto2 if edition::is_needed(proto) => Language::Edition,
+            Syntax::Proto2 => Language::Proto2,
+        },
         text: String::new(),
         depth: 0,
     };
     printer.head(file, proto);
     for (message, nested) in file.messages().zip(&proto.message_type) {
-        if !is_group_of(&proto.extension, nested, message.full_name()) {
+        if !printer.is_group_of(&proto.extension, nested, message.full_name()) {
             printer.gap();
             printer.message(&message, nested);
         }
@@ -46,9 +52,18 @@ pub(super) fn file(file: &FileDescriptor) -> String {
     printer.text
 }
 
+/// The language that a file is printed in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Proto2,
+    Proto3,
+    /// Edition 2023, for files that have what proto2 has no words for.
+    Edition,
+}
+
 struct Printer {
     pool: DescriptorPool,
-    is_proto3: bool,
+    language: Language,
     text: String,
     depth: usize,
 }
@@ -74,8 +89,11 @@ impl Printer {
     }
 
     fn head(&mut self, file: &FileDescriptor, proto: &FileDescriptorProto) {
-        let syntax = if self.is_proto3 { "proto3" } else { "proto2" };
-        self.line(format_args!("syntax = \"{syntax}\";"));
+        self.line(match self.language {
+            Language::Proto2 => "syntax = \"proto2\";",
+            Language::Proto3 => "syntax = \"proto3\";",
+            Language::Edition => "edition = \"2023\";",
+        });
         if !proto.package().is_empty() {
             self.gap();
             self.line(format_args!("package {};", proto.package()));
@@ -115,8 +133,8 @@ impl Printer {
             self.enumeration(&values, proto);
         }
         for (child, nested) in message.child_messages().zip(&proto.nested_type) {
-            let is_group = is_group_of(&proto.field, nested, child.full_name())
-                || is_group_of(&proto.extension, nested, child.full_name());
+            let is_group = self.is_group_of(&proto.field, nested, child.full_name())
+                || self.is_group_of(&proto.extension, nested, child.full_name());
             if !child.is_map_entry() && !is_group {
                 self.message(&child, nested);
             }
@@ -187,7 +205,7 @@ impl Printer {
         } else {
             self.label(field)
         };
-        let group = (field.r#type() == Type::Group).then(|| known.kind());
+        let group = self.is_group(field).then(|| known.kind());
         if let Some(Kind::Message(group)) = group {
             let nested = parent.nested_type.iter();
             let nested = nested.clone().find(|n| n.name() == group.name());
@@ -207,11 +225,13 @@ impl Printer {
     }
 
     fn label(&self, field: &FieldDescriptorProto) -> &'static str {
-        match field.label() {
-            Label::Repeated => "repeated ",
-            Label::Required => "required ",
-            Label::Optional if !self.is_proto3 || field.proto3_optional() => "optional ",
-            Label::Optional => "",
+        match (field.label(), self.language) {
+            (Label::Repeated, _) => "repeated ",
+            // An option says it.
+            (_, Language::Edition) => "",
+            (Label::Required, _) => "required ",
+            (Label::Optional, Language::Proto3) if !field.proto3_optional() => "",
+            (Label::Optional, _) => "optional ",
         }
     }
 
@@ -233,7 +253,7 @@ impl Printer {
                 let options = self.field_options(field, options);
                 let (label, number) = (self.label(field), field.number());
                 let group = nested.iter().find(|group| {
-                    field.r#type() == Type::Group
+                    self.is_group(field)
                         && field.type_name().rsplit('.').next() == Some(group.name())
                 });
                 let full_name = field.type_name().trim_start_matches('.');
@@ -257,7 +277,11 @@ impl Printer {
 
     fn enumeration(&mut self, values: &EnumDescriptor, proto: &EnumDescriptorProto) {
         self.open(format_args!("enum {}", values.name()));
-        let options = self.options(&values.options());
+        let mut options = self.options(&values.options());
+        let starts_with_0 = proto.value.first().is_none_or(|first| first.number() == 0);
+        if self.language == Language::Edition && !starts_with_0 {
+            options.push(("features.enum_type".to_owned(), "CLOSED".to_owned()));
+        }
         self.statements(options);
         // In the order in which they are declared: the first is the default.
         for proto in &proto.value {
@@ -309,7 +333,11 @@ impl Printer {
             self.line(format_args!("reserved {};", ranges.join(", ")));
         }
         if !names.is_empty() {
-            let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+            let shown = |name: &String| match self.language {
+                Language::Edition => name.clone(),
+                _ => format!("{name:?}"),
+            };
+            let names: Vec<String> = names.iter().map(shown).collect();
             self.line(format_args!("reserved {};", names.join(", ")));
         }
     }
@@ -339,6 +367,9 @@ impl Printer {
             all.push(("json_name".to_owned(), quoted));
         }
         all.extend(self.options(options));
+        if self.language == Language::Edition {
+            edition::say_as_features(field, &mut all);
+        }
         bracketed(&all)
     }
 
@@ -370,6 +401,25 @@ impl Printer {
             }
         }
         all
+    }
+
+    /// Whether a field is printed as a group, with its type's body.
+    fn is_group(&self, field: &FieldDescriptorProto) -> bool {
+        field.r#type() == Type::Group && self.language != Language::Edition
+    }
+
+    /// Whether a type is the body of a group that is one of these fields.
+    fn is_group_of(
+        &self,
+        fields: &[FieldDescriptorProto],
+        nested: &DescriptorProto,
+        name: &str,
+    ) -> bool {
+        fields.iter().any(|field| {
+            self.is_group(field)
+                && field.type_name().trim_start_matches('.') == name
+                && field.name() == nested.name().to_lowercase()
+        })
     }
 
     fn type_name(&self, field: &FieldDescriptorProto, scope: &str) -> String {
@@ -475,14 +525,6 @@ fn bracketed(options: &[(String, String)]) -> String {
 /// The oneof that a field was written in; that of an `optional` field is synthetic.
 fn real_oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
-}
-
-fn is_group_of(fields: &[FieldDescriptorProto], nested: &DescriptorProto, name: &str) -> bool {
-    fields.iter().any(|field| {
-        field.r#type() == Type::Group
-            && field.type_name().trim_start_matches('.') == name
-            && field.name() == nested.name().to_lowercase()
-    })
 }
 
 /// A range of numbers whose end is not part of it.

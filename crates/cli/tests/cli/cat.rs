@@ -87,6 +87,49 @@ fn a_schema_is_a_folder_of_files_at_their_import_paths() {
 }
 
 #[test]
+fn a_delimited_field_of_an_edition_is_printed_as_one() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/schemas");
+    let types = data.join("edition_2023.binpb");
+    let message = data.join("edition_2023.pb");
+    let text = run([
+        &"schema",
+        &message,
+        &"--message=edition.Root",
+        &"--descriptor-set",
+        &types,
+    ])
+    .ok();
+    // As protoc takes it, for the same bytes on the wire.
+    let expected = r#"// edition_2023.proto
+
+edition = "2023";
+
+package edition;
+
+message Root {
+  repeated int32 loose = 1 [features.repeated_field_encoding = EXPANDED];
+  repeated int32 packed = 2;
+  Inner delimited = 3 [features.message_encoding = DELIMITED];
+  Inner prefixed = 4;
+  map<string, Inner> by_name = 5;
+  int32 required = 6 [features.field_presence = LEGACY_REQUIRED];
+  bytes blob = 7;
+  extensions 100 to 200;
+}
+
+message Inner {
+  string name = 1;
+  repeated Inner kids = 2 [features.message_encoding = DELIMITED];
+}
+
+extend Root {
+  Inner extra = 100 [features.message_encoding = DELIMITED];
+}
+"#;
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn without_a_schema_the_text_is_guessed() {
     let dir = Dir::new();
     let message = b"\x08\x96\x01\x12\x09\x0a\x07testing\x12\x02hi\x1d\x01\x00\x00\x00";

@@ -1,0 +1,66 @@
+//! Files of editions: what proto2 has no words for, and what it has others for.
+
+use std::collections::HashSet;
+
+use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
+use prost_reflect::prost_types::{FieldDescriptorProto, FileDescriptorProto};
+
+/// Whether a file has a group that proto2 can't say: there its type stands where the field does, once,
+/// and gives the field its name. Fields of editions are delimited whatever they are called.
+pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
+    let mut scopes = vec![(file.package().to_owned(), &file.message_type)];
+    let mut fields = vec![(0, &file.extension)];
+    let mut at = 0;
+    while let Some((scope, messages)) = scopes.get(at).cloned() {
+        for message in messages {
+            let scope = match scope.as_str() {
+                "" => message.name().to_owned(),
+                scope => format!("{scope}.{}", message.name()),
+            };
+            fields.extend([
+                (scopes.len(), &message.field),
+                (scopes.len(), &message.extension),
+            ]);
+            scopes.push((scope, &message.nested_type));
+        }
+        at += 1;
+    }
+    let mut bodies = HashSet::new();
+    fields.into_iter().any(|(scope, fields)| {
+        let groups = fields.iter().filter(|field| field.r#type() == Type::Group);
+        let (scope, nested) = &scopes[scope];
+        groups.into_iter().any(|field| {
+            let full_name = field.type_name().trim_start_matches('.');
+            let own = nested.iter().find(|nested| {
+                let is_it = full_name.strip_suffix(nested.name());
+                let around = is_it.map(|around| around.trim_end_matches('.'));
+                around == Some(scope) && field.name() == nested.name().to_lowercase()
+            });
+            own.is_none_or(|own| !own.name().starts_with(|c: char| c.is_ascii_uppercase()))
+                || !bodies.insert(full_name)
+        })
+    })
+}
+
+/// Says in the words of an edition what proto2 has a label, a type or an option for.
+pub(super) fn say_as_features(field: &FieldDescriptorProto, options: &mut Vec<(String, String)>) {
+    let packed = options.iter().position(|(name, _)| name == "packed");
+    let is_packed = packed.map(|at| options.remove(at).1 == "true");
+    let can_be_packed = !matches!(
+        field.r#type(),
+        Type::String | Type::Bytes | Type::Message | Type::Group
+    );
+    let mut say = |feature: &str, value: &str| {
+        options.push((format!("features.{feature}"), value.to_owned()));
+    };
+    match field.label() {
+        Label::Required => say("field_presence", "LEGACY_REQUIRED"),
+        Label::Repeated if can_be_packed && is_packed != Some(true) => {
+            say("repeated_field_encoding", "EXPANDED");
+        }
+        _ => {}
+    }
+    if field.r#type() == Type::Group {
+        say("message_encoding", "DELIMITED");
+    }
+}
