@@ -13,7 +13,7 @@
 
 pub use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
-    Converted, Entry, Format, OpenOptions, Opened, Registry, Verified,
+    Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
 };
 
 /// All formats that ship.

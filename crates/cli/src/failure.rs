@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter::container::is_chunked;
+use proto_splitter::formats::what_else;
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
-use crate::foreign::what_else;
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]
@@ -172,6 +172,8 @@ impl Failure {
             }
             ErrorKind::InvalidMessage => {
                 let what = what_else(path);
+                // Opening the input said it, if that is where it ended.
+                let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
             }
             ErrorKind::NotChunked if is_chunked(path).unwrap_or(false) => {

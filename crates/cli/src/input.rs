@@ -134,18 +134,19 @@ fn is_pipe(_: &fs::Metadata) -> bool {
 /// Finds the message, as [`find`], of the format and with the file that goes with it if they are
 /// named.
 pub(crate) fn find_with(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
-    locate(named, args)?.with(args)
+    locate(named, args)?.with(args)?.checked()
 }
 
 /// Finds two messages, as [`find_with`]. What is named goes with one of them or with both.
 pub(crate) fn find_both(named: [&Path; 2], args: &CompanionArgs) -> Result<[Input; 2], Failure> {
     let [first, second] = [locate(named[0], args)?, locate(named[1], args)?];
-    match (first.clone().with(args), second.clone().with(args)) {
-        (Ok(first), Ok(second)) => Ok([first, second]),
-        (Ok(first), Err(_)) => Ok([first, second]),
-        (Err(_), Ok(second)) => Ok([first, second]),
-        (Err(failure), Err(_)) => Err(failure),
-    }
+    let [first, second] = match (first.clone().with(args), second.clone().with(args)) {
+        (Ok(first), Ok(second)) => [first, second],
+        (Ok(first), Err(_)) => [first, second],
+        (Err(_), Ok(second)) => [first, second],
+        (Err(failure), Err(_)) => return Err(failure),
+    };
+    Ok([first.checked()?, second.checked()?])
 }
 
 impl Input {
@@ -176,6 +177,25 @@ impl Input {
         Err(input.goes_alone(format))
     }
 
+    /// Fails if what was found is evidently no input, and says what it is instead.
+    fn checked(self) -> Result<Input, Failure> {
+        let (file, companion) = (self.file.as_path(), self.companion.as_deref());
+        // A format that is named is taken at its word.
+        if self.form == Form::Chunked || self.named_format.is_some() {
+            return Ok(self);
+        }
+        let checked = if remote::is_url(file) {
+            let object = remote::source(file)?;
+            Candidate::of_source(file, &object).and_then(|object| ALL.check(&object, companion))
+        } else {
+            Candidate::new(file).and_then(|file| ALL.check(&file, companion))
+        };
+        match checked {
+            Ok(()) => Ok(self),
+            Err(error) => Err(Failure::of(file, &error)),
+        }
+    }
+
     fn goes_alone(&self, format: Option<&'static dyn Format>) -> Failure {
         let what = match (self.form, format) {
             (Form::Chunked, _) => "a file in chunks".to_owned(),
@@ -194,13 +214,15 @@ fn named_format(args: &CompanionArgs) -> Option<&'static dyn Format> {
     ALL.named(args.input_format.as_deref()?)
 }
 
-/// Finds the message: readers prefer a .cpb to a .pb of the same prefix.
+/// Finds the message: readers prefer a .cpb to a .pb of the same prefix. Fails if a file is evidently
+/// none.
 pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
-    locate(named, &CompanionArgs::default())
+    locate(named, &CompanionArgs::default())?.checked()
 }
 
-/// As [`find`], where what goes with the input may tell its format, too.
-fn locate(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
+/// Finds the message, as [`find`], whatever is in its file. What goes with the input may tell its
+/// format, too.
+pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
     if is_standard(named) {
         return standard_input();
     }
@@ -404,7 +426,7 @@ mod tests {
                 .message()
                 .contains("no SavedModel")
         );
-        fs::write(folder.path().join("saved_model.pb"), "").unwrap();
+        fs::write(folder.path().join("saved_model.pb"), b"\x08\x01").unwrap();
         let input = find(folder.path()).unwrap();
         assert_eq!(input.folder.as_deref(), Some(folder.path()));
         assert_eq!(input.form, Form::Plain);

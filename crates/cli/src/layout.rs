@@ -103,7 +103,8 @@ struct Total {
 }
 
 pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    // Of a damaged message, too, the bytes in front of the damage are explained.
+    let input = input::locate(&args.file, &CompanionArgs::default())?;
     let (schema, limits) = (SchemaArgs::default(), args.parts.limits());
     if let Some(opened) = source::special(&input, &schema, limits, Progress::none())? {
         let (name, title) = (input::shown(input.path()), source::title(&opened));

@@ -28,7 +28,6 @@ mod export;
 mod externalize;
 mod failure;
 mod fingerprint;
-mod foreign;
 mod get;
 mod in_parts;
 mod info;

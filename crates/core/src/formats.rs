@@ -88,6 +88,7 @@
 mod archive;
 mod candidate;
 mod convert;
+mod foreign;
 mod open;
 mod opened;
 mod options;
@@ -105,6 +106,7 @@ use record_file::ReadAt;
 pub use archive::{Archive, Checks, Entry, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
 pub use convert::{ConvertOptions, ConvertTarget, Converted};
+pub use foreign::what_else;
 pub use opened::Opened;
 pub use options::OpenOptions;
 pub use registry::Registry;

@@ -46,12 +46,18 @@ impl Format for SavedModelFormat {
     }
 
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
-        let is_model = match candidate.kind() {
-            CandidateKind::Folder => files().iter().any(|file| candidate.has(file)),
-            CandidateKind::File => candidate.path().file_stem()? == MODEL_STEM,
-            CandidateKind::Prefix => false,
+        let (is_model, sure) = match candidate.kind() {
+            CandidateKind::Folder => {
+                let has_model = files().iter().any(|file| candidate.has(file));
+                (has_model, Confidence::Certain)
+            }
+            CandidateKind::File => {
+                let is_named = candidate.path().file_stem()? == MODEL_STEM;
+                (is_named, Confidence::Likely)
+            }
+            CandidateKind::Prefix => return None,
         };
-        is_model.then_some(Confidence::Certain)
+        is_model.then_some(sure)
     }
 
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {

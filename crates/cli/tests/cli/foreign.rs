@@ -4,7 +4,7 @@ use std::fs;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, fixture, riegeli, run};
+use crate::support::{Dir, fixture, riegeli, run, run_all};
 
 #[test]
 fn an_error_says_what_the_file_is_instead() {
@@ -46,6 +46,65 @@ fn an_error_says_what_the_file_is_instead() {
         for command in ["verify", "tree"] {
             let line = run([&command, &file]).failed(Exit::Bad);
             assert!(line.ends_with(what), "{command}: {line}");
+        }
+    }
+}
+
+/// What each verb is given beside the file.
+const VERBS: &[&[&str]] = &[
+    &["info"],
+    &["ls"],
+    &["tree"],
+    &["cat"],
+    &["get", "1"],
+    &["verify"],
+    &["tensors"],
+    &["schema", "--message=tensorflow.GraphDef"],
+    &["split", "--message=tensorflow.GraphDef", "-o", "OUT"],
+    &["merge", "-o", "OUT"],
+    &["strip", "--message=tensorflow.GraphDef", "-o", "OUT"],
+    &["remove", "1", "-o", "OUT"],
+    &["pieces", "1", "-o", "OUT"],
+    &["export", "-o", "OUT.npz"],
+    &["convert", "--to=external", "-o", "OUT"],
+];
+
+#[test]
+fn every_verb_names_what_a_file_is_instead() {
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 104857\n";
+    let page = b"<!DOCTYPE html>\n<html><title>Not found</title></html>\n";
+    let text = b"a note, and no model\n";
+    let front = b"junk\x08\x01";
+    let kinds: &[(&str, &[u8], &str)] = &[
+        ("m.pb", pointer, "a Git LFS pointer to 104857 bytes"),
+        ("m.onnx", pointer, "a Git LFS pointer to 104857 bytes"),
+        ("m.pdmodel", pointer, "a Git LFS pointer to 104857 bytes"),
+        ("saved_model.pb", pointer, "a Git LFS pointer"),
+        ("m.pb", page, "an HTML page"),
+        ("m.onnx", page, "an HTML page"),
+        ("m.pb", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
+        ("m.onnx", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
+        ("m.pb", b"{\"node\": []}", "JSON"),
+        ("m.txt", text, "it is text"),
+        ("saved_model.pb", b"", "the file is empty"),
+        ("m.onnx", b"", "the file is empty"),
+        ("m.pb", front, "invalid tag"),
+    ];
+    for (name, bytes, what) in kinds {
+        for verb in VERBS {
+            let dir = Dir::new();
+            let file = dir.file(name, bytes);
+            let out = |arg: &str| match arg.strip_prefix("OUT") {
+                Some(rest) => dir.path(&format!("out{rest}")),
+                None => arg.into(),
+            };
+            let mut args = vec![verb[0].into(), file];
+            args.extend(verb[1..].iter().map(|arg| out(arg)));
+            let ran = run_all(args.iter().map(|arg| arg as &dyn AsRef<std::path::Path>));
+            let line = ran.failed(Exit::Bad);
+            assert!(line.contains(what), "{verb:?} of {name}: {line}");
+            assert_eq!(line.matches(what).count(), 1, "{verb:?} of {name}: {line}");
+            assert_eq!(dir.files(), [*name], "{verb:?}");
         }
     }
 }

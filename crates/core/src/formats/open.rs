@@ -21,7 +21,8 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if nothing is there or it can't be read; [`ErrorKind::InvalidConfig`] if it
-    /// is a folder that no format recognises; what the format finds wrong with it.
+    /// is a folder that no format recognises; what [`check`](Self::check) or the format finds wrong
+    /// with it.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
         let path = path.as_ref();
         let candidate = Candidate::new(path)?;
@@ -38,6 +39,7 @@ impl Registry {
             }
             return self.open_chunked(path, options);
         }
+        self.check(&candidate, options.companion.as_deref())?;
         let recognized = self.recognize_with(&candidate, options.companion.as_deref());
         if let Some(format) = self.format_of(recognized, options) {
             return self.open_as(format, path, options);
@@ -145,6 +147,7 @@ impl Registry {
             return opened.map(Some).map_err(in_source);
         }
         let candidate = Candidate::of_source(called, &source)?;
+        self.check(&candidate, None)?;
         let recognized = self.recognize(&candidate);
         let Some(format) = self.format_of(recognized, options) else {
             let opened = Opened::of_reader(source, None, options).map_err(in_source)?;
