@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::{Input, shown};
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::size;
 use crate::table::{Align, Table, facts};
 

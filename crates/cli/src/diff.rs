@@ -10,9 +10,10 @@ use crate::Exit;
 use crate::archive;
 use crate::args::DiffArgs;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::{self, Input};
 use crate::merge::options;
-use crate::output::{Output, one_line, shown_path};
+use crate::output::{Output, shown_path};
 use crate::source::{self, Source};
 
 #[derive(Debug, Serialize)]

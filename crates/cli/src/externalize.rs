@@ -11,8 +11,9 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{ExternalizeArgs, InternalizeArgs};
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::{check_named, shown};
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::size;
 
 /// What moved.

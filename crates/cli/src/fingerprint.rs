@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::FingerprintArgs;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::shown;
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::table::facts;
 
 /// What a SavedModel's fingerprint is, and what is stored.

@@ -14,10 +14,12 @@ use proto_splitter::record_file::ReadAt;
 use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened, member_names};
+use serde_json::Value;
 
 use crate::Exit;
 use crate::args::{GetArgs, GetFormat, Rows};
 use crate::failure::Failure;
+use crate::harmless::JsonWriter;
 use crate::input::{self, Form, Input, STANDARD};
 use crate::merge;
 use crate::npy;
@@ -277,8 +279,7 @@ fn write(
         GetFormat::Binary => view.get_to(path, &mut sink).map(drop),
         GetFormat::Json | GetFormat::Jsonl => {
             let json = value::json(view, path, most)?;
-            serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
-            Ok(sink.write_all(b"\n")?)
+            write_json(&json, format, sink)
         }
         GetFormat::Text => value::text(view, path, most, &mut sink),
         GetFormat::Npy => {
@@ -287,6 +288,16 @@ fn write(
         }
     };
     written.map_err(|error| with_meant(view, query, error))
+}
+
+/// Writes a value as JSON: on one line, or laid out for people.
+fn write_json(json: &Value, format: GetFormat, sink: &mut dyn Write) -> Result<(), Error> {
+    let written = match format {
+        GetFormat::Jsonl => serde_json::to_writer(JsonWriter(&mut *sink), json),
+        _ => serde_json::to_writer_pretty(JsonWriter(&mut *sink), json),
+    };
+    written.map_err(io::Error::from)?;
+    Ok(sink.write_all(b"\n")?)
 }
 
 /// Up to which size strings and bytes are shown.
@@ -371,14 +382,9 @@ fn write_all(
         let bytes = selected.value()?;
         let written = match format {
             GetFormat::Text => shape.text(bytes, most, &mut sink),
-            GetFormat::Jsonl => shape.json(bytes, most).and_then(|json| {
-                serde_json::to_writer(&mut *sink, &json).map_err(std::io::Error::from)?;
-                Ok(sink.write_all(b"\n")?)
-            }),
-            _ => shape.json(bytes, most).and_then(|json| {
-                serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
-                Ok(sink.write_all(b"\n")?)
-            }),
+            _ => shape
+                .json(bytes, most)
+                .and_then(|json| write_json(&json, format, sink)),
         };
         written.map_err(|error| error.at_path(selected.path().display(Some(root))))?;
     }

@@ -11,8 +11,9 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{InPartsArgs, ThreadsArgs};
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::shown;
-use crate::output::{Output, hex, one_line};
+use crate::output::{Output, hex};
 use crate::remote;
 use crate::size;
 

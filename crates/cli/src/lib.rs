@@ -29,6 +29,7 @@ mod externalize;
 mod failure;
 mod fingerprint;
 mod get;
+mod harmless;
 mod in_parts;
 mod info;
 mod input;

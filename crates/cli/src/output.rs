@@ -1,6 +1,5 @@
 //! The two writers, and what holds for all that is written to them.
 
-use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use serde::Serialize;
 use crate::args::{Cli, Shown};
 use crate::display_name::by_given_names;
 use crate::failure::Failure;
+use crate::harmless::{self, one_line};
 use crate::interrupt::Interrupt;
 use crate::progress::Line;
 use crate::terminal::Terminal;
@@ -182,7 +182,7 @@ impl<'a> Output<'a> {
             return self.json(report);
         }
         let width = self.width();
-        self.print(&harmless(&by_given_names(&text(report, width))))
+        self.print(&harmless::lines(&by_given_names(&text(report, width))))
     }
 
     /// Reports that something was done or is in order: what nobody needs to be told who asked for
@@ -204,6 +204,7 @@ impl<'a> Output<'a> {
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
         let json = serde_json::to_string(report).map_err(|error| refused(&error.into()))?;
         let json = by_given_names(&json);
+        let json = harmless::json(&json);
         self.write_out(|stdout| {
             stdout.write_all(json.as_bytes())?;
             stdout.write_all(b"\n")
@@ -224,7 +225,7 @@ impl<'a> Output<'a> {
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
-            without_numbers(&one_line(&by_given_names(&message.to_string())))
+            without_numbers(&harmless::message(&by_given_names(&message.to_string())))
         );
     }
 
@@ -288,43 +289,6 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("standard output: {error}"))
 }
 
-/// The text without what would break or repaint the line: names of files and fields can hold
-/// anything.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
-        if c.is_control() || turns_text(c) {
-            line.extend(c.escape_default())
-        } else {
-            line.push(c)
-        }
-    }
-    line
-}
-
-/// Whether a character changes in which direction those around it are shown.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A report without what would repaint the terminal that it goes to, or turn its text around: names
-/// of files and fields can hold anything. Only lines are ended.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let harms = |c: char| (c.is_control() && c != '\n') || turns_text(c);
-    if !text.contains(harms) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if harms(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
-}
-
 /// The text without the numbers of the system's errors, which stand behind what they mean.
 fn without_numbers(text: &str) -> String {
     let mut pieces = text.split(" (os error ");
@@ -353,17 +317,6 @@ pub(crate) fn shown_path(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_neither_repaint_the_terminal_nor_turn_its_text_around() {
-        let report = "layer\u{1b}[2J\u{202e}txt.exe\n  caf\u{e9}\t2 B\n";
-        let shown = harmless(report);
-        assert_eq!(
-            shown,
-            "layer\\u{1b}[2J\\u{202e}txt.exe\n  caf\u{e9}\\t2 B\n"
-        );
-        assert_eq!(one_line("a\u{2066}b\n"), "a\\u{2066}b");
-    }
 
     struct Refusing(ErrorKind);
 

@@ -15,9 +15,10 @@ use crate::Exit;
 use crate::args::PiecesArgs;
 use crate::failure::Failure;
 use crate::get;
+use crate::harmless::one_line;
 use crate::input;
 use crate::merge;
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::size;
 use crate::source::Source;
 

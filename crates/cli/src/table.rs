@@ -3,6 +3,8 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Layout};
 
+use crate::harmless::{one_line, shorten};
+
 /// On which side the text of a column is flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -12,6 +14,9 @@ pub(crate) enum Align {
 
 /// How many columns of the terminal are between two of the table.
 const GAP: u16 = 2;
+
+/// The most characters of a cell, whatever its width.
+const WIDEST: usize = 1000;
 
 /// How many rows are laid out at a time: each takes the library kilobytes.
 const BLOCK: usize = 1000;
@@ -42,8 +47,10 @@ impl<const N: usize> Table<N> {
         }
     }
 
+    /// Adds a row. What a cell says is on one line, and cut in its middle if it is very long.
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells);
+        self.rows
+            .push(cells.map(|cell| shorten(&one_line(&cell), WIDEST)));
     }
 
     /// The table. Cells of the last column are shortened in the middle where a line would be wider
@@ -117,25 +124,12 @@ impl<const N: usize> Table<N> {
 /// The fewest characters that the last column is cut to, however narrow the terminal.
 const LEAST_LAST: usize = 16;
 
-/// The text in this many characters: of a path both ends say more than the middle.
-fn shorten(text: &str, most: usize) -> String {
-    let count = text.chars().count();
-    if count <= most {
-        return text.to_owned();
-    }
-    let kept = most.saturating_sub(1);
-    let front = kept / 2;
-    let mut short: String = text.chars().take(front).collect();
-    short.push('…');
-    short.extend(text.chars().skip(count - (kept - front)));
-    short
-}
-
 /// Lines of a name and what belongs to it.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     facts
         .iter()
+        .map(|(name, fact)| (name, shorten(&one_line(fact), WIDEST)))
         .map(|(name, fact)| format!("{name:width$}  {fact}\n"))
         .collect()
 }

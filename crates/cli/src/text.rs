@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use prost_reflect::{DynamicMessage, Kind, MapKey, Value};
 
+use crate::harmless::harms_quoted;
+
 pub(crate) mod untyped;
 
 /// Writes a message, a line for each value, as `protoc --decode` does. What the type doesn't know
@@ -150,11 +152,11 @@ fn shortened(value: &Value, kind: &Kind, most: usize) -> String {
         Value::F64(value) => float(&format!("{value:?}")),
         Value::String(text) => {
             let (front, more) = cut(text.as_bytes(), most, true);
-            format!("{}{more}", quoted(front.iter().copied(), true))
+            format!("{}{more}", quoted(front, true))
         }
         Value::Bytes(bytes) => {
             let (front, more) = cut(bytes, most, false);
-            format!("{}{more}", quoted(front.iter().copied(), false))
+            format!("{}{more}", quoted(front, false))
         }
         Value::EnumNumber(number) => match kind {
             Kind::Enum(values) => values
@@ -174,21 +176,34 @@ fn float(text: &str) -> String {
     }
 }
 
-fn quoted(bytes: impl Iterator<Item = u8>, is_text: bool) -> String {
-    let mut out = vec![b'"'];
-    for byte in bytes {
-        match byte {
-            b'"' | b'\\' => out.extend([b'\\', byte]),
-            b'\n' => out.extend(b"\\n"),
-            b'\r' => out.extend(b"\\r"),
-            b'\t' => out.extend(b"\\t"),
-            b' '..=b'~' => out.push(byte),
-            0x80.. if is_text => out.push(byte),
-            _ => out.extend(format!("\\{byte:03o}").bytes()),
+/// Bytes in quotes, with all escaped that isn't ASCII that can be seen; of text, letters of any
+/// language stay as they are.
+fn quoted(bytes: &[u8], is_text: bool) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push('"');
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                ' '..='~' => out.push(c),
+                '\u{80}'.. if is_text && !harms_quoted(c) => out.push(c),
+                _ => escape(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut out),
+            }
         }
+        escape(chunk.invalid(), &mut out);
     }
-    out.push(b'"');
-    String::from_utf8_lossy(&out).into_owned()
+    out.push('"');
+    out
+}
+
+fn escape(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        // Writing to memory doesn't fail.
+        let _ = std::fmt::Write::write_fmt(out, format_args!("\\{byte:03o}"));
+    }
 }
 
 fn compare(a: &MapKey, b: &MapKey) -> std::cmp::Ordering {

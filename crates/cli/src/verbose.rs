@@ -13,7 +13,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-use crate::output::one_line;
+use crate::harmless::one_line;
 use crate::size;
 
 /// Shows what is done, with how long it took; at verbosity 0 warnings alone. Once per process: the

@@ -286,12 +286,12 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let mut lines = vec![("file", crate::output::one_line(&self.file))];
+        let mut lines = vec![("file", crate::harmless::one_line(&self.file))];
         lines.push((
             "message",
             self.message
                 .as_deref()
-                .map_or("not known".into(), crate::output::one_line),
+                .map_or("not known".into(), crate::harmless::one_line),
         ));
         match self.records {
             Some(records) => {

@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::{self, Form, shown};
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::size;
 use crate::source;
 

@@ -12,6 +12,7 @@ use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
 use proto_splitter::{Error, ErrorKind};
 use serde_json::Value;
 
+use crate::harmless;
 use crate::text;
 
 /// The most memory that a message may take to be shown, as it is decoded: what is larger is for
@@ -29,8 +30,8 @@ pub(super) fn json(
     json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
-/// Writes the value at a path: a message in text format; a string as it is; another value as JSON
-/// has it, without quotes. Without a type it is a guess.
+/// Writes the value at a path: a message in text format; a string as it is, but for what harms a
+/// terminal; another value as JSON has it, without quotes. Without a type it is a guess.
 pub(super) fn text(
     view: &MessageView<'_, impl ReadAt>,
     path: &FieldPath,
@@ -133,7 +134,7 @@ impl Shape {
         match self {
             Shape::Message(message) => Ok(text::message(&decoded(message, bytes)?, most, sink)?),
             Shape::Scalar(..) => Ok(match self.json(bytes, most)? {
-                Value::String(text) => writeln!(sink, "{text}"),
+                Value::String(text) => writeln!(sink, "{}", harmless::value(&text)),
                 other => writeln!(sink, "{other}"),
             }?),
         }

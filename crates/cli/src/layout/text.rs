@@ -1,7 +1,7 @@
 //! A layout as text.
 
 use super::{Region, Regions, What};
-use crate::output::one_line;
+use crate::harmless::one_line;
 use crate::size;
 use crate::table::{Align, Table, facts};
 

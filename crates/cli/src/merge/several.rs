@@ -11,8 +11,9 @@ use super::warning;
 use crate::Exit;
 use crate::args::MergeArgs;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::input::{Input, STANDARD, shown};
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::size;
 use crate::source;
 

@@ -62,7 +62,7 @@ fn fields(bytes: &[u8], depth: usize, most: usize, sink: &mut dyn Write) -> Resu
 fn text(bytes: &[u8], most: usize) -> String {
     let is_text = std::str::from_utf8(bytes).is_ok();
     let (front, more) = cut(bytes, most, is_text);
-    format!("{}{more}", quoted(front.iter().copied(), is_text))
+    format!("{}{more}", quoted(front, is_text))
 }
 
 fn shown(bytes: &[u8], wire: WireType) -> String {

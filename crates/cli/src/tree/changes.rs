@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::shown::Limits;
 use super::text::{called, thousands};
-use crate::output::one_line;
+use crate::harmless::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 

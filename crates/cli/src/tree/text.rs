@@ -1,7 +1,7 @@
 //! The tree as a table.
 
 use super::shown::{Field, Listed, Report, Rest};
-use crate::output::one_line;
+use crate::harmless::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 

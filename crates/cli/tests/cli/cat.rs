@@ -190,6 +190,81 @@ fn elements_without_a_schema_are_counted_and_shown_by_how_they_are_written() {
 }
 
 #[test]
+fn what_would_repaint_a_terminal_is_escaped_in_every_format() {
+    let dir = Dir::new();
+    // A node's name with an escape of C1, and one that turns the text around.
+    let name = "a\u{9b}31m\u{202e}gpj.exe caf\u{e9}";
+    let node = [
+        &[0x0a, u8::try_from(name.len()).unwrap()][..],
+        name.as_bytes(),
+    ]
+    .concat();
+    let length = u8::try_from(node.len()).unwrap();
+    let file = dir.file("g.pb", [&[0x0a, length][..], &node].concat());
+    let of = "--message=tensorflow.GraphDef";
+    let text = r#"name: "a\302\23331m\342\200\256gpj.exe café""#;
+    let json = r#"a\u009b31m\u202egpj.exe café"#;
+    let value = r"a\u{9b}31m\u{202e}gpj.exe café";
+    let cases: [(&[&str], &str); 8] = [
+        (&["cat", "node[0]", of], text),
+        (&["cat", "node[0].name", of], value),
+        (&["cat", "1[0]"], &text.replace("name", "1")),
+        (&["cat", "node[*]", of, "--format=jsonl"], json),
+        (&["cat", "node[0]", of, "--format=json"], json),
+        (&["get", "node[0].name", of, "--format=json"], json),
+        (&["tree", of, "--depth=all"], value),
+        (&["tree", of, "--depth=all", "--json"], json),
+    ];
+    for (args, expected) in cases {
+        let args = [args[0], file.to_str().unwrap()]
+            .into_iter()
+            .chain(args[1..].iter().copied());
+        let args: Vec<&str> = args.collect();
+        let out = run_all(args.iter().map(|arg| arg as &dyn AsRef<std::path::Path>)).ok();
+        assert!(out.contains(expected), "{args:?}: {out}");
+        assert!(!out.contains(['\u{9b}', '\u{202e}']), "{args:?}: {out:?}");
+    }
+    let binary = run([&"get", &file, &"node[0].name", &of]).ok();
+    assert_eq!(binary, name);
+}
+
+#[test]
+fn a_very_long_name_is_cut_in_messages_and_tables_and_whole_in_json() {
+    let dir = Dir::new();
+    let name = "n".repeat(100_000);
+    // A TensorProto by that name, in a model of ONNX's form.
+    let graph = |name: &str| {
+        let field = |number: u8, value: &[u8]| {
+            let mut field = vec![number << 3 | 2];
+            proto_splitter::wire::put_varint(&mut field, value.len() as u64);
+            [field, value.to_vec()].concat()
+        };
+        let tensor = [
+            &b"\x08\x01\x10\x01"[..],
+            &field(8, name.as_bytes()),
+            &field(9, &[0; 4]),
+        ];
+        [b"\x08\x08".to_vec(), field(7, &field(5, &tensor.concat()))].concat()
+    };
+    let file = dir.file("long.onnx", graph(&name[..60_000]));
+    let table = run([&"tensors", &file]).ok();
+    assert!(
+        table.lines().all(|line| line.chars().count() < 3000),
+        "{}",
+        table.len()
+    );
+    assert!(table.contains("nnn…nnn"));
+    let json = run([&"tensors", &file, &"--json"]).ok();
+    assert!(json.contains(&name[..60_000]));
+    let line = run([&"get", &file, &"--tensor", &name]).failed(Exit::Bad);
+    assert!(
+        line.contains("nnn…nnn") && line.chars().count() < 3000,
+        "{}",
+        line.len()
+    );
+}
+
+#[test]
 fn long_values_are_cut_where_they_are_shown_unless_that_is_not_wanted() {
     let dir = Dir::new();
     // A tensor's content of 10,000 bytes.
