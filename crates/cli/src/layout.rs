@@ -14,7 +14,7 @@ use proto_splitter::record_file::{
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{LayoutArgs, SchemaArgs};
+use crate::args::{CompanionArgs, LayoutArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
 use crate::output::Output;

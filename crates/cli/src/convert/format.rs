@@ -31,9 +31,7 @@ pub(super) fn open(args: &ConvertArgs) -> Result<Option<Opened>, Failure> {
     let is_said = args.schema.message.is_some() || companion.input_format.is_some();
     let input = match input::find_with(&args.input, companion) {
         Ok(input) => input,
-        Err(failure)
-            if companion.program.is_some() || is_said || failure.exit() == Exit::Bad =>
-        {
+        Err(failure) if companion.program.is_some() || is_said || failure.exit() == Exit::Bad => {
             return Err(failure);
         }
         // What is wrong with a SavedModel's folder, its own code says.
