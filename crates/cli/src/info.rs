@@ -96,7 +96,7 @@ pub(crate) struct Chunk {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_paths: Vec<String>,
     pub(crate) size: u64,
-    /// None if other records share its record chunk.
+    /// None if other records share its record chunk, or its header wasn't read.
     pub(crate) stored_size: Option<u64>,
     /// The chunks in the same record chunk, or that are the very same record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -104,7 +104,8 @@ pub(crate) struct Chunk {
     /// How many more of them there are than are listed.
     #[serde(skip_serializing_if = "is_zero")]
     shared_with_more: usize,
-    pub(crate) compression: String,
+    /// None if its header wasn't read.
+    pub(crate) compression: Option<String>,
     /// Which of `files` it is in, counted from 1; 0: the file itself.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) file: usize,
@@ -149,7 +150,7 @@ pub(crate) fn chunks_table<'a>(
             size::show(chunk.size),
             chunk.stored(),
             ratio,
-            chunk.compression.clone(),
+            chunk.compression.clone().unwrap_or_else(|| "-".into()),
             chunk.file.to_string(),
             chunk.position.to_string(),
             chunk.crc32c.clone().unwrap_or_else(|| "-".into()),
@@ -252,7 +253,7 @@ pub(crate) fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) ->
             .map(|chunk| chunk.get())
             .collect(),
         shared_with_more: shared.len().saturating_sub(MOST_LISTED),
-        compression: summary.compression.to_string(),
+        compression: summary.compression.map(|kind| kind.to_string()),
         file: summary.file,
         position: summary.position.numeric(),
         crc32c: summary.crc32c.map(hex),
@@ -271,7 +272,7 @@ impl Chunk {
             stored_size: Some(bytes),
             shared_with: Vec::new(),
             shared_with_more: 0,
-            compression: CompressionKind::None.to_string(),
+            compression: Some(CompressionKind::None.to_string()),
             file: 0,
             position: 0,
             crc32c: None,
@@ -284,6 +285,7 @@ impl Chunk {
             // The very same record, which is stored once.
             (Some(_), [first, ..]) if *first < self.index => format!("as {first}"),
             (Some(bytes), _) => size::show(bytes),
+            (None, []) if self.compression.is_none() => "-".into(),
             (None, []) => "shared".into(),
             (None, [other]) => format!("with {other}"),
             (None, [first, others @ ..]) => {

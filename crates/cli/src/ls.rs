@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::info::{self, Chunk, OtherFile, chunks_table, files_table};
 use crate::input::{self, Form, Input};
 use crate::output::Output;
+use crate::remote;
 use crate::source;
 use crate::types::Types;
 
@@ -29,7 +30,7 @@ struct Report {
 struct Listed {
     #[serde(flatten)]
     chunk: Chunk,
-    /// None if other records share its record chunk, or it is empty.
+    /// None if other records share its record chunk, it is empty, or its header wasn't read.
     ratio: Option<f64>,
 }
 
@@ -55,8 +56,15 @@ fn chunks(input: &Input, args: &LsArgs) -> Result<Report, Failure> {
     let failed = |error| Failure::of(&input.file, &error);
     let file = source::chunked(input, &args.parts.limits())?;
     let known = Types::load(&args.schema)?.of_chunked(&input.file, &file)?;
-    let summaries = file.summaries().map_err(failed)?.into_iter();
-    let chunks = summaries.map(|summary| Listed::of(info::chunk(summary, known.as_ref())));
+    // The header of every chunk of an object is a request.
+    let summaries = if remote::is_url(&input.file) {
+        file.listed()
+    } else {
+        file.summaries().map_err(failed)?
+    };
+    let chunks = summaries
+        .into_iter()
+        .map(|summary| Listed::of(info::chunk(summary, known.as_ref())));
     Ok(Report {
         file: crate::input::shown(&input.file),
         split: true,

@@ -14,7 +14,7 @@ use crate::container::{Limits, Trailer};
 use crate::merge::plan;
 use crate::merge::{
     ChunkStore, ChunkSummary, FileSource, MergePlan, Merged, Places, ReadOptions, RecordStore,
-    Verification, execute_into, no_way_to_others, open_path, open_path_as, open_path_with,
+    Verification, execute_into, listed, no_way_to_others, open_path, open_path_as, open_path_with,
     open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
 };
 use crate::newtypes::ChunkIndex;
@@ -173,6 +173,12 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// If the headers of the records can't be read.
     pub fn summaries(&self) -> Result<Vec<ChunkSummary>> {
         summaries(&self.store)
+    }
+
+    /// Describes every chunk as [`summaries`](Self::summaries) does, by the trailer alone: how a
+    /// chunk is stored is left out. Nothing is read.
+    pub fn listed(&self) -> Vec<ChunkSummary> {
+        listed(&self.store)
     }
 
     /// The types that the file brings along; none if it brings no schema.

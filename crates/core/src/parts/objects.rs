@@ -17,6 +17,17 @@ pub trait Objects: Debug + Send + Sync {
     /// Whether a name is the URL of an object, rather than the path of a file.
     fn is_object(&self, name: &str) -> bool;
 
+    /// Fails if plans must not hold a name: others may read them, and a URL may have a password in
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] then. The default never fails.
+    fn check_name(&self, name: &str) -> Result<()> {
+        let _ = name;
+        Ok(())
+    }
+
     /// Opens an object. All reads are of the version that is opened.
     ///
     /// # Errors
@@ -139,22 +150,33 @@ pub(super) fn is_absolute(name: &str) -> bool {
 pub(super) type Stores<'a> = Option<&'a Arc<dyn Objects>>;
 
 /// The stores that the object `name` is in.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if no stores were given, or plans must not hold the name.
 pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Objects>> {
-    stores.ok_or_else(|| no_stores(name))
+    let stores = stores.ok_or_else(|| no_stores(name))?;
+    stores.check_name(name)?;
+    Ok(stores)
 }
 
 /// A name, if it is that of an object in these stores.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the name is that of an object, and no stores were given.
+/// [`ErrorKind::InvalidConfig`] if the name is that of an object, and no stores were given or plans
+/// must not hold it.
 pub(super) fn named<'a>(
     path: &'a Path,
     stores: Stores<'a>,
 ) -> Result<Option<(&'a str, &'a Arc<dyn Objects>)>> {
     let name = path.to_str().unwrap_or_default();
     match stores {
-        Some(stores) => Ok(stores.is_object(name).then_some((name, stores))),
+        Some(stores) if stores.is_object(name) => {
+            stores.check_name(name)?;
+            Ok(Some((name, stores)))
+        }
+        Some(_) => Ok(None),
         None if is_object(name) && !path.exists() => Err(no_stores(name)),
         None => Ok(None),
     }

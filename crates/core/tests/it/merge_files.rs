@@ -8,7 +8,7 @@ use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use crate::merge_support::schema::{descriptor, text};
 use crate::merge_support::{Chunked, cat, int, len};
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::container::{ChunkIndex, ChunkKind, ChunkedFile};
+use proto_splitter_core::container::{ChunkIndex, ChunkKind, ChunkSummary, ChunkedFile};
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger, ReadOptions};
 use proto_splitter_core::proto::VersionDef;
 use record_file::Compression;
@@ -460,6 +460,35 @@ fn summaries_say_how_chunks_are_stored() {
     );
     assert_eq!(summaries[2].shared_with.len(), 4);
     assert_eq!(summaries[2].stored_size, None);
+}
+
+#[test]
+fn the_trailer_alone_says_all_of_a_chunk_but_how_it_is_stored() {
+    for layout in [ALONE, Layout::Together(1 << 20)] {
+        let bytes = cpb_with(&sample(), layout, |_| {});
+        let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+        for (listed, read) in file.listed().iter().zip(file.summaries().unwrap()) {
+            let of = |summary: &ChunkSummary| {
+                let shared: Vec<_> = summary.shared_with.iter().collect();
+                let places: Vec<_> = summary
+                    .places
+                    .iter()
+                    .map(|it| it.path.to_string())
+                    .collect();
+                let (size, position) = (summary.size, summary.position.numeric());
+                (
+                    summary.index,
+                    places,
+                    size,
+                    position,
+                    summary.crc32c,
+                    shared,
+                )
+            };
+            assert_eq!(of(listed), of(&read));
+            assert_eq!((listed.stored_size, listed.compression), (None, None));
+        }
+    }
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl<S: ReadAt> RecordStore<S> {
 }
 
 /// Whether the records of two chunks, by their offsets, can only be in the same record chunk.
-fn is_close(a: &ChunkInfo, b: &ChunkInfo) -> bool {
+pub(super) fn is_close(a: &ChunkInfo, b: &ChunkInfo) -> bool {
     a.file == b.file && b.offset.abs_diff(a.offset) < LEAST_APART
 }
 

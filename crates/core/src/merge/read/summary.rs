@@ -5,6 +5,7 @@ use std::sync::Arc;
 use record_file::{CompressionKind, ReadAt, RecordPosition};
 
 use super::chunk_store::ChunkStore;
+use super::record_lookup::is_close;
 use super::record_store::RecordStore;
 use super::records::Record;
 use crate::container::{ChunkKind, ChunkPlace};
@@ -23,13 +24,14 @@ pub struct ChunkSummary {
     pub places: Vec<ChunkPlace>,
     /// Bytes, uncompressed.
     pub size: u64,
-    /// Bytes of it in the file; `None` if other records share its record chunk.
+    /// Bytes of it in the file; `None` if other records share its record chunk, or its header wasn't
+    /// read.
     pub stored_size: Option<u64>,
     /// The other chunks in its record chunk: those compressed with it, and those that are the very
     /// same record.
     pub shared_with: SharedWith,
-    /// How it is compressed.
-    pub compression: CompressionKind,
+    /// How it is compressed; `None` if its header wasn't read.
+    pub compression: Option<CompressionKind>,
     /// Which file its record is in: 0 is the one with the trailer, the others are counted as the
     /// trailer does.
     pub file: usize,
@@ -95,13 +97,37 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
             size: info.size,
             stored_size: (!record.shared).then_some(record.stored_size),
             shared_with: std::mem::take(&mut shared[index]),
-            compression: stored.compression,
+            compression: Some(stored.compression),
             file: record.file,
             position: record.position,
             crc32c: info.crc32c,
         });
     }
     Ok(summaries)
+}
+
+/// Describes every chunk by what the trailer says; nothing else is read.
+pub(crate) fn listed<S: ReadAt>(store: &RecordStore<S>) -> Vec<ChunkSummary> {
+    let infos = &store.trailer.metadata().chunks;
+    let mut order: Vec<usize> = (0..infos.len()).collect();
+    order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
+    let mut shared = vec![SharedWith::default(); infos.len()];
+    let are_close = |a: &usize, b: &usize| is_close(&infos[*a], &infos[*b]);
+    share(&order, are_close, &mut shared);
+    let places = store.trailer.places().into_iter().enumerate();
+    let listed = places.map(|(index, places)| ChunkSummary {
+        index: index.into(),
+        kind: store.trailer.kinds()[index],
+        places,
+        size: infos[index].size,
+        stored_size: None,
+        shared_with: std::mem::take(&mut shared[index]),
+        compression: None,
+        file: infos[index].file as usize,
+        position: RecordPosition::new(infos[index].offset, 0),
+        crc32c: infos[index].crc32c,
+    });
+    listed.collect()
 }
 
 fn shared(records: &[Record]) -> Vec<SharedWith> {
@@ -112,14 +138,26 @@ fn shared(records: &[Record]) -> Vec<SharedWith> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(begin);
     let mut shared = vec![SharedWith::default(); order.len()];
-    for together in order.chunk_by(|a, b| begin(a) == begin(b)) {
+    let are_one = |a: &usize, b: &usize| begin(a) == begin(b);
+    share(&order, are_one, &mut shared);
+    shared
+}
+
+/// Notes for each chunk which others are in its record chunk: those next to it in `order`.
+fn share(
+    order: &[usize],
+    are_together: impl Fn(&usize, &usize) -> bool,
+    shared: &mut [SharedWith],
+) {
+    for together in order.chunk_by(are_together) {
         if together.len() > 1 {
-            let all: Arc<[usize]> = together.into();
+            let mut all = together.to_vec();
+            all.sort_unstable();
+            let all: Arc<[usize]> = all.into();
             for &own in together {
                 let together = Some(Arc::clone(&all));
                 shared[own] = SharedWith { together, own };
             }
         }
     }
-    shared
 }
