@@ -5,6 +5,12 @@ use std::io;
 
 use object_store::Error;
 
+use crate::redact::redact;
+use crate::trouble::Trouble;
+
+/// What stores call an error by which there is no bucket, or container.
+const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
+
 /// What went wrong with a request; it can be said several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -37,12 +43,20 @@ impl Failure {
             Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
-        let said = match kind {
-            io::ErrorKind::NotFound => "no such object".to_owned(),
-            io::ErrorKind::AlreadyExists => "the object is there already".to_owned(),
+        let said = match (kind, Trouble::of(error)) {
+            (io::ErrorKind::NotFound, _) => {
+                let said = chain(error);
+                if NO_BUCKET.iter().any(|code| said.contains(code)) {
+                    "no such bucket".to_owned()
+                } else {
+                    "no such object".to_owned()
+                }
+            }
+            (io::ErrorKind::AlreadyExists, _) => "the object is there already".to_owned(),
+            (_, Some(trouble)) => trouble.to_string(),
             _ => chain(error),
         };
-        Failure::new(kind, format!("{name}: {said}"))
+        Failure::new(kind, redact(&format!("{name}: {said}")))
     }
 }
 

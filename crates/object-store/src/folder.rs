@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::TryStreamExt;
-use object_store::ObjectStore;
+use object_store::{GetOptions, ObjectStore};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -18,6 +18,7 @@ use crate::location::ObjectLocation;
 use crate::options::{ObjectReadOptions, ObjectWriteOptions};
 use crate::reader::ObjectReader;
 use crate::runtime;
+use crate::trouble::Trouble;
 use crate::writer::ObjectWriter;
 
 /// How many files are copied at once.
@@ -77,11 +78,15 @@ impl Folder {
     pub fn list(&self) -> Result<Vec<Item>> {
         let path = self.location.path();
         let listed = self.location.store().list(Some(path));
-        let listed = runtime::wait(listed.try_collect::<Vec<_>>())?;
-        let listed = listed.map_err(|error| {
-            let name = self.location.to_string();
-            Error::from(io::Error::from(Failure::of(&name, &error)))
-        })?;
+        let listed = match runtime::wait(listed.try_collect::<Vec<_>>())? {
+            Ok(listed) => listed,
+            // Most web servers know no lists.
+            Err(error) if self.location.is_read_only() && is_answer(&error) => Vec::new(),
+            Err(error) => {
+                let name = self.location.to_string();
+                return Err(io::Error::from(Failure::of(&name, &error)).into());
+            }
+        };
         let mut items = Vec::with_capacity(listed.len());
         for meta in listed {
             let front = match path.as_ref() {
@@ -125,7 +130,8 @@ impl Folder {
         Ok(items)
     }
 
-    /// Copies one object to a new file, in a folder that is made if it isn't there.
+    /// Copies one object to a new file, in a folder that is made if it isn't there. A web server that
+    /// doesn't send ranges of it sends it in one piece.
     ///
     /// # Errors
     ///
@@ -138,9 +144,16 @@ impl Folder {
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder)?;
         }
-        let reader = ObjectReader::open(location, &ObjectReadOptions::new())?;
-        let meter = progress.meter(reader.size()?);
-        copy_down(&reader, target, &mut |bytes| meter.advance(bytes))
+        match ObjectReader::open(location, &ObjectReadOptions::new()) {
+            Ok(reader) => {
+                let meter = progress.meter(reader.size()?);
+                copy_down(&reader, target, &mut |bytes| meter.advance(bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                copy_whole(location, target, progress)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Copies all files of a folder to objects, several at once; those that `last` names only when
@@ -197,8 +210,7 @@ fn copy_down(
     let size = reader.size()?;
     let whole = 0..size;
     reader.prefetch(std::slice::from_ref(&whole));
-    let created = File::create_new(target);
-    let mut file = created.map_err(|error| lifted(error).context(target.display()))?;
+    let mut file = create(target)?;
     let mut buffer = vec![0; COPY_LEN];
     let mut at = 0;
     while at < size {
@@ -212,6 +224,41 @@ fn copy_down(
         at += n as u64;
     }
     Ok(())
+}
+
+/// Copies an object to a new file, by one request for all of it.
+fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> Result<()> {
+    let failed = |error: &object_store::Error| {
+        Error::from(io::Error::from(Failure::of(&location.to_string(), error)))
+    };
+    let store = location.store();
+    let got = runtime::wait(store.get_opts(location.path(), GetOptions::default()))?;
+    let got = got.map_err(|error| failed(&error))?;
+    let size = got.meta.size;
+    let meter = progress.meter(size);
+    let mut pieces = got.into_stream();
+    let mut file = create(target)?;
+    let mut copied = 0;
+    while let Some(piece) = runtime::wait(pieces.try_next())?.map_err(|error| failed(&error))? {
+        file.write_all(&piece)?;
+        meter.advance(piece.len() as u64)?;
+        copied += piece.len() as u64;
+    }
+    if copied == size {
+        return Ok(());
+    }
+    let message = format!("{location}: the object ends after {copied} of {size} bytes");
+    Err(Error::new(ErrorKind::Io, message))
+}
+
+fn create(target: &Path) -> Result<File> {
+    File::create_new(target).map_err(|error| lifted(error).context(target.display()))
+}
+
+/// Returns whether a server has answered that it doesn't do what it is asked for.
+fn is_answer(error: &object_store::Error) -> bool {
+    let status = Trouble::of(error).and_then(Trouble::status);
+    status.is_some_and(|status| status < 500 || matches!(status, 501 | 505))
 }
 
 /// Copies a file to an object.

@@ -37,8 +37,12 @@ mod multipart;
 mod options;
 mod parts;
 mod reader;
+mod redact;
 mod runtime;
+mod store;
+mod trouble;
 mod upload;
+mod watched;
 mod writer;
 
 pub use chunked::{beside, open_chunked};
@@ -47,8 +51,10 @@ pub use location::{ObjectLocation, SCHEMES};
 pub use object_store;
 pub use options::{
     DEFAULT_AT_ONCE, DEFAULT_CACHE_SIZE, DEFAULT_COALESCE, DEFAULT_HEAD_SIZE, DEFAULT_PART_SIZE,
-    DEFAULT_REQUEST_SIZE, DEFAULT_TAIL_SIZE, ObjectReadOptions, ObjectWriteOptions,
+    DEFAULT_REQUEST_SIZE, DEFAULT_RETRY_TIMEOUT, DEFAULT_TAIL_SIZE, ObjectReadOptions,
+    ObjectWriteOptions, RETRY_TIMEOUT_VARIABLE, StoreOptions,
 };
 pub use parts::ObjectParts;
 pub use reader::{ObjectReader, Traffic};
+pub use redact::redact;
 pub use writer::ObjectWriter;

@@ -1,30 +1,24 @@
 //! Where an object is: a URL, and the store behind it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
-use object_store::memory::InMemory;
-use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreScheme, parse_url_opts};
+use object_store::{ObjectStore, ObjectStoreScheme};
 use url::Url;
 
 use crate::failure::Failure;
-use crate::multipart::{Uploads, creating_client, creating_retries};
+use crate::multipart::Uploads;
+use crate::options::StoreOptions;
+use crate::redact::redact;
 use crate::runtime;
+use crate::store::{Store, store};
 
 /// What URLs of objects begin with, before `://`.
 pub const SCHEMES: &[&str] = &[
     "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https", "memory",
 ];
-
-/// What the names of variables in the environment begin with that stores are set up by.
-const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 /// An object, or the common front of several objects' names, by its URL.
 ///
@@ -66,7 +60,7 @@ impl fmt::Debug for ObjectLocation {
 
 impl fmt::Display for ObjectLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.base, self.path)
+        write!(f, "{}{}", redact(&self.base), self.path)
     }
 }
 
@@ -77,15 +71,25 @@ impl ObjectLocation {
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
     }
 
-    /// The object that a URL names. No request is made.
+    /// Returns the object that a URL names, in a store that is asked as
+    /// [`StoreOptions::from_env`] says. No request is made.
     ///
     /// # Errors
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not a URL of a kind of store that is
     /// known, or what the environment says of the store can't be used.
     pub fn parse(text: &str) -> io::Result<ObjectLocation> {
+        ObjectLocation::parse_with(text, &StoreOptions::from_env()?)
+    }
+
+    /// As [`parse`](Self::parse), in a store that is asked as the options say.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub fn parse_with(text: &str, options: &StoreOptions) -> io::Result<ObjectLocation> {
         let invalid = |why: String| {
-            let message = format!("{}: {why}", shown(text));
+            let message = format!("{}: {why}", redact(text));
             io::Error::new(io::ErrorKind::InvalidInput, message)
         };
         let url = Url::parse(text).map_err(|error| invalid(format!("not a URL: {error}")))?;
@@ -103,7 +107,7 @@ impl ObjectLocation {
             None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
         };
         let Store { store, uploads } =
-            store(&url, &scheme, &base).map_err(|failure| invalid(failure.message))?;
+            store(&url, &scheme, &base, options).map_err(|failure| invalid(failure.message))?;
         Ok(ObjectLocation {
             store,
             uploads,
@@ -212,127 +216,6 @@ impl ObjectLocation {
     }
 }
 
-/// A URL without a password that may be in it.
-fn shown(text: &str) -> String {
-    match Url::parse(text) {
-        Ok(mut url) if url.password().is_some() => {
-            // Such a URL has a host, so it takes one.
-            let _ = url.set_password(None);
-            url.to_string()
-        }
-        _ => text.to_owned(),
-    }
-}
-
-type Stores = Mutex<HashMap<String, Store>>;
-
-/// A store, and the same one as one of uploads in parts, if it is.
-#[derive(Clone)]
-struct Store {
-    store: Arc<dyn ObjectStore>,
-    uploads: Option<Uploads>,
-}
-
-impl Store {
-    fn of<S: ObjectStore + MultipartStore>(store: S) -> Store {
-        let store = Arc::new(store);
-        Store {
-            uploads: Some(Uploads::of(Arc::clone(&store) as Arc<dyn MultipartStore>)),
-            store,
-        }
-    }
-}
-
-/// The store of a URL, which all objects in it share with their connections.
-fn store(url: &Url, scheme: &ObjectStoreScheme, base: &str) -> Result<Store, Failure> {
-    static STORES: OnceLock<Stores> = OnceLock::new();
-    let mut stores = STORES
-        .get_or_init(Stores::default)
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = stores.get(base) {
-        return Ok(known.clone());
-    }
-    // A client needs what the runtime installs.
-    let ready = runtime::handle();
-    ready.map_err(|error| Failure::new(error.kind(), error.to_string()))?;
-    let made = build(url, scheme).map_err(|error| Failure::of("the store", &error))?;
-    stores.insert(base.to_owned(), made.clone());
-    Ok(made)
-}
-
-/// A builder with a URL, and with those settings that it knows.
-macro_rules! configured {
-    ($builder:expr, $url:expr) => {{
-        let builder = $builder.with_url($url.as_str());
-        let settings = settings($url).into_iter();
-        settings.fold(builder, |builder, (key, value)| match key.parse() {
-            Ok(key) => builder.with_config(key, value),
-            Err(_) => builder,
-        })
-    }};
-}
-
-fn build(url: &Url, scheme: &ObjectStoreScheme) -> Result<Store, object_store::Error> {
-    Ok(match scheme {
-        ObjectStoreScheme::Memory => Store::of(InMemory::new()),
-        ObjectStoreScheme::AmazonS3 => s3(url)?,
-        ObjectStoreScheme::GoogleCloudStorage => {
-            Store::of(configured!(GoogleCloudStorageBuilder::new(), url).build()?)
-        }
-        ObjectStoreScheme::MicrosoftAzure => {
-            Store::of(configured!(MicrosoftAzureBuilder::new(), url).build()?)
-        }
-        _ => Store {
-            store: Arc::from(parse_url_opts(url, settings(url))?.0),
-            uploads: None,
-        },
-    })
-}
-
-/// S3, which refuses to put an upload together where an object is, if it is asked to.
-fn s3(url: &Url) -> Result<Store, object_store::Error> {
-    let store = configured!(AmazonS3Builder::new(), url).build()?;
-    let creating = AmazonS3Builder::new()
-        .with_client_options(creating_client())
-        .with_retry(creating_retries());
-    let creating = configured!(creating, url).with_credentials(Arc::clone(store.credentials()));
-    let creating = Arc::new(creating.build()?);
-    let Store { store, uploads } = Store::of(store);
-    Ok(Store {
-        uploads: uploads.map(|uploads| uploads.creating_by(creating)),
-        store,
-    })
-}
-
-/// What the environment says of stores, in the words of the builders.
-fn settings(url: &Url) -> Vec<(String, String)> {
-    let mut settings: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| SETTINGS.iter().any(|front| name.starts_with(front)))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value))
-        .collect();
-    let says =
-        |settings: &[(String, String)], name: &str| settings.iter().any(|(key, _)| key == name);
-    match url.scheme() {
-        // Who names a server so has decided it.
-        "http" => settings.push(("allow_http".into(), "true".into())),
-        "s3" | "s3a" => {
-            if !says(&settings, "aws_checksum_algorithm") {
-                settings.push(("aws_checksum_algorithm".into(), "sha256".into()));
-            }
-            let is_plain = |(key, value): &(String, String)| {
-                key.starts_with("aws_endpoint") && value.starts_with("http://")
-            };
-            if settings.iter().any(is_plain) && !says(&settings, "aws_allow_http") {
-                settings.push(("aws_allow_http".into(), "true".into()));
-            }
-        }
-        _ => {}
-    }
-    settings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,8 +246,16 @@ mod tests {
 
     #[test]
     fn a_password_in_a_url_is_not_repeated() {
-        let error = ObjectLocation::parse("http://me:secret@host/file?x=1").unwrap_err();
-        assert!(!error.to_string().contains("secret"), "{error}");
+        for refused in [
+            "http://me:secret@host/file?x=1",
+            "http://host/file?sig=secret",
+        ] {
+            let error = ObjectLocation::parse(refused).unwrap_err();
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        let location = ObjectLocation::parse("http://me:secret@host/file").unwrap();
+        assert_eq!(location.to_string(), "http://me:***@host/file");
+        assert!(!format!("{location:?}").contains("secret"));
     }
 
     #[test]

@@ -5,11 +5,7 @@ use std::sync::Arc;
 
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{ClientOptions, Error, HeaderMap, HeaderValue, PutPayload, Result, RetryConfig};
-
-/// How often the step with the condition is tried again. A server without such conditions fails each
-/// time, and is then asked without.
-const RETRIES: usize = 4;
+use object_store::{Error, HeaderMap, HeaderValue, PutPayload, Result};
 
 /// What S3 calls a request with a condition that it doesn't know: its code, and its status. They are
 /// in the error's text alone: `object_store` keeps the status to itself.
@@ -105,19 +101,11 @@ fn is_unknown(error: &Error) -> bool {
     UNKNOWN_CONDITION.iter().any(|known| said.contains(known))
 }
 
-/// What every request to S3 carries that is refused where an object is.
-pub(crate) fn creating_client() -> ClientOptions {
+/// Returns what every request to S3 carries that is refused where an object is.
+pub(crate) fn creating_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("if-none-match", HeaderValue::from_static("*"));
-    ClientOptions::new().with_default_headers(headers)
-}
-
-/// How requests with the condition are tried again: [`RETRIES`] times.
-pub(crate) fn creating_retries() -> RetryConfig {
-    RetryConfig {
-        max_retries: RETRIES,
-        ..RetryConfig::default()
-    }
+    headers
 }
 
 #[cfg(test)]

@@ -1,4 +1,13 @@
-//! How objects are read and written.
+//! How stores are asked, and objects read and written.
+
+use std::io;
+use std::time::Duration;
+
+/// Time for which a request that fails is tried again: 3 minutes.
+pub const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// The variable of the environment that sets this time, in seconds.
+pub const RETRY_TIMEOUT_VARIABLE: &str = "PROTO_SPLITTER_RETRY_TIMEOUT";
 
 /// How much is fetched at an object's front when it is opened: 64 KiB.
 pub const DEFAULT_HEAD_SIZE: u64 = 64 << 10;
@@ -20,6 +29,86 @@ pub const DEFAULT_CACHE_SIZE: u64 = 160 << 20;
 
 /// How large the parts of an upload are at the least: 8 MiB.
 pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
+
+/// How a store is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoreOptions {
+    pub(crate) retry_timeout: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions::new()
+    }
+}
+
+impl StoreOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        StoreOptions {
+            retry_timeout: DEFAULT_RETRY_TIMEOUT,
+        }
+    }
+
+    /// The defaults, as far as the environment doesn't say otherwise by
+    /// [`RETRY_TIMEOUT_VARIABLE`].
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the variable is no number of seconds.
+    pub fn from_env() -> io::Result<Self> {
+        match std::env::var(RETRY_TIMEOUT_VARIABLE) {
+            Ok(text) => StoreOptions::of_seconds(&text),
+            Err(_) => Ok(StoreOptions::new()),
+        }
+    }
+
+    fn of_seconds(text: &str) -> io::Result<Self> {
+        let seconds = text.parse().ok();
+        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        match time {
+            Some(time) => Ok(StoreOptions::new().retry_timeout(time)),
+            None => {
+                let message = format!("{RETRY_TIMEOUT_VARIABLE}: not a number of seconds: {text}");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+            }
+        }
+    }
+
+    /// Time for which a request that fails is tried again ([`DEFAULT_RETRY_TIMEOUT`]), at most a
+    /// day. A store that says it is asked too much, by the status 429 or 503, is asked again for ten
+    /// thirds of it.
+    ///
+    /// A store that accepts a connection and says nothing is given up on after a sixth of the time,
+    /// at most 30 seconds, and asked again. Requests that fail for 10 seconds are told of by a
+    /// warning.
+    #[must_use]
+    pub const fn retry_timeout(mut self, time: Duration) -> Self {
+        self.retry_timeout = if time.as_secs() > 86_400 {
+            Duration::from_secs(86_400)
+        } else {
+            time
+        };
+        self
+    }
+
+    /// Time for which a store is asked again that is asked too much.
+    pub(crate) fn throttle_timeout(&self) -> Duration {
+        self.retry_timeout * 10 / 3
+    }
+
+    /// Time without a byte after which a connection is given up.
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        let time = (self.retry_timeout / 6).min(Duration::from_secs(30));
+        time.max(Duration::from_millis(10))
+    }
+
+    /// Time after which requests that fail are told of.
+    pub(crate) fn notice_after(&self) -> Duration {
+        (self.retry_timeout / 18).min(Duration::from_secs(10))
+    }
+}
 
 /// How an object is read.
 #[derive(Clone, Debug)]
@@ -173,6 +262,24 @@ const MOST_PARTS: u64 = 9_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_for_which_requests_are_tried_again_is_three_minutes_unless_it_is_set() {
+        let options = StoreOptions::new();
+        let seconds = |time: Duration| time.as_secs();
+        assert_eq!(seconds(options.retry_timeout), 180);
+        assert_eq!(seconds(options.throttle_timeout()), 600);
+        assert_eq!(seconds(options.idle_timeout()), 30);
+        assert_eq!(seconds(options.notice_after()), 10);
+        let longer = StoreOptions::of_seconds("3600").unwrap();
+        assert_eq!(seconds(longer.idle_timeout()), 30);
+        assert_eq!(seconds(longer.notice_after()), 10);
+        assert!(StoreOptions::of_seconds("0.5").is_ok());
+        for wrong in ["", "3m", "-1", "nan", "1e300"] {
+            let error = StoreOptions::of_seconds(wrong).unwrap_err().to_string();
+            assert!(error.starts_with(RETRY_TIMEOUT_VARIABLE), "{error}");
+        }
+    }
 
     #[test]
     fn parts_are_as_large_as_a_large_object_needs() {

@@ -15,6 +15,7 @@ use crate::location::ObjectLocation;
 use crate::multipart::Uploads;
 use crate::options::{ObjectReadOptions, ObjectWriteOptions};
 use crate::reader::ObjectReader;
+use crate::redact::{has_secret, redact};
 use crate::runtime;
 use crate::upload::{Uploader, said};
 use crate::writer::ObjectWriter;
@@ -94,6 +95,15 @@ impl ObjectParts {
 impl Objects for ObjectParts {
     fn is_object(&self, name: &str) -> bool {
         ObjectLocation::is_url(name)
+    }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        if !has_secret(name) {
+            return Ok(());
+        }
+        let name = redact(name);
+        let message = format!("{name}: a plan doesn't keep a URL with a password or a token");
+        Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
     fn open(&self, name: &str) -> Result<OpenObject> {

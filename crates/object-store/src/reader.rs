@@ -36,7 +36,7 @@ const SMALL_AT_ONCE: usize = 16;
 ///
 /// All requests after the first ask for the same version of the object by its `ETag`: an object that
 /// is replaced while it is read is an error. A request that fails is tried again, with a pause that
-/// grows, for up to three minutes.
+/// grows, for as long as the store's [`StoreOptions`](crate::StoreOptions) say.
 pub struct ObjectReader {
     shared: Arc<Shared>,
 }

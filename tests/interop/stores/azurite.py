@@ -98,6 +98,10 @@ def verbs(checks, folder, size):
         got, want = [json.loads(checks.run(verb, file, "--json")) for file in (there, here)]
         for report in (got, want):
             report.pop("file", None)
+        if verb == "ls":
+            # How a chunk is stored would be a request for each.
+            for chunk in want["chunks"]:
+                chunk.update(stored_size=None, compression=None, ratio=None)
         checks.check(f"{verb} is the same", got == want)
     path = 'node[1].attr["value"].tensor.tensor_content'
     got, want = [checks.run("get", file, path, "--format", "binary") for file in (there, here)]

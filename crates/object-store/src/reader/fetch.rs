@@ -2,12 +2,21 @@
 
 use std::io;
 use std::ops::Range;
+use std::pin::pin;
+use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+use futures::future::{Either, select};
 use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 
 use super::{Object, Shared};
 use crate::failure::Failure;
+use crate::trouble::Trouble;
+
+/// How long the end is waited for once the front is there. Servers that don't count from the end say
+/// so by errors that are tried again, which takes minutes.
+const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What opening an object brings.
 pub(super) struct Ends {
@@ -21,12 +30,22 @@ pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
     let options = &shared.options;
     let head = get(shared, GetRange::Bounded(0..options.head_size), None);
     if !shared.location.has_suffixes {
-        let head = head.await.map_err(|error| said(shared, &error));
-        return with_tail(shared, head?).await;
+        return match head.await {
+            Ok(head) => with_tail(shared, head).await,
+            Err(error) => without_head(shared, &error).await,
+        };
     }
     let tail = get(shared, GetRange::Suffix(options.tail_size), None);
-    match futures::future::join(head, tail).await {
-        (Ok(head), Ok(tail)) => {
+    let (head, tail) = match select(pin!(head), pin!(tail)).await {
+        Either::Left((Ok(head), tail)) => {
+            let tail = tokio::time::timeout(TAIL_TIMEOUT, tail).await;
+            (Ok(head), tail.ok().and_then(Result::ok))
+        }
+        Either::Left((Err(error), _)) => (Err(error), None),
+        Either::Right((tail, head)) => (head.await, tail.ok()),
+    };
+    match (head, tail) {
+        (Ok(head), Some(tail)) => {
             if head.0.size != tail.0.size || differ(&head.0, &tail.0) {
                 return Err(Failure::replaced(&shared.name));
             }
@@ -40,20 +59,37 @@ pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
                 bytes,
             })
         }
-        (Err(error @ Error::NotFound { .. }), _) | (_, Err(error @ Error::NotFound { .. })) => {
-            Err(said(shared, &error))
-        }
         // Some servers don't count from the end, or not further than to the front.
-        (Ok(head), Err(_)) => with_tail(shared, head).await,
-        // Nothing has no first byte.
-        (Err(error), _) => match meta(shared).await {
-            Ok(meta) if meta.size == 0 => Ok(Ends {
-                object: object(&meta),
-                bytes: Vec::new(),
-            }),
-            _ => Err(said(shared, &error)),
-        },
+        (Ok(head), None) => with_tail(shared, head).await,
+        (Err(error), _) => without_head(shared, &error).await,
     }
+}
+
+/// Opens an object whose front can't be fetched: nothing has no first byte.
+async fn without_head(shared: &Shared, error: &Error) -> Result<Ends, Failure> {
+    let trouble = Trouble::of(error);
+    let may_be_empty = match error {
+        Error::NotFound { .. } | Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            false
+        }
+        _ => trouble.is_none_or(|trouble| trouble.status() == Some(416)),
+    };
+    if may_be_empty
+        && let Ok(meta) = meta(shared).await
+        && meta.size == 0
+    {
+        return Ok(Ends {
+            object: object(&meta),
+            bytes: Vec::new(),
+        });
+    }
+    Err(match error {
+        Error::NotSupported { .. } => {
+            let message = format!("{}: the server doesn't send ranges of it", shared.name);
+            Failure::new(io::ErrorKind::Unsupported, message)
+        }
+        error => said(shared, error),
+    })
 }
 
 /// Fetches the end of an object whose front is there.
@@ -104,6 +140,11 @@ async fn get(
     object: Option<&Object>,
 ) -> Result<(ObjectMeta, Bytes), Error> {
     let store = shared.location.store();
+    let most = match &range {
+        GetRange::Bounded(range) => range.end.saturating_sub(range.start),
+        GetRange::Suffix(len) => *len,
+        GetRange::Offset(_) => u64::MAX,
+    };
     let options = GetOptions {
         range: Some(range),
         // A weak one says that two versions mean the same, not that they are, and matches nothing.
@@ -113,10 +154,33 @@ async fn get(
         ..GetOptions::default()
     };
     let result: GetResult = store.get_opts(shared.location.path(), options).await?;
-    let meta = result.meta.clone();
-    let bytes = result.bytes().await?;
+    let (meta, range) = (result.meta.clone(), result.range.clone());
+    let bytes = collect(result, range.end.saturating_sub(range.start).min(most)).await?;
     shared.counted(1, bytes.len() as u64);
     Ok((meta, bytes))
+}
+
+/// Collects a body of at most this many bytes.
+async fn collect(result: GetResult, most: u64) -> Result<Bytes, Error> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut pieces = result.into_stream();
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = pieces.try_next().await? {
+        if piece.len() > most - bytes.len() {
+            return Err(Error::Generic {
+                store: "the store",
+                source: format!("more than {most} bytes came back").into(),
+            });
+        }
+        if bytes.is_empty() && piece.len() == most {
+            return Ok(piece);
+        }
+        if bytes.is_empty() {
+            bytes.reserve(most);
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes.freeze())
 }
 
 async fn meta(shared: &Shared) -> Result<ObjectMeta, Error> {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
+use prost_reflect::ReflectMessage;
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{OpenOptions, Registry};
 use proto_splitter_core::merge::{Limits, ReadOptions};
+use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
 use proto_splitter_graph_def::proto::{
@@ -192,6 +194,26 @@ fn every_verb_gives_what_it_gives_of_a_file_and_reads_no_byte_twice() {
     check("list", 0.5, &|reader| {
         assert!(open(reader()).summaries().unwrap().len() > MEMBERS);
     });
+}
+
+#[test]
+fn chunks_are_listed_and_sizes_measured_by_the_two_requests_of_opening() {
+    let server = Server::start();
+    let (bytes, contents) = constants();
+    server.put("m.cpb", bytes);
+    let open = || {
+        let reader = reader(&server, "m.cpb");
+        open_chunked(reader, &Limits::new(), &ObjectReadOptions::new()).unwrap()
+    };
+    assert_eq!(open().listed().len(), contents.len() + 1);
+    let log = server.take_log();
+    assert_eq!(log.len(), 2, "{log:?}");
+    let file = open();
+    let view = file.view(ReadOptions::new().descriptor(GraphDef::default().descriptor()));
+    let tree = measure(&view, &"".parse().unwrap(), &TreeOptions::new()).unwrap();
+    assert!(tree.root.size > contents.iter().map(|content| content.len() as u64).sum());
+    let log = server.take_log();
+    assert_eq!(log.len(), 2, "{log:?}");
 }
 
 #[test]

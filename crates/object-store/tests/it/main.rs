@@ -10,5 +10,6 @@ mod chunked;
 mod folders;
 mod parts;
 mod reading;
+mod retries;
 mod server;
 mod writing;

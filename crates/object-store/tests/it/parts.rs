@@ -4,13 +4,16 @@ mod schedules;
 mod support;
 
 use std::fs;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::merge::{MergeCheck, ReadOptions};
-use proto_splitter_core::parts::{Committed, PartOptions, PartsPlan};
+use proto_splitter_core::parts::{Committed, Objects, PartOptions, PartsPlan, Planner};
 use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::split::SizeSplitter;
+use proto_splitter_object_store::ObjectParts;
 
 use crate::server::{Fault, Server};
 use support::{Bucket, Small, objects, options, run_all, split_options};
@@ -271,4 +274,29 @@ fn a_plan_of_objects_says_where_there_are_no_stores() {
         error.to_string().contains("an object in a store"),
         "{error}"
     );
+}
+
+#[test]
+fn a_plan_keeps_no_password_and_no_token() {
+    let stores: Arc<dyn Objects> = Arc::new(ObjectParts::new());
+    let planner = Planner::new(NonZeroUsize::MIN).objects(stores);
+    for url in [
+        "http://me:secret@127.0.0.1:1/m.cpb",
+        "https://127.0.0.1:1/m.cpb?sig=secret",
+    ] {
+        let options = ReadOptions::new();
+        let target = "memory:///parts/never.pb";
+        for error in [
+            planner.verify(url, &options).unwrap_err(),
+            planner.merge(url, target, options.clone()).unwrap_err(),
+            planner.merge(target, url, options).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+            let error = error.to_string();
+            assert!(
+                error.contains("***") && !error.contains("secret"),
+                "{error}"
+            );
+        }
+    }
 }

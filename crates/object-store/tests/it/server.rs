@@ -13,9 +13,13 @@ use std::time::{Duration, Instant};
 struct State {
     objects: HashMap<String, Object>,
     faults: Vec<Fault>,
+    /// What goes wrong with all requests, if anything.
+    steady: Option<Fault>,
     latency: Duration,
     refuses_suffixes: bool,
+    ignores_ranges: bool,
     log: Vec<Served>,
+    flooded: (u64, u64),
 }
 
 #[derive(Clone)]
@@ -29,11 +33,18 @@ struct Object {
 pub enum Fault {
     /// An error of the server's, with this status.
     Status(u16),
+    /// An error with a body.
+    Said(u16, &'static str),
+    /// An error with a body that doesn't end before the client goes away, or [`FLOOD`].
+    Flood(u16),
     /// The body ends after this many bytes, and the connection with it.
     Cut(usize),
     /// The answer takes so long.
     Slow(Duration),
 }
+
+/// The most that is sent of a body that doesn't end.
+pub const FLOOD: u64 = 64 << 20;
 
 /// A request that was answered. Some of it is for whoever reads the message of a failed test.
 #[derive(Clone, Debug)]
@@ -94,6 +105,27 @@ impl Server {
     /// Has the next requests go wrong, one each.
     pub fn fail(&self, faults: &[Fault]) {
         self.state.lock().unwrap().faults.extend_from_slice(faults);
+    }
+
+    /// Has all requests go wrong from now on.
+    pub fn fail_always(&self, fault: Fault) {
+        self.state.lock().unwrap().steady = Some(fault);
+    }
+
+    /// Has all of an object sent, whatever range is asked for.
+    pub fn ignore_ranges(&self) {
+        self.state.lock().unwrap().ignores_ranges = true;
+    }
+
+    /// How many bodies were sent that don't end, and how much of them.
+    pub fn flooded(&self) -> (u64, u64) {
+        self.state.lock().unwrap().flooded
+    }
+
+    /// The server's address, with a user and a password.
+    pub fn url_with_password(&self, name: &str) -> String {
+        let host = self.address.strip_prefix("http://").unwrap();
+        format!("http://me:secret@{host}/{name}")
     }
 
     /// How long every answer takes.
@@ -165,11 +197,32 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
             let mut state = state.lock().unwrap();
             let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
             let object = state.objects.get(&name).cloned();
+            if state.ignores_ranges {
+                headers.remove("range");
+            }
+            let fault = fault.or(state.steady);
+            // Most servers know no lists.
+            let fault = match method.as_str() {
+                "PROPFIND" => Some(Fault::Said(405, "no lists here")),
+                _ => fault,
+            };
             (object, fault, state.latency, state.refuses_suffixes)
         };
         thread::sleep(latency);
         if let Some(Fault::Slow(time)) = fault {
             thread::sleep(time);
+        }
+        if let Some(Fault::Flood(status)) = fault {
+            write!(
+                stream,
+                "HTTP/1.1 {status} -\r\nContent-Length: {FLOOD}\r\n\r\n"
+            )?;
+            state.lock().unwrap().flooded.0 += 1;
+            for _ in 0..FLOOD >> 16 {
+                stream.write_all(&[b'x'; 1 << 16])?;
+                state.lock().unwrap().flooded.1 += 1 << 16;
+            }
+            return Ok(());
         }
         let mut answer = answer(object, &headers, fault, refuses_suffixes);
         if method == "HEAD" {
@@ -221,8 +274,19 @@ fn answer(
         body: 0..0,
         range: None,
     };
-    if let Some(Fault::Status(status)) = fault {
-        return none(status);
+    match fault {
+        Some(Fault::Status(status)) => return none(status),
+        Some(Fault::Said(status, body)) => {
+            let len = body.len();
+            return Answer {
+                status,
+                head: format!("HTTP/1.1 {status} -\r\nContent-Length: {len}\r\n\r\n"),
+                bytes: Arc::new(body.as_bytes().to_vec()),
+                body: 0..len,
+                range: None,
+            };
+        }
+        _ => {}
     }
     let Some(Object { bytes, version }) = object else {
         return none(404);
