@@ -18,14 +18,15 @@ pub(crate) fn name_copy(number: i32, name: &str) {
     given.insert(number, name.to_owned());
 }
 
-/// What temporary folders stand for, by their paths.
-static STAGED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
+/// What else is shown by another name: temporary folders as what they stand for, and URLs without
+/// their secrets.
+static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
-/// Notes what a temporary folder stands for.
+/// Notes how something is shown.
 #[cfg(feature = "remote")]
-pub(crate) fn name_staged(folder: &str, called: &str) {
-    let mut staged = STAGED.lock().unwrap_or_else(PoisonError::into_inner);
-    staged.push((folder.to_owned(), called.to_owned()));
+pub(crate) fn rename(named: &str, shown: &str) {
+    let mut renamed = RENAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    renamed.push((named.to_owned(), shown.to_owned()));
 }
 
 /// What a file is called in reports and errors.
@@ -33,7 +34,8 @@ pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// A message in which what is opened by a number has the name that it was given by.
+/// A message in which what is opened by a number has the name that it was given by, and what is
+/// renamed its other name.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);
     let mut shown = pieces.next().unwrap_or_default().to_owned();
@@ -45,9 +47,9 @@ pub(crate) fn by_given_names(message: &str) -> String {
         shown.push_str(name.map_or("standard input", String::as_str));
         shown.push_str(rest);
     }
-    for (folder, called) in &*STAGED.lock().unwrap_or_else(PoisonError::into_inner) {
-        if shown.contains(folder) {
-            shown = shown.replace(folder, called);
+    for (named, other) in &*RENAMED.lock().unwrap_or_else(PoisonError::into_inner) {
+        if shown.contains(named) {
+            shown = shown.replace(named, other);
         }
     }
     shown

@@ -81,7 +81,7 @@ impl From<Failure> for Failed {
         } = failure;
         Failed {
             exit,
-            message,
+            message: by_given_names(&message),
             cause,
         }
     }

@@ -190,6 +190,7 @@ where
 }
 
 fn ended(args: &[OsString], output: &mut Output<'_>) -> Result<Exit, Failure> {
+    remote::hide_secrets(args);
     let ended = match Cli::try_parse_from(args) {
         Ok(mut cli) => execute(&mut cli, output),
         Err(error) => return Ok(explain::explain(&error, args, output)),

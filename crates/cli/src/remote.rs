@@ -7,7 +7,10 @@
 
 mod arguments;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -20,12 +23,12 @@ use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::{OpenOptions, Opened};
 use proto_splitter_object_store::{
     Folder, ObjectLocation, ObjectParts, ObjectReadOptions, ObjectReader, ObjectWriteOptions,
-    ObjectWriter, open_chunked,
+    ObjectWriter, SCHEMES, beside, open_chunked, redact,
 };
 use tempfile::TempDir;
 
 use crate::args::Command;
-use crate::display_name::name_staged;
+use crate::display_name::{rename, shown};
 use crate::failure::Failure;
 use crate::output::Output;
 use arguments::{Arguments, InPlace, arguments};
@@ -41,6 +44,50 @@ pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
 /// Whether an argument is the URL of an object.
 pub(crate) fn is_url(named: &Path) -> bool {
     named.to_str().is_some_and(ObjectLocation::is_url)
+}
+
+/// Has URLs with passwords or tokens shown without them from now on.
+pub(crate) fn hide_secrets(args: &[OsString]) {
+    for arg in args.iter().filter_map(|arg| arg.to_str()) {
+        let authority = arg.find("://").map_or(0, |at| at + 3);
+        let host = arg[authority..]
+            .find('/')
+            .map_or(arg.len(), |at| authority + at);
+        if let Cow::Owned(shown) = redact(arg) {
+            rename(arg, &shown);
+        }
+        // What is in the same place has the same password, and logs have it without the scheme.
+        if let Some(at) = arg[..host].rfind('@')
+            && let Cow::Owned(shown) = redact(&arg[..=at])
+        {
+            rename(&arg[authority..=at], &shown[authority..]);
+        }
+    }
+}
+
+/// A text without the secrets of URLs in it.
+pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
+    redact(text)
+}
+
+/// The scheme of a URL that is of no store; none of a file that is called so.
+fn unknown_scheme(named: &Path) -> Option<&str> {
+    let (scheme, _) = named.to_str()?.split_once("://")?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    (is_scheme && !is_url(named) && !named.exists()).then_some(scheme)
+}
+
+/// Fails if an argument is a URL of no store that is known.
+fn check_scheme(named: &Path) -> Result<(), Failure> {
+    let Some(scheme) = unknown_scheme(named) else {
+        return Ok(());
+    };
+    let (named, known) = (shown(named), SCHEMES.join(", "));
+    let message = format!("{named}: {scheme}:// is no known scheme; those of stores are {known}");
+    Err(Failure::usage(message))
 }
 
 fn location(named: &Path) -> Result<ObjectLocation, Failure> {
@@ -201,22 +248,84 @@ struct StagedOutput {
     location: ObjectLocation,
 }
 
+/// Whether an object that is open is read where it is.
+fn is_read_there(
+    named: &Path,
+    in_place: InPlace,
+    reader: &Arc<ObjectReader>,
+) -> Result<bool, Failure> {
+    let is_chunked = || {
+        let is_chunked = is_record_file(&**reader);
+        is_chunked.map_err(|error| Failure::of(named, &error.into()))
+    };
+    Ok(match in_place {
+        InPlace::Nothing => false,
+        InPlace::Chunked => is_chunked()?,
+        InPlace::Opened => is_chunked()? || is_opened_there(named, reader),
+        InPlace::Message => true,
+    })
+}
+
+/// Copies the other objects that have chunks of one that was copied to a file.
+fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
+    let main = location(named)?;
+    let file = File::open(copy).map_err(|error| Failure::io(copy, &error))?;
+    if !is_record_file(&file).map_err(|error| Failure::of(named, &error.into()))? {
+        return Ok(());
+    }
+    let mut failed = None;
+    let copied = ChunkedFile::from_sources(file, &Limits::new(), |part| {
+        let path = copy.with_file_name(&part.path);
+        let copied = beside(&main, &part.path)
+            .and_then(|part| Folder::download_one(&part, &path, &output.writing("copying")));
+        if let Err(error) = copied {
+            failed = Some(Failure::of(named, &error));
+            return Err(error);
+        }
+        Ok(File::open(path)?)
+    });
+    // Whoever reads the copy says what is wrong with it.
+    drop(copied);
+    failed.map_or(Ok(()), Err)
+}
+
+/// Whether a command plans work for several hosts.
+fn is_planned(command: &Command) -> bool {
+    let in_parts = match command {
+        Command::Split(args) => &args.in_parts,
+        Command::Merge(args) => &args.in_parts,
+        Command::Verify(args) => &args.in_parts,
+        _ => return false,
+    };
+    in_parts.plan_only.is_some()
+}
+
 /// Copies what a command can't read where it is, and has it write to a folder what it can't write
 /// to a store as it goes.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
+    // Other hosts have no copy.
+    let may_copy = !is_planned(command);
     let Arguments {
         inputs, in_place, ..
     } = arguments(command);
     for input in inputs {
+        check_scheme(input)?;
         if is_url(input) {
-            *input = staged.input(input, in_place, output)?;
+            *input = staged.input(input, (in_place, may_copy), output)?;
         }
+    }
+    // Those that a command writes to a store itself aren't among the outputs.
+    match command {
+        Command::Merge(args) => check_scheme(args.output())?,
+        Command::Split(args) => args.output.as_deref().map_or(Ok(()), check_scheme)?,
+        _ => {}
     }
     // What the inputs are decides what is written as it goes.
     let Arguments { outputs, force, .. } = arguments(command);
     staged.force = force;
     for named in outputs {
+        check_scheme(named)?;
         *named = staged.output(named)?;
         output.hold();
     }
@@ -228,7 +337,7 @@ impl Staged {
     fn input(
         &mut self,
         named: &Path,
-        in_place: InPlace,
+        (in_place, may_copy): (InPlace, bool),
         output: &mut Output<'_>,
     ) -> Result<PathBuf, Failure> {
         let failed = |error: io::Error| Failure::usage(error.to_string());
@@ -237,21 +346,15 @@ impl Staged {
             [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension)),
         );
         for named in &tried {
-            let reader = match opened(named) {
-                Ok(reader) => reader,
+            match opened(named) {
+                Ok(reader) if is_read_there(named, in_place, &reader)? => {
+                    return Ok(named.clone());
+                }
+                Ok(_) => {}
+                // A server that doesn't send ranges.
+                Err(error) if may_copy && error.kind() == io::ErrorKind::Unsupported => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
-            };
-            let is_chunked = is_record_file(&*reader);
-            let is_chunked = is_chunked.map_err(|error| Failure::of(named, &error.into()))?;
-            let is_read_there = match in_place {
-                InPlace::Nothing => false,
-                InPlace::Chunked => is_chunked,
-                InPlace::Opened => is_chunked || is_opened_there(named, &reader),
-                InPlace::Message => true,
-            };
-            if is_read_there {
-                return Ok(named.clone());
             }
             let location = location(named)?;
             let folder = self.folder(&location.beside("").to_string())?;
@@ -259,9 +362,7 @@ impl Staged {
             let progress = output.writing("copying");
             let copied = Folder::download_one(&location, &path, &progress);
             copied.map_err(|error| Failure::of(named, &error))?;
-            if is_chunked {
-                self.parts(named, &path, output)?;
-            }
+            copy_parts(named, &path, output)?;
             return Ok(path);
         }
         let location = location(named)?;
@@ -274,24 +375,6 @@ impl Staged {
         } else {
             Ok(folder)
         }
-    }
-
-    /// Copies the other files that have chunks of one.
-    fn parts(&self, named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
-        let Ok(file) = chunked(named, &Limits::new()) else {
-            // Whoever reads the copy says what is wrong with it.
-            return Ok(());
-        };
-        let main = location(named)?;
-        for part in &file.trailer().metadata().files {
-            let failed = |error| Failure::of(named, &error);
-            let location = proto_splitter_object_store::beside(&main, &part.path);
-            let location = location.map_err(failed)?;
-            let path = copy.with_file_name(&part.path);
-            let progress = output.writing("copying");
-            Folder::download_one(&location, &path, &progress).map_err(failed)?;
-        }
-        Ok(())
     }
 
     fn output(&mut self, named: &Path) -> Result<PathBuf, Failure> {
@@ -316,7 +399,7 @@ impl Staged {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| Failure::io(&std::env::temp_dir(), &error))?;
         let path = folder.path().to_owned();
-        name_staged(&path.display().to_string(), called.trim_end_matches('/'));
+        rename(&path.display().to_string(), called.trim_end_matches('/'));
         self.folders.push(folder);
         Ok(path)
     }

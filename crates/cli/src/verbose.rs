@@ -13,7 +13,9 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
+use crate::display_name::by_given_names;
 use crate::harmless::one_line;
+use crate::remote::redacted;
 use crate::size;
 
 /// Shows what is done, with how long it took; at verbosity 0 warnings alone. Once per process: the
@@ -96,7 +98,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
 /// One line, as errors are.
 fn tell(line: &str) {
     // If this fails, nothing is left to report to.
-    let _ = writeln!(io::stderr().lock(), "protosplit: {line}");
+    let _ = writeln!(
+        io::stderr().lock(),
+        "protosplit: {}",
+        redacted(&by_given_names(line))
+    );
 }
 
 impl Step {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter::container::is_chunked;
 use proto_splitter::directory::MODEL_STEM;
 
-use super::is_url;
+use super::{is_url, unknown_scheme};
 use crate::args::{Command, SameDiffCommand, SchemaArgs};
 
 /// The arguments of a command that may be URLs.
@@ -189,7 +189,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Completions(_) | Command::Man(_) => {}
     }
-    outputs.retain(|output| is_url(output));
+    outputs.retain(|output| is_url(output) || unknown_scheme(output).is_some());
     Arguments {
         inputs,
         outputs,

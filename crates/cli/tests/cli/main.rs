@@ -34,6 +34,7 @@ mod process;
 mod rewrite;
 mod samediff;
 mod schemas;
+mod servers;
 mod split;
 mod standard_streams;
 mod stores;

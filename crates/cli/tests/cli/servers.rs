@@ -1,0 +1,224 @@
+//! Stores that answer badly or not at all, each asked by a process with an environment of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Dir, fixture, run};
+
+/// What a server does with each request.
+enum Server {
+    /// Nothing, for some seconds.
+    Silent,
+    /// Answers with this status.
+    Refusing(u16),
+    /// Sends all of a file, whatever range of it is asked for, and knows no other.
+    Sending(&'static str, Vec<u8>),
+}
+
+impl Server {
+    /// Starts it on a port of its own that only this machine reaches, and returns its address.
+    fn start(self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = Arc::new(self);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let server = Arc::clone(&server);
+                // A client that goes away ends its connection, and nothing else.
+                thread::spawn(move || drop(server.answer(&stream)));
+            }
+        });
+        address
+    }
+
+    fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        let mut lines = BufReader::new(stream).lines();
+        let request = lines.next().unwrap_or(Ok(String::new()))?;
+        for line in lines {
+            if line?.is_empty() {
+                break;
+            }
+        }
+        let mut words = request.split_whitespace();
+        let is_get = words.next() == Some("GET");
+        let (status, body) = match self {
+            Server::Silent => {
+                thread::sleep(Duration::from_secs(5));
+                return Ok(());
+            }
+            Server::Refusing(status) => (*status, &[][..]),
+            Server::Sending(..) if !is_get => (501, &b"<html>no such method</html>"[..]),
+            Server::Sending(name, bytes) if words.next() == Some(name) => (200, &bytes[..]),
+            Server::Sending(..) => (404, &b"<html>no such page</html>"[..]),
+        };
+        let len = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 {status} -\r\nContent-Length: {len}\r\nConnection: close\r\n\
+             Last-Modified: Sun, 22 Nov 2026 12:00:00 GMT\r\n\r\n"
+        )?;
+        stream.write_all(body)
+    }
+}
+
+/// Runs the command without what the environment says of stores, but for these variables.
+fn asked(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+    for (name, _) in std::env::vars() {
+        if ["AWS_", "GOOGLE_", "AZURE_", "PROTO_SPLITTER_"]
+            .iter()
+            .any(|front| name.starts_with(front))
+        {
+            command.env_remove(name);
+        }
+    }
+    // Whatever proxy there is, these servers are here.
+    command.env("NO_PROXY", "*").env("no_proxy", "*");
+    command.envs(variables.iter().copied());
+    command.args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_file_of_a_server_without_ranges_is_copied_first() {
+    let dir = Dir::new();
+    let small = dir.path("small");
+    let model = fixture("functions_consts/saved_model.pb");
+    run([
+        &"split",
+        &model,
+        &"-o",
+        &small,
+        &"--max-chunk-size",
+        &"10KiB",
+    ])
+    .ok();
+    let file = dir.path("small.cpb");
+    let server = Server::Sending("/m.cpb", fs::read(&file).unwrap()).start();
+    let url = format!("http://{server}/m.cpb");
+    for command in ["ls", "info", "verify"] {
+        let of_file = run([&command, &file]).ok();
+        let of_url = asked(&[command, &url], &[]);
+        assert!(of_url.status.success(), "{of_url:?}");
+        let of_url = String::from_utf8(of_url.stdout).unwrap();
+        let of_file = of_file.replace(file.to_str().unwrap(), &url);
+        assert_eq!(of_url, of_file);
+    }
+    // It has no lists of folders either.
+    let missing = format!("http://{server}/other");
+    let error = said(&asked(&["ls", &missing], &[]));
+    assert_eq!(error, format!("protosplit: {missing}: no such object\n"));
+    // What hosts share they can't copy.
+    let plan = dir.path("plan");
+    let arguments = ["verify", &url, "--plan-only", plan.to_str().unwrap()];
+    let error = said(&asked(&arguments, &[]));
+    assert!(error.contains("doesn't send ranges"), "{error}");
+    assert!(!plan.exists());
+}
+
+#[test]
+fn no_output_has_the_password_of_a_url() {
+    let bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
+    let server = Server::Sending("/saved_model.pb", bytes).start();
+    let dir = Dir::new();
+    let plan = dir.path("plan");
+    let here = plan.to_str().unwrap();
+    let model = format!("http://me:secret@{server}/saved_model.pb");
+    let missing = format!("http://me:secret@{server}/missing");
+    let signed = format!("http://{server}/m?X-Amz-Signature=secret");
+    let unknown = "ftp://me:secret@host/m";
+    for (arguments, shown) in [
+        (&["info", "--json", &model][..], "http://me:***@"),
+        (&["-vv", "info", &model], "http://me:***@"),
+        (&["-vv", "ls", &missing], "http://me:***@"),
+        (&["ls", &signed], "X-Amz-Signature=***"),
+        (&["ls", unknown], "ftp://me:***@host/m"),
+        (&["verify", &model, "--plan-only", here], "http://me:***@"),
+    ] {
+        let output = asked(arguments, &[]);
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8(all).unwrap();
+        assert!(all.contains(shown) && !all.contains("secret"), "{all}");
+    }
+    assert!(!plan.exists());
+}
+
+#[test]
+fn a_store_that_says_nothing_is_told_of_and_given_up() {
+    let server = Server::Silent.start();
+    let url = format!("http://{server}/m.cpb");
+    let begun = Instant::now();
+    let error = said(&asked(
+        &["ls", &url],
+        &[("PROTO_SPLITTER_RETRY_TIMEOUT", "1")],
+    ));
+    let lines: Vec<&str> = error.lines().collect();
+    assert!(lines.len() == 2, "{error}");
+    let warned = format!("protosplit: warning: http://{server}: it doesn't answer");
+    assert!(lines[0].starts_with(&warned), "{error}");
+    let failed = format!("protosplit: {url}: no answer");
+    assert!(lines[1].starts_with(&failed), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let wrong = said(&asked(
+        &["ls", &url],
+        &[("PROTO_SPLITTER_RETRY_TIMEOUT", "soon")],
+    ));
+    assert!(wrong.contains("not a number of seconds: soon"), "{wrong}");
+}
+
+#[test]
+fn without_credentials_the_variables_are_named() {
+    let server = format!("http://{}", Server::Refusing(403).start());
+    let metadata = format!("http://{}", Server::Refusing(403).start());
+    for (url, variables, wanted) in [
+        (
+            "s3://bucket/m.cpb",
+            &[
+                ("AWS_METADATA_ENDPOINT", &*metadata),
+                ("AWS_ENDPOINT_URL", &*server),
+            ][..],
+            "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            "az://container/m.cpb",
+            &[
+                ("AZURE_STORAGE_ACCOUNT_NAME", "devstoreaccount1"),
+                ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0"),
+                ("AZURE_STORAGE_ENDPOINT", &*server),
+            ],
+            "http://, which AZURE_ALLOW_HTTP=true has to allow",
+        ),
+    ] {
+        let error = said(&asked(&["ls", url], variables));
+        assert!(
+            error.starts_with(&format!("protosplit: {url}: ")),
+            "{error}"
+        );
+        assert!(error.contains(wanted) && !error.contains("403"), "{error}");
+    }
+}
+
+#[test]
+fn an_unknown_scheme_is_answered_by_those_that_are_known() {
+    let url = "hdfs://name-node/model.cpb";
+    let model = fixture("functions_consts/saved_model.pb");
+    for output in [
+        asked(&["ls", url], &[]),
+        asked(&["merge", url, "-o", "never.pb"], &[]),
+        asked(&["split", model.to_str().unwrap(), "-o", url], &[]),
+    ] {
+        let error = said(&output);
+        let begin = format!("protosplit: {url}: hdfs:// is no known scheme; ");
+        assert!(error.starts_with(&begin), "{error}");
+        assert!(error.contains("s3, s3a, gs, az, "), "{error}");
+    }
+}
