@@ -246,6 +246,14 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
+    /// The form, one of [`targets`](Self::targets), that an opened input keeps when its message is
+    /// changed: where several files make the message. `None`, as by default, if a changed message is
+    /// written to one file.
+    fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
+        let _ = opened;
+        None
+    }
+
     /// Writes an input in another form: one of [`targets`](Self::targets). Outputs appear complete
     /// or not at all, and nothing is overwritten unless the options say so.
     ///

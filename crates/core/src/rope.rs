@@ -47,6 +47,7 @@
 //! ```
 
 mod builder;
+mod checks;
 mod files;
 #[cfg(test)]
 mod tests;
@@ -57,8 +58,10 @@ use std::path::Path;
 use record_file::ReadAt;
 
 pub use builder::{Mark, RopeBuilder};
-use files::Files;
+use checks::Checks;
+use files::{FileReader, Files};
 
+use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
 /// The most files that a rope keeps open at once, unless its builder says otherwise.
@@ -111,6 +114,7 @@ pub struct Rope {
     literals: Vec<u8>,
     size: u64,
     files: Files,
+    checks: Checks,
 }
 
 impl Rope {
@@ -191,6 +195,21 @@ impl Rope {
         self.files.check_unchanged()
     }
 
+    /// Makes the checks that were set with [`RopeBuilder::check_when_read`] now, and returns how
+    /// many files have one. A check that was made before isn't repeated.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first check that fails.
+    pub fn check_files(&self, progress: &Progress) -> Result<usize> {
+        let mut checked = 0;
+        for (file, check) in self.checks.iter() {
+            check.run(&FileReader::new(&self.files, file), progress)?;
+            checked += 1;
+        }
+        Ok(checked)
+    }
+
     /// The piece that the byte at `offset` is in.
     fn index_of(&self, offset: u64) -> Option<usize> {
         if offset >= self.size {
@@ -226,7 +245,14 @@ impl Rope {
             buf.copy_from_slice(bytes);
             return Ok(());
         }
-        self.files.read(piece.file, at, buf)
+        self.files.read(piece.file, at, buf)?;
+        match self.checks.get(piece.file) {
+            Some(check) => {
+                let range = at..at.saturating_add(buf.len() as u64);
+                check.was_read(range, &FileReader::new(&self.files, piece.file))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -9,11 +9,13 @@
 //! message that an [`OnnxSource`] is, or a merged `.cpb`. It is planned by its headers
 //! ([`ExternalPlan`]), and its data is streamed.
 
+mod place;
 mod plan;
 mod same;
 mod write;
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use proto_splitter_core::progress::Progress;
 
@@ -64,6 +66,8 @@ pub struct ExternalOptions {
     threads: Option<NonZeroUsize>,
     progress: Progress,
     max_depth: u32,
+    /// The files that the model is read from.
+    sources: Vec<PathBuf>,
 }
 
 impl Default for ExternalOptions {
@@ -85,6 +89,7 @@ impl ExternalOptions {
             threads: None,
             progress: Progress::none(),
             max_depth: DEFAULT_MAX_DEPTH,
+            sources: Vec::new(),
         }
     }
 
@@ -147,6 +152,17 @@ impl ExternalOptions {
     #[must_use]
     pub const fn max_depth(mut self, depth: u32) -> Self {
         self.max_depth = depth;
+        self
+    }
+
+    /// The files that the model is read from (unknown): what is written isn't more readable than
+    /// they are, and none of them is removed.
+    #[must_use]
+    pub(crate) fn sources<P: AsRef<Path>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
+        self.sources = files
+            .into_iter()
+            .map(|file| file.as_ref().to_owned())
+            .collect();
         self
     }
 }

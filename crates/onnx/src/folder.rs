@@ -15,8 +15,9 @@ use std::sync::OnceLock;
 /// Where the files of a model may be.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// The folder in the model's path.
-    near: Root,
+    /// The folder in the model's path; none if the model is in no folder, as one that came through a
+    /// pipe.
+    near: Option<Root>,
     /// The folder of its real path, if it is another.
     real: Option<Root>,
 }
@@ -45,11 +46,21 @@ impl Folder {
             Some(folder) if folder != Path::new("") => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let real = fs::canonicalize(model)?;
+        let real = match fs::canonicalize(model) {
+            Ok(real) => real,
+            // It is open, and has no name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Folder {
+                    near: None,
+                    real: None,
+                });
+            }
+            Err(error) => return Err(error),
+        };
         let real = real.parent().map(Path::to_owned);
         let is_other = fs::canonicalize(&near).ok() != real;
         Ok(Folder {
-            near: Root::new(near),
+            near: Some(Root::new(near)),
             real: real.filter(|_| is_other).map(Root::new),
         })
     }
@@ -57,23 +68,26 @@ impl Folder {
     /// A folder that was named.
     pub(crate) fn named(path: PathBuf) -> Folder {
         Folder {
-            near: Root::new(path),
+            near: Some(Root::new(path)),
             real: None,
         }
     }
 
     /// Where a file is looked for first, to name it in errors.
     pub(crate) fn shown(&self, relative: &Path) -> PathBuf {
-        if self.near.path == Path::new(".") {
-            relative.to_owned()
-        } else {
-            self.near.path.join(relative)
+        match &self.near {
+            Some(near) if near.path != Path::new(".") => near.path.join(relative),
+            _ => relative.to_owned(),
         }
     }
 
     /// Opens a file, whose relative path goes down only. It isn't waited for if it is a pipe.
     pub(crate) fn open(&self, relative: &Path) -> io::Result<File> {
-        let refused = match self.near.open(relative, Links::Beneath) {
+        let Some(near) = &self.near else {
+            let message = "the model is in no folder in which it could be";
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+        };
+        let refused = match near.open(relative, Links::Beneath) {
             Ok(file) => return Ok(file),
             Err(error) => error,
         };
@@ -81,7 +95,7 @@ impl Folder {
             return Err(refused);
         };
         // A symlink beside the model may lead to where the model's own leads.
-        let target = match fs::canonicalize(self.near.path.join(relative)) {
+        let target = match fs::canonicalize(near.path.join(relative)) {
             Ok(target) => match target.strip_prefix(&real.path) {
                 Ok(beneath) => beneath.to_owned(),
                 Err(_) => return Err(refused),

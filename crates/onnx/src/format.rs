@@ -1,33 +1,32 @@
 //! ONNX as one of the formats.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
+use proto_splitter_core::atomic::same_file;
 use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
-    Converted, Format, OpenOptions, Opened, Verified,
+    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
+    OpenOptions, Opened,
 };
 use proto_splitter_core::merge::{MergeOptions, Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
-    DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
+    DType, ElementRule, Location, ShapeRule, TensorInfo, TensorRule,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use crate::archive::{ModelArchive, info, unique_names};
 use crate::external::{
     ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx, write_one_piece,
 };
 use crate::proto::descriptor_pool;
-use crate::proto::tensor_proto::DataType;
 use crate::source::{OnnxOptions, OnnxSource};
-use crate::tensors::{ModelTensor, ModelTensors};
+use crate::tensors::ModelTensors;
 use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 
 /// An ONNX model: an `.onnx` file, with the files of external data beside it, if there are any, or
@@ -53,18 +52,49 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-/// The model of a folder: the only file in it that is called `.onnx`; none if there are several.
-fn model_in(folder: &Path) -> Option<PathBuf> {
+/// The models in a folder, by name; none if it is no folder, or there are none.
+fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).ok()?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut models = paths.filter(|path| is_named_as_model(path) && path.is_file());
-    models.next().filter(|_| models.next().is_none())
+    let mut models: Vec<_> = paths
+        .filter(|path| is_named_as_model(path) && path.is_file())
+        .collect();
+    models.sort();
+    (!models.is_empty()).then_some(models)
+}
+
+/// The most models of a folder that an error lists.
+const MAX_LISTED: usize = 10;
+
+/// The error of a folder that stands for none of its models.
+#[cold]
+fn several(folder: &Path, models: &[PathBuf]) -> Error {
+    let listed: Vec<_> = models
+        .iter()
+        .take(MAX_LISTED)
+        .filter_map(|model| Some(model.file_name()?.to_string_lossy()))
+        .collect();
+    let more = match models.len().saturating_sub(MAX_LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "several ONNX models are in this folder; name one of them: {}{more}",
+        listed.join(", ")
+    );
+    Error::new(ErrorKind::InvalidConfig, message).context(folder.display())
 }
 
 fn is_named_as_model(path: &Path) -> bool {
     let extension = path.extension();
     extension.is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
+
+/// The form of a model whose tensors are in files beside it.
+const PAIR: ConvertTarget = ConvertTarget {
+    name: "external",
+    title: "ONNX model with its tensors beside it",
+};
 
 /// The forms that a model can be written in.
 const TARGETS: &[ConvertTarget] = &[
@@ -76,10 +106,7 @@ const TARGETS: &[ConvertTarget] = &[
         name: "onnx",
         title: "ONNX model in one file of any size",
     },
-    ConvertTarget {
-        name: "external",
-        title: "ONNX model with its tensors beside it",
-    },
+    PAIR,
 ];
 
 /// The setting that says where external files are: a folder.
@@ -98,31 +125,43 @@ impl Format for OnnxFormat {
     }
 
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
-        let is_model = match candidate.kind() {
-            CandidateKind::File => is_named_as_model(candidate.path()),
-            CandidateKind::Folder => model_in(candidate.path()).is_some(),
-            CandidateKind::Prefix => false,
-        };
-        is_model.then_some(Confidence::Likely)
+        match candidate.kind() {
+            CandidateKind::File => {
+                is_named_as_model(candidate.path()).then_some(Confidence::Likely)
+            }
+            CandidateKind::Folder => match models_in(candidate.path())?.len() {
+                1 => Some(Confidence::Likely),
+                // Opening it says which there are.
+                _ => Some(Confidence::Possible),
+            },
+            CandidateKind::Prefix => None,
+        }
     }
 
     fn file_in(&self, folder: &Path) -> Option<PathBuf> {
-        model_in(folder)
+        let [model] = <[PathBuf; 1]>::try_from(models_in(folder)?).ok()?;
+        Some(model)
     }
 
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let in_folder = model_in(path);
+        let in_folder = match models_in(path) {
+            Some(mut models) if models.len() == 1 => models.pop(),
+            Some(models) => return Err(several(path, &models)),
+            None => None,
+        };
         let path = in_folder.as_deref().unwrap_or(path);
         let model = OnnxSource::open(path, &open_options(options)?)?;
-        if model.external_tensors() == 0 {
+        let opened = if model.external_tensors() == 0 {
             // The file is the message, byte for byte.
-            let opened = Opened::of_file(path, model_descriptor(), options)?;
-            return Ok(opened.with_archive(ModelArchive::new(model)));
-        }
-        let reader = Arc::clone(model.reader());
-        let files: Vec<_> = model.files().map(Path::to_owned).collect();
-        let opened = Opened::of_reader(reader, model_descriptor(), options)?;
-        Ok(opened.reading(files).with_archive(ModelArchive::new(model)))
+            Opened::of_file(path, model_descriptor(), options)?
+        } else {
+            let reader = Arc::clone(model.reader());
+            let files: Vec<_> = model.files().map(Path::to_owned).collect();
+            Opened::of_reader(reader, model_descriptor(), options)?.reading(files)
+        };
+        let outside: Vec<_> = model.outside_files().map(Path::to_owned).collect();
+        let opened = opened.referring_to(outside);
+        Ok(opened.with_archive(ModelArchive::new(model)))
     }
 
     fn open_source(
@@ -180,6 +219,11 @@ impl Format for OnnxFormat {
         TARGETS
     }
 
+    fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
+        let is_pair = opened.plain().is_some() && opened.message_file().is_none();
+        (is_pair && !opened.files().is_empty()).then_some(&PAIR)
+    }
+
     fn convert(
         &self,
         opened: &Opened,
@@ -187,8 +231,9 @@ impl Format for OnnxFormat {
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
-        let external = external_options(options)?;
+        let external = external_options(options)?.sources(opened.files());
         refuse_sources(opened, output)?;
+        check_references(opened, output)?;
         let merged = opened.merged()?;
         let size = match (&merged, opened.plain()) {
             (Some(merged), _) => merged.total_size(),
@@ -221,6 +266,16 @@ impl Format for OnnxFormat {
         };
         for file in plan.data_files() {
             refuse_sources(opened, &file)?;
+        }
+        // Files that references lead to are not replaced either.
+        let replaced = |file: &PathBuf| {
+            opened
+                .outside_files()
+                .iter()
+                .any(|one| same_file(one, file))
+        };
+        if let Some(file) = plan.data_files().find(replaced) {
+            return Err(is_read(&file));
         }
         Ok(converted(plan.write()?))
     }
@@ -258,27 +313,61 @@ fn converted(written: WrittenOnnx) -> Converted {
     let bytes = written.model_size.saturating_add(written.data_size);
     let mut files = vec![written.path];
     files.extend(written.data_files);
-    Converted::new(files, bytes)
+    let removed = written.removed_files.into_iter();
+    removed.fold(Converted::new(files, bytes), |converted, file| {
+        converted.note(format!(
+            "removed {}: data of the model that was there",
+            file.display()
+        ))
+    })
 }
 
 /// Fails if a file that the model is read from would be replaced.
 fn refuse_sources(opened: &Opened, output: &Path) -> Result<()> {
-    let Ok(real) = std::fs::canonicalize(output) else {
+    match opened.files().iter().any(|file| same_file(file, output)) {
+        true => Err(is_read(output)),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn is_read(file: &Path) -> Error {
+    let message = format!("{}: the model is read from this file", file.display());
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+/// Fails if references that the model keeps would lead elsewhere from where it is written.
+fn check_references(opened: &Opened, output: &Path) -> Result<()> {
+    let (Some(outside), Some(model)) = (opened.outside_files().first(), opened.files().first())
+    else {
         return Ok(());
     };
-    let is_source =
-        |file: &std::path::PathBuf| std::fs::canonicalize(file).is_ok_and(|file| file == real);
-    if opened.files().iter().any(is_source) {
-        let message = format!("{}: the model is read from this file", output.display());
-        Err(Error::new(ErrorKind::InvalidConfig, message))
-    } else {
-        Ok(())
+    let folder_of = |file: &Path| {
+        let folder = file.parent().filter(|folder| *folder != Path::new(""));
+        fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()
+    };
+    if let (Some(to), Some(from), Some(data)) =
+        (folder_of(output), folder_of(model), folder_of(outside))
+        && to == from
+        && data.starts_with(&from)
+    {
+        return Ok(());
     }
+    if !outside.exists() {
+        return opened.check_complete();
+    }
+    let message = format!(
+        "{}: the model refers to {}, which is not found from there: write it beside the data, or \
+         without keep-external",
+        output.display(),
+        outside.display()
+    );
+    Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
 /// How a model is opened by these settings.
 fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
-    let mut own = OnnxOptions::new();
+    let mut own = OnnxOptions::new().allow_missing_files(options.allow_missing_files);
     if let Some(folder) = options.settings.get(EXTERNAL_FOLDER) {
         own = own.external_folder(folder);
     }
@@ -324,153 +413,6 @@ fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
         };
     }
     Ok(external)
-}
-
-/// The tensors of a model that is open. They are looked for when they are first asked for.
-#[derive(Debug)]
-struct ModelArchive {
-    model: OnnxSource,
-    tensors: OnceLock<Tensors>,
-}
-
-#[derive(Debug)]
-struct Tensors {
-    all: ModelTensors,
-    /// Where each stands in the list, by the name that it has as a member.
-    by_name: BTreeMap<String, usize>,
-    names: Vec<String>,
-}
-
-impl ModelArchive {
-    fn new(model: OnnxSource) -> ModelArchive {
-        ModelArchive {
-            model,
-            tensors: OnceLock::new(),
-        }
-    }
-
-    fn get(&self) -> Result<&Tensors> {
-        if let Some(tensors) = self.tensors.get() {
-            return Ok(tensors);
-        }
-        let all = self.model.tensors()?;
-        let names = unique_names(&all);
-        let by_name = names.iter().cloned().zip(0..).collect();
-        let tensors = Tensors {
-            all,
-            by_name,
-            names,
-        };
-        Ok(self.tensors.get_or_init(|| tensors))
-    }
-
-    fn info(&self, tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
-        let location = match tensor.raw_data() {
-            Some(range) => self.located(range.start),
-            None => None,
-        };
-        let location = location.unwrap_or_else(|| Location::entry(tensor.path(), 0));
-        Ok(info(tensor, name)?.located(location))
-    }
-
-    /// The file that a byte of the message is in.
-    fn located(&self, offset: u64) -> Option<Location> {
-        use proto_splitter_core::rope::RopeSpan;
-        match self.model.rope().locate(offset)? {
-            (RopeSpan::File(file, at), _) => Some(Location::file(self.model.rope().file(file), at)),
-            _ => None,
-        }
-    }
-}
-
-impl Archive for ModelArchive {
-    fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        let tensors = self.get()?;
-        let named = tensors.all.iter().zip(&tensors.names);
-        named
-            .map(|(tensor, name)| self.info(tensor, name))
-            .collect()
-    }
-
-    fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
-        let tensors = self.get()?;
-        let by_path = || tensors.all.iter().position(|tensor| tensor.path() == name);
-        let Some(at) = tensors.by_name.get(name).copied().or_else(by_path) else {
-            return Ok(None);
-        };
-        let (tensor, name) = (tensors.all.get(at), tensors.names.get(at));
-        match (tensor, name) {
-            (Some(tensor), Some(name)) => self.info(tensor, name).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        let tensors = self.get()?;
-        let at = tensors.by_name.get(&info.name);
-        let Some(tensor) = at.and_then(|&at| tensors.all.get(at)) else {
-            let message = format!("there is no tensor {:?}", info.name);
-            return Err(Error::new(ErrorKind::InvalidPath, message));
-        };
-        Ok(TensorReader::new(info.clone(), move |sink| {
-            tensors.all.write_raw(tensor, sink).map(drop)
-        }))
-    }
-
-    fn properties(&self) -> Result<Vec<(String, String)>> {
-        crate::info::properties(&self.model, &self.get()?.all)
-    }
-
-    fn verify(&self, progress: &Progress) -> Result<Verified> {
-        let tensors = self.get()?;
-        if let Some(problem) = tensors.all.problems()?.into_iter().next() {
-            return Err(Error::new(ErrorKind::InvalidMessage, problem));
-        }
-        let has_checksums = self.model.verify_checksums(progress)?;
-        // All data is read, so that what can't be read is found.
-        let total = tensors.all.iter().filter_map(|one| one.raw_len()).sum();
-        let meter = progress.meter(total);
-        for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
-            let bytes = tensors.all.write_raw(tensor, &mut std::io::sink())?;
-            meter.advance(bytes)?;
-        }
-        let checks = if has_checksums {
-            Checks::Checksums
-        } else {
-            Checks::Structure
-        };
-        Ok(Verified::new(tensors.all.len() as u64, total, checks))
-    }
-}
-
-/// What each tensor is called where names have to differ: by its name, or else its path.
-fn unique_names(all: &ModelTensors) -> Vec<String> {
-    let mut taken = HashSet::with_capacity(all.len());
-    let name = |tensor: ModelTensor<'_>| match tensor.name() {
-        name if name.is_empty() || !taken.insert(name.to_owned()) => tensor.path(),
-        name => name.to_owned(),
-    };
-    all.iter().map(name).collect()
-}
-
-/// What a tensor is, but for where.
-fn info(tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
-    let dims = tensor.dims().iter().map(|&dim| {
-        u64::try_from(dim).map_err(|_| {
-            let message = format!("tensor \"{name}\": its shape is {:?}", tensor.dims());
-            Error::new(ErrorKind::InvalidMessage, message).at_path(tensor.path())
-        })
-    });
-    let shape = dims.collect::<Result<Vec<u64>>>()?;
-    let number = i64::from(tensor.type_number());
-    let dtype = tensor.data_type().map_or(DType::Unknown(number), dtype);
-    let bytes = tensor.raw_len().unwrap_or_else(|| tensor.stored_len());
-    Ok(TensorInfo::new(name, dtype, shape).sized(bytes))
-}
-
-fn dtype(data_type: DataType) -> DType {
-    let element = TENSOR.element(u64::from(i32::from(data_type).unsigned_abs()));
-    element.map_or(DType::Other("undefined"), |element| element.dtype)
 }
 
 const FLOAT_DATA: u32 = 4;

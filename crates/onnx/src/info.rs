@@ -1,61 +1,37 @@
 //! What a model says of itself, and whether the files beside it are the ones that were written.
 
-use std::fmt::Write as _;
-
+use proto_splitter_core::Result;
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::view::MessageView;
-use proto_splitter_core::{Error, ErrorKind, Result};
-use sha1::{Digest, Sha1};
 
-use crate::elements::COPY_LEN;
 use crate::model_descriptor;
 use crate::proto::OperatorSetIdProto;
 use crate::source::OnnxSource;
 use crate::tensors::ModelTensors;
 
 impl OnnxSource {
-    /// Compares the `checksum`s in `external_data` with the files, and says whether there were any.
-    /// No other reader does.
+    /// Compares the `checksum`s in `external_data` with the files, and returns true if there were
+    /// any. Reading all data of a file compares them, too.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::ChecksumMismatch`] with the file and the tensor; [`ErrorKind::Io`] if a file
     /// can't be read; [`ErrorKind::Cancelled`].
+    ///
+    /// [`ErrorKind::ChecksumMismatch`]: proto_splitter_core::ErrorKind::ChecksumMismatch
+    /// [`ErrorKind::Io`]: proto_splitter_core::ErrorKind::Io
+    /// [`ErrorKind::Cancelled`]: proto_splitter_core::ErrorKind::Cancelled
     pub fn verify_checksums(&self, progress: &Progress) -> Result<bool> {
-        for said in self.checksums() {
-            let mut sha1 = Sha1::new();
-            let (size, mut at) = (self.rope().file_size(said.file)?, 0);
-            let mut buffer = Vec::new();
-            while at < size {
-                progress.check()?;
-                let left = usize::try_from(size - at).unwrap_or(usize::MAX);
-                buffer.resize(left.min(COPY_LEN), 0);
-                self.rope().read_file(said.file, at, &mut buffer)?;
-                sha1.update(&buffer);
-                at += buffer.len() as u64;
-            }
-            let mut found = String::new();
-            for byte in sha1.finalize() {
-                // Writing to a string doesn't fail.
-                let _ = write!(found, "{byte:02x}");
-            }
-            if !said.sha1.eq_ignore_ascii_case(&found) {
-                let message = format!(
-                    "{}: its SHA-1 is {found}, where tensor \"{}\" says {}",
-                    self.rope().file(said.file).display(),
-                    said.tensor,
-                    said.sha1.escape_debug()
-                );
-                return Err(Error::new(ErrorKind::ChecksumMismatch, message));
-            }
-        }
-        Ok(!self.checksums().is_empty())
+        Ok(self.rope().check_files(progress)? > 0)
     }
 }
 
 /// The most opsets that are listed.
 const MAX_OPSETS: usize = 100;
+
+/// The most missing files that are listed.
+const MAX_MISSING: usize = 100;
 
 /// What the model says of itself, as names and values.
 pub(crate) fn properties(
@@ -107,7 +83,13 @@ pub(crate) fn properties(
     let parameters = parameters.fold(0u64, u64::saturating_add);
     put("tensors", tensors.len().to_string());
     put("parameters", parameters.to_string());
-    put("external tensors", model.external_tensors().to_string());
-    put("external files", (model.files().len() - 1).to_string());
+    let external = model.external_tensors() + model.outside_tensors();
+    put("external tensors", external.to_string());
+    let outside = model.outside_files();
+    let files = model.files().len() - 1 + outside.len();
+    put("external files", files.to_string());
+    for missing in outside.filter(|file| !file.exists()).take(MAX_MISSING) {
+        put("missing file", missing.display().to_string());
+    }
     Ok(properties)
 }

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod archive;
+mod checksum;
 mod cursor;
 mod data_type;
 mod elements;

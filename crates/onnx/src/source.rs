@@ -1,6 +1,7 @@
 //! A model with its external data inside: the one-piece file that nobody wrote.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use crate::checksum;
 use crate::folder::Folder;
 use crate::model_descriptor;
 use crate::proto::tensor_proto::DataType;
@@ -42,6 +44,7 @@ const MAX_WARNINGS: usize = 100;
 pub struct OnnxOptions {
     external_folder: Option<PathBuf>,
     keep_external: bool,
+    allow_missing_files: bool,
     max_depth: u32,
     max_files: usize,
 }
@@ -59,6 +62,7 @@ impl OnnxOptions {
         OnnxOptions {
             external_folder: None,
             keep_external: false,
+            allow_missing_files: false,
             max_depth: DEFAULT_MAX_DEPTH,
             max_files: DEFAULT_MAX_FILES,
         }
@@ -75,6 +79,15 @@ impl OnnxOptions {
     #[must_use]
     pub const fn keep_external(mut self, keep: bool) -> Self {
         self.keep_external = keep;
+        self
+    }
+
+    /// Whether references to files that are missing are left as they are (no: opening the model
+    /// fails). What else there is of the model can be looked at then; see
+    /// [`OnnxSource::outside_files`].
+    #[must_use]
+    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
+        self.allow_missing_files = allow;
         self
     }
 
@@ -147,8 +160,8 @@ pub struct OnnxSource {
     source: Source,
     rope: Arc<Rope>,
     external_tensors: usize,
+    outside: Outside,
     warnings: Vec<String>,
-    checksums: Vec<Checksum>,
 }
 
 impl std::fmt::Debug for OnnxSource {
@@ -179,30 +192,28 @@ impl OnnxSource {
         let model = builder.open(path)?;
         let size = builder.file_size(model)?;
         let reader = builder.handle(model)?;
-        let mut found = Found::default();
-        if options.keep_external {
-            builder.span(model, 0..size)?;
-        } else {
-            let folder = match &options.external_folder {
-                Some(folder) => Folder::named(folder.clone()),
-                None => Folder::of_model(path)?,
-            };
-            let folder = Arc::new(folder);
-            let mut decide = |tensor: &Tensor,
-                              place: &crate::walk::Place<'_>,
-                              _: &mut crate::walk::Cursor<'_>,
-                              builder: &mut RopeBuilder| {
-                if !tensor.is_external {
-                    return Ok(Change::None);
-                }
-                found
-                    .inside(tensor, &folder, options, builder)
-                    .map_err(|error| error.at_path(place.path()))
-            };
-            let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
-            walk(&*reader, size, options.max_depth, &mut rewriter)?;
-            rewriter.finish(size)?;
-        }
+        check_size(size)?;
+        let folder = match &options.external_folder {
+            Some(folder) => Folder::named(folder.clone()),
+            None => Folder::of_model(path)?,
+        };
+        let mut found = Found::new(folder, options);
+        let mut decide = |tensor: &Tensor,
+                          place: &crate::walk::Place<'_>,
+                          _: &mut crate::walk::Cursor<'_>,
+                          builder: &mut RopeBuilder| {
+            if !tensor.is_external {
+                return Ok(Change::None);
+            }
+            found
+                .inside(tensor, builder)
+                .map_err(|error| error.at_path(place.path()))
+        };
+        let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
+        walk(&*reader, size, options.max_depth, &mut rewriter)?;
+        rewriter.finish(size)?;
+        found.warn_of_missing();
+        found.check_when_read(&mut builder);
         let rope = Arc::new(builder.finish()?);
         let source = match found.tensors {
             0 => Source::open(path, model_descriptor())?,
@@ -214,8 +225,8 @@ impl OnnxSource {
             source,
             rope,
             external_tensors: found.tensors,
-            warnings: std::mem::take(&mut found.warnings),
-            checksums: found.checksums(),
+            outside: found.outside,
+            warnings: found.warnings,
         })
     }
 
@@ -234,6 +245,7 @@ impl OnnxSource {
         let mut builder = RopeBuilder::new();
         let model = builder.reader(called, reader)?;
         let size = builder.file_size(model)?;
+        check_size(size)?;
         let reader = builder.handle(model)?;
         let mut external = 0;
         let mut decide = |tensor: &Tensor,
@@ -256,8 +268,8 @@ impl OnnxSource {
             reader,
             rope,
             external_tensors: 0,
+            outside: Outside::default(),
             warnings: Vec::new(),
-            checksums: Vec::new(),
         }))
     }
 
@@ -286,13 +298,28 @@ impl OnnxSource {
         self.rope.files()
     }
 
-    /// How many tensors have their data in another file.
+    /// How many tensors have their data in another file, and in the message now.
     pub fn external_tensors(&self) -> usize {
         self.external_tensors
     }
 
-    pub(crate) fn checksums(&self) -> &[Checksum] {
-        &self.checksums
+    /// The files that tensors have their data in and that the message has no bytes of: those that
+    /// are missing, or all of them if references were to be kept.
+    pub fn outside_files(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.outside.files.iter().map(PathBuf::as_path)
+    }
+
+    /// How many tensors have their data in [`outside_files`](Self::outside_files).
+    pub fn outside_tensors(&self) -> usize {
+        self.outside.tensors
+    }
+
+    /// The folder that external files are looked for in.
+    pub(crate) fn shown(&self, location: &Path) -> PathBuf {
+        match &self.outside.folder {
+            Some(folder) => folder.shown(location),
+            None => location.to_owned(),
+        }
     }
 
     /// What other readers may refuse, a line each: keys that nobody knows, data that stands in the
@@ -308,14 +335,25 @@ impl From<&OnnxSource> for Source {
     }
 }
 
+/// What stays outside of the message.
+#[derive(Clone, Debug, Default)]
+struct Outside {
+    /// Where external files are.
+    folder: Option<Arc<Folder>>,
+    files: BTreeSet<PathBuf>,
+    tensors: usize,
+}
+
 /// What was found of external data so far.
-#[derive(Default)]
-struct Found {
+struct Found<'a> {
+    folder: Arc<Folder>,
+    options: &'a OnnxOptions,
     files: HashMap<PathBuf, RopeFileId>,
     tensors: usize,
+    outside: Outside,
     warnings: Vec<String>,
     /// What is said of whole files, once each, and by which tensor.
-    checksums: BTreeMap<(RopeFileId, String), String>,
+    checksums: BTreeMap<RopeFileId, BTreeMap<String, String>>,
 }
 
 /// What a tensor whose data comes inside loses: what says where it was, and what doesn't count
@@ -332,23 +370,43 @@ const OUTSIDE: &[u32] = &[
     field::DATA_LOCATION,
 ];
 
-impl Found {
-    /// Puts the data of an external tensor inside.
-    fn inside(
-        &mut self,
-        tensor: &Tensor,
-        folder: &Arc<Folder>,
-        options: &OnnxOptions,
-        builder: &mut RopeBuilder,
-    ) -> Result<Change> {
+impl<'a> Found<'a> {
+    fn new(folder: Folder, options: &'a OnnxOptions) -> Self {
+        let folder = Arc::new(folder);
+        Found {
+            options,
+            files: HashMap::new(),
+            tensors: 0,
+            outside: Outside {
+                folder: Some(Arc::clone(&folder)),
+                ..Outside::default()
+            },
+            warnings: Vec::new(),
+            checksums: BTreeMap::new(),
+            folder,
+        }
+    }
+
+    /// Puts the data of an external tensor inside, unless it is to stay outside or is missing.
+    fn inside(&mut self, tensor: &Tensor, builder: &mut RopeBuilder) -> Result<Change> {
         let named = |error: Error| in_tensor(error, tensor);
+        let reference = ExternalReference::of(&tensor.entries);
+        if self.options.keep_external {
+            // References that say nothing are kept as well.
+            self.outside.tensors += 1;
+            if let Ok(reference) = reference {
+                self.stays_outside(&reference.location).map_err(named)?;
+            }
+            return Ok(Change::None);
+        }
         if tensor.data_type() == Some(DataType::String) {
             return Err(tensor.invalid("strings can't be external data"));
         }
-        let reference = ExternalReference::of(&tensor.entries).map_err(named)?;
-        let file = self
-            .file(&reference.location, folder, options, builder)
-            .map_err(named)?;
+        let reference = reference.map_err(named)?;
+        let Some(file) = self.file(&reference.location, builder).map_err(named)? else {
+            self.outside.tensors += 1;
+            return Ok(Change::None);
+        };
         let range = reference
             .range(tensor.raw_len(), builder.file_size(file)?)
             .map_err(named)?;
@@ -363,8 +421,8 @@ impl Found {
             self.warn(tensor, "it has data in the model, too, which doesn't count");
         }
         if let Some(sha1) = reference.checksum {
-            let tensor = || tensor.name.clone();
-            self.checksums.entry((file, sha1)).or_insert_with(tensor);
+            let of_file = self.checksums.entry(file).or_default();
+            of_file.entry(sha1).or_insert_with(|| tensor.name.clone());
         }
         let mut front = Vec::new();
         put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
@@ -376,30 +434,70 @@ impl Found {
         })
     }
 
-    fn checksums(self) -> Vec<Checksum> {
-        let checksum = |((file, sha1), tensor)| Checksum { file, sha1, tensor };
-        self.checksums.into_iter().map(checksum).collect()
+    /// The file at a location; none if it is missing and may be.
+    fn file(&mut self, location: &Path, builder: &mut RopeBuilder) -> Result<Option<RopeFileId>> {
+        if let Some(&file) = self.files.get(location) {
+            return Ok(Some(file));
+        }
+        if self.outside.files.contains(&self.folder.shown(location)) {
+            return Ok(None);
+        }
+        self.check_count()?;
+        let (folder, relative) = (Arc::clone(&self.folder), location.to_owned());
+        let shown = folder.shown(location);
+        let file = match builder.open_with(shown, move || folder.open(&relative)) {
+            Ok(file) => file,
+            Err(error) if self.options.allow_missing_files && is_missing(&error) => {
+                self.stays_outside(location)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.files.insert(location.to_owned(), file);
+        Ok(Some(file))
     }
 
-    fn file(
-        &mut self,
-        location: &Path,
-        folder: &Arc<Folder>,
-        options: &OnnxOptions,
-        builder: &mut RopeBuilder,
-    ) -> Result<RopeFileId> {
-        if let Some(&file) = self.files.get(location) {
-            return Ok(file);
+    fn stays_outside(&mut self, location: &Path) -> Result<()> {
+        self.check_count()?;
+        self.outside.files.insert(self.folder.shown(location));
+        Ok(())
+    }
+
+    fn check_count(&self) -> Result<()> {
+        let most = self.options.max_files;
+        if self.files.len() + self.outside.files.len() < most {
+            return Ok(());
         }
-        if self.files.len() >= options.max_files {
-            let message = format!("more than {} external files", options.max_files);
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        let message = format!("more than {most} external files");
+        Err(Error::new(ErrorKind::LimitExceeded, message))
+    }
+
+    /// Has the checksums of files compared once their data was read.
+    fn check_when_read(&mut self, builder: &mut RopeBuilder) {
+        for (file, expected) in std::mem::take(&mut self.checksums) {
+            let name = builder.file_name(file).to_owned();
+            builder.check_when_read(file, move |reader, progress| {
+                checksum::compare(reader, &name, &expected, progress)
+            });
         }
-        let (folder, relative) = (Arc::clone(folder), location.to_owned());
-        let shown = folder.shown(location);
-        let file = builder.open_with(shown, move || folder.open(&relative))?;
-        self.files.insert(location.to_owned(), file);
-        Ok(file)
+    }
+
+    fn warn_of_missing(&mut self) {
+        let files = &self.outside.files;
+        let Some(first) = files.first().filter(|_| !self.options.keep_external) else {
+            return;
+        };
+        let others = match files.len() {
+            1 => String::new(),
+            count => format!(", nor {} others", count - 1),
+        };
+        let (first, tensors) = (first.display(), self.outside.tensors);
+        let plural = if tensors == 1 { "" } else { "s" };
+        let missing = format!(
+            "{first}: no such file{others}: the data of {tensors} tensor{plural} is missing"
+        );
+        tracing::warn!("{missing}");
+        self.warnings.push(missing);
     }
 
     fn warn(&mut self, tensor: &Tensor, what: &str) {
@@ -409,6 +507,22 @@ impl Found {
                 .push(format!("tensor \"{}\": {what}", tensor.name));
         }
     }
+}
+
+/// Returns true if a file couldn't be opened because it isn't there.
+fn is_missing(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let source = source.and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Fails for an empty file: it is a message without fields to protobuf, and a model to nobody.
+fn check_size(size: u64) -> Result<()> {
+    if size > 0 {
+        return Ok(());
+    }
+    let message = "an empty file, where an ONNX model was expected";
+    Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
 impl ExternalReference {
@@ -455,13 +569,4 @@ fn named(error: Error, path: &Path) -> Error {
     } else {
         error.context(shown)
     }
-}
-
-/// A SHA-1 that a tensor's `external_data` says of a whole file.
-#[derive(Clone, Debug)]
-pub(crate) struct Checksum {
-    pub(crate) file: RopeFileId,
-    /// In hexadecimal.
-    pub(crate) sha1: String,
-    pub(crate) tensor: String,
 }

@@ -5,13 +5,14 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use proto_splitter_core::wire::Field;
+use proto_splitter_core::wire::{Field, SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::data_type::{TypedField, element_bits, element_count, raw_len, type_name};
 use crate::elements;
 use crate::proto::tensor_proto::DataType;
+use crate::reference::ExternalReference;
 use crate::source::{OnnxOptions, OnnxSource};
 use crate::tensor::{Data, Tensor};
 use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
@@ -269,6 +270,16 @@ impl ModelTensors {
             (None, _) => format!("the model has no tensor \"{name}\""),
         };
         Err(Error::new(ErrorKind::InvalidPath, message))
+    }
+
+    /// What a tensor says of the file that its data is in; none if it says nothing that can be
+    /// understood.
+    pub(crate) fn reference(&self, tensor: ModelTensor<'_>) -> Result<Option<ExternalReference>> {
+        let range = tensor.entry.range.clone();
+        let mut found = Tensor::default();
+        let mut cursor = WireCursor::new(SourceInput::new(&*self.reader, range.end));
+        found.parse(&mut cursor, range)?;
+        Ok(ExternalReference::of(&found.entries).ok())
     }
 
     /// Writes a tensor's elements as raw data, little-endian, and says how many bytes they were.

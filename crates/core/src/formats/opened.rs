@@ -1,5 +1,7 @@
 //! An input that is open, whatever its format is.
 
+mod outside;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
@@ -38,6 +40,8 @@ pub struct Opened {
     /// What has bytes of the message, and checksums of them.
     checked_by: Option<Box<dyn Archive>>,
     files: Vec<PathBuf>,
+    /// The files that the message refers to and has no bytes of.
+    outside: Vec<PathBuf>,
     format: Option<&'static dyn Format>,
     /// Whose rules count for what is in it.
     registry: Registry,
@@ -127,6 +131,7 @@ impl Opened {
             archive: None,
             checked_by: None,
             files: Vec::new(),
+            outside: Vec::new(),
             format: None,
             registry: Registry::new(&[]),
             table: OnceLock::new(),
@@ -141,6 +146,7 @@ impl Opened {
             archive: Some(Box::new(archive)),
             checked_by: None,
             files: Vec::new(),
+            outside: Vec::new(),
             format: None,
             registry: Registry::new(&[]),
             table: OnceLock::new(),
@@ -185,6 +191,7 @@ impl Opened {
             archive: None,
             checked_by: None,
             files: Vec::new(),
+            outside: Vec::new(),
             format: None,
             registry: Registry::new(&[]),
             table: OnceLock::new(),
@@ -447,6 +454,7 @@ impl Opened {
     ///
     /// The first damage.
     pub fn verify(&self) -> Result<Verified> {
+        self.check_complete()?;
         if let Some(archive) = &self.archive {
             return archive.verify(&self.options.progress);
         }
@@ -482,6 +490,7 @@ impl Opened {
     /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::LimitExceeded`] if it
     /// doesn't fit in memory; what is wrong with it.
     pub fn bytes(&self) -> Result<Bytes> {
+        self.check_complete()?;
         let message = self.message()?;
         match &message.stored {
             Stored::Chunked(file) => {
@@ -498,6 +507,7 @@ impl Opened {
     /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes
     /// that are not to be used.
     pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
+        self.check_complete()?;
         let message = self.message()?;
         match &message.stored {
             Stored::Chunked(file) => {
@@ -534,6 +544,7 @@ impl Opened {
     /// [`ErrorKind::InvalidConfig`] if there is no message, or it is in chunks already;
     /// [`ErrorKind::SchemaNeeded`] if nothing is known of its type.
     pub fn source(&self) -> Result<Source> {
+        self.check_complete()?;
         let message = self.message()?;
         let Stored::Plain { bytes, size, file } = &message.stored else {
             let message = "the message is in chunks already";

@@ -26,6 +26,9 @@ pub struct OpenOptions {
     pub threads: Option<NonZeroUsize>,
     /// Who is told how far it is, and who may stop it.
     pub progress: Progress,
+    /// Whether files that the input refers to may be missing: for callers that look at a message
+    /// and can do without what is in them. See [`Opened::outside_files`](super::Opened::outside_files).
+    pub allow_missing_files: bool,
     /// What only some formats know, by name: those of [`Format::open_settings`](super::Format::open_settings).
     pub settings: BTreeMap<String, String>,
 }
@@ -40,6 +43,7 @@ impl std::fmt::Debug for OpenOptions {
             .field("limits", &self.limits)
             .field("threads", &self.threads)
             .field("progress", &self.progress)
+            .field("allow_missing_files", &self.allow_missing_files)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
@@ -92,6 +96,13 @@ impl OpenOptions {
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Whether files that the input refers to may be missing (no: opening it fails).
+    #[must_use]
+    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
+        self.allow_missing_files = allow;
         self
     }
 

@@ -10,6 +10,8 @@ pub use super::fails_once::FailsOnce;
 use super::file_at::FileAt;
 #[doc(hidden)]
 pub use super::file_at::WRITE_LEN;
+#[doc(hidden)]
+pub use super::folder_lock::FolderLock;
 pub use super::synced::{sync_folder, warn_unless_synced};
 use super::target::{already_exists, check_name, check_replaceable, folder, written_through};
 pub use super::target::{at_target, check_folder, check_space, names_folder, same_file};
@@ -256,6 +258,14 @@ impl AtomicFile {
     pub(crate) fn forced(mut self, force: bool) -> AtomicFile {
         self.force = force;
         self
+    }
+
+    /// Brings the file to the disk, and to this place in the same folder instead of its own, whatever
+    /// is there. The folder isn't brought to the disk.
+    #[doc(hidden)]
+    pub fn commit_as(self, target: PathBuf) -> Result<()> {
+        self.sync()?;
+        self.place_as(target)
     }
 
     /// [`place`](Self::place) under this name in the folder it is in, whatever is there.

@@ -14,7 +14,8 @@ use crate::progress::Progress;
 /// The lock is on a file `.protosplit-lock-89abcdef.tmp` beside the main file, which is there as
 /// long as it is held. The system gives up the lock of a process that is killed: the file then
 /// means nothing, and the next writer takes it over.
-pub(crate) struct FolderLock {
+#[derive(Debug)]
+pub struct FolderLock {
     /// Lets go when it is dropped.
     _held: system::Held,
 }
@@ -26,7 +27,7 @@ impl FolderLock {
     ///
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if nothing can be written to its folder,
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
-    pub(crate) fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
+    pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
         system::take(main, progress).map(|_held| FolderLock { _held })
     }
 }
@@ -51,6 +52,7 @@ mod system {
     const WAIT: Duration = Duration::from_millis(2);
 
     /// The file that is locked; none where the file system has no locks.
+    #[derive(Debug)]
     pub(super) struct Held(Option<(File, PathBuf)>);
 
     pub(super) fn take(main: &Path, progress: &Progress) -> Result<Held> {
@@ -134,6 +136,7 @@ mod system {
     use crate::Result;
     use crate::progress::Progress;
 
+    #[derive(Debug)]
     pub(super) struct Held;
 
     pub(super) fn take(_main: &Path, _progress: &Progress) -> Result<Held> {

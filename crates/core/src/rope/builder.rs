@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use record_file::ReadAt;
 
+use super::checks::Checks;
 use super::files::{Files, Origin};
 use super::{DEFAULT_MAX_OPEN_FILES, MAX_ROPE_SIZE, Piece, Rope, RopeFileId};
+use crate::progress::Progress;
 use crate::wire::{FieldNumber, WireType, encode_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
@@ -23,6 +25,7 @@ pub struct RopeBuilder {
     pieces: Vec<Piece>,
     literals: Vec<u8>,
     files: Files,
+    checks: Checks,
     /// The fields that were begun and not ended.
     open: Vec<OpenField>,
     /// Bytes so far, without the lengths of open fields.
@@ -61,6 +64,7 @@ impl RopeBuilder {
             pieces: Vec::new(),
             literals: Vec::new(),
             files: Files::new(DEFAULT_MAX_OPEN_FILES),
+            checks: Checks::default(),
             open: Vec::new(),
             size: 0,
         }
@@ -120,6 +124,39 @@ impl RopeBuilder {
     ) -> Result<RopeFileId> {
         let origin = Origin::reader(name.into(), reader)?;
         self.files.add(origin, None)
+    }
+
+    /// Sets what is compared once every span that the rope has of a file was read, in whatever order
+    /// and by however many threads: such as a checksum of the whole file. `check` reads the file
+    /// itself. If it fails, so does the read that was the last, and every read of the file from
+    /// then on.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use proto_splitter_core::rope::RopeBuilder;
+    /// use proto_splitter_core::{Error, ErrorKind};
+    /// use record_file::ReadAt;
+    ///
+    /// let mut builder = RopeBuilder::new();
+    /// let file = builder.reader("weights", Arc::new(*b"0123456789"))?;
+    /// builder.span(file, 2..4)?;
+    /// builder.span(file, 8..10)?;
+    /// builder.check_when_read(file, |_file, _progress| {
+    ///     Err(Error::new(ErrorKind::ChecksumMismatch, "weights: another checksum"))
+    /// });
+    /// let rope = builder.finish()?;
+    /// let mut part = [0; 2];
+    /// rope.read_exact_at(0, &mut part)?;
+    /// assert!(rope.read_exact_at(2, &mut part).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_when_read(
+        &mut self,
+        file: RopeFileId,
+        check: impl Fn(&dyn ReadAt, &Progress) -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.checks.set(file, Box::new(check));
     }
 
     /// How many bytes a file has.
@@ -278,6 +315,7 @@ impl RopeBuilder {
             mut pieces,
             literals,
             files,
+            mut checks,
             open,
             size,
         } = self;
@@ -285,6 +323,7 @@ impl RopeBuilder {
             let message = "a field was begun and not ended";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
+        checks.begin(pieces.iter().map(|piece| (*piece, piece.extent)));
         // Lengths were filled in behind what was there by then: literals that follow on each other
         // stand together from now on, and are one piece.
         let mut ordered = Vec::with_capacity(literals.len());
@@ -310,6 +349,7 @@ impl RopeBuilder {
             literals,
             size,
             files,
+            checks,
         })
     }
 

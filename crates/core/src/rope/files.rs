@@ -226,6 +226,31 @@ impl Files {
     }
 }
 
+/// One of the files, read by position.
+pub(super) struct FileReader<'a> {
+    files: &'a Files,
+    file: RopeFileId,
+}
+
+impl<'a> FileReader<'a> {
+    pub(super) fn new(files: &'a Files, file: RopeFileId) -> Self {
+        FileReader { files, file }
+    }
+}
+
+impl ReadAt for FileReader<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.size()?.saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        self.files.read(self.file, offset, &mut buf[..len])?;
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.files.get(self.file)?.size())
+    }
+}
+
 fn check(file: &File, origin: &Origin, stamp: &Stamp) -> Result<()> {
     let metadata = file
         .metadata()

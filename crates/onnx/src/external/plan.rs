@@ -72,6 +72,8 @@ const MAX_GROWTH: u64 = 8;
 /// ```
 pub struct ExternalPlan {
     pub(super) reader: Arc<dyn ReadAt>,
+    /// Bytes of it that are the model.
+    size: u64,
     /// The same, if it is merged from chunks.
     pub(super) merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
     pub(super) target: PathBuf,
@@ -188,9 +190,11 @@ impl ExternalPlan {
         let spans: Vec<_> = spans.collect();
         let same = same::find(&*reader, merged.as_deref(), &spans, &options.progress)?;
         let files = lay_out(&same, &mut leaving, options, &name)?;
-        let skeleton = skeleton(&reader, size, &leaving, &files, options)?;
+        let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+        let skeleton = skeleton(&reader, size, &leaving, &names, options)?;
         let plan = ExternalPlan {
             reader,
+            size,
             merged,
             target,
             options: options.clone(),
@@ -200,6 +204,11 @@ impl ExternalPlan {
         };
         plan.check_size()?;
         Ok(plan)
+    }
+
+    /// The `.onnx` file, with other names of the data files.
+    pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Rope> {
+        skeleton(&self.reader, self.size, &self.leaving, names, &self.options)
     }
 
     /// Bytes of the `.onnx` file.
@@ -441,7 +450,7 @@ fn skeleton(
     reader: &Arc<dyn ReadAt>,
     size: u64,
     leaving: &[Leaving],
-    files: &[DataFile],
+    names: &[String],
     options: &ExternalOptions,
 ) -> Result<Rope> {
     let mut builder = RopeBuilder::new();
@@ -451,7 +460,7 @@ fn skeleton(
         let Some(one) = rest.next_if(|one| one.start == tensor.range.start) else {
             return Ok(Change::None);
         };
-        let location = files.get(one.file).map_or("", |file| file.name.as_str());
+        let location = names.get(one.file).map_or("", String::as_str);
         Ok(Change::Fields {
             dropped: INSIDE,
             before: field::DATA_LOCATION,

@@ -1,4 +1,4 @@
-//! Carrying out the plan: both files appear complete, or neither.
+//! Carrying out the plan: the data is copied, and then all files take their places.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::{AtomicFile, WRITE_LEN, at_target};
 use proto_splitter_core::merge::FilePlace;
-use proto_splitter_core::progress::Meter;
+use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::{Error, ErrorKind, MessageOffset, Result, threads};
 use record_file::ReadAt;
 
+use super::place::{OldData, Placing};
 use super::plan::{Bytes, ExternalPlan, Leaving};
 use super::{ExternalOptions, MAX_MODEL_SIZE};
 use crate::elements;
@@ -27,6 +28,8 @@ pub struct WrittenOnnx {
     pub path: PathBuf,
     /// The data files beside it.
     pub data_files: Vec<PathBuf>,
+    /// Data files of the model that was there, which were removed.
+    pub removed_files: Vec<PathBuf>,
     /// How many tensors have their data there.
     pub tensors: usize,
     /// Bytes of the `.onnx` file.
@@ -66,7 +69,12 @@ impl OnnxSource {
             Form::OnePiece => false,
             Form::External => true,
         };
+        if let Some(missing) = self.outside_files().find(|file| !file.exists()) {
+            let message = "no such file, and data of the model is in it";
+            return Err(Error::new(ErrorKind::Io, message).context(missing.display()));
+        }
         let reader = std::sync::Arc::clone(self.reader());
+        let options = &options.clone().sources(self.files());
         if !is_pair {
             self.check_apart([target.to_owned()])?;
             return write_one_piece(&*reader, self.size(), target, options);
@@ -104,7 +112,9 @@ pub fn write_one_piece(
     target: &Path,
     options: &ExternalOptions,
 ) -> Result<WrittenOnnx> {
+    let old = OldData::of(target);
     let file = AtomicFile::create(target, options.force)?;
+    file.restrict_to_files(&options.sources)?;
     let meter = options.progress.meter(size);
     let pieces: Vec<_> = pieces(0..size, 0).collect();
     run(options, pieces.len(), |at| {
@@ -115,6 +125,7 @@ pub fn write_one_piece(
     Ok(WrittenOnnx {
         path: target.to_owned(),
         data_files: Vec::new(),
+        removed_files: old.remove(&[], target, options),
         tensors: 0,
         model_size: size,
         data_size: 0,
@@ -122,7 +133,8 @@ pub fn write_one_piece(
 }
 
 impl ExternalPlan {
-    /// Writes the model and its data files. They appear complete, the model last, or not at all.
+    /// Writes the model and its data files. They appear complete or not at all: whenever the process
+    /// is killed, the model that was there or the new one can be read.
     ///
     /// # Errors
     ///
@@ -130,38 +142,44 @@ impl ExternalPlan {
     /// written; [`ErrorKind::InvalidMessage`] if a tensor hasn't got as many elements as its shape
     /// says; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
     pub fn write(&self) -> Result<WrittenOnnx> {
-        let force = self.options.force;
-        // The model first: if it may not be replaced, nothing else is begun.
-        let model = AtomicFile::create(&self.target, force)?;
-        let mut data = Vec::new();
-        for (path, file) in self.data_files().zip(&self.files) {
-            let created = AtomicFile::create(&path, force)?;
-            created
-                .as_file()
-                .set_len(file.size)
-                .map_err(|error| at_target(error.into(), &path))?;
-            data.push(created);
+        let paths: Vec<PathBuf> = self.data_files().collect();
+        let placing = Placing::begin(&self.target, paths, &self.options)?;
+        for ((file, path), planned) in placing.data().zip(&self.files) {
+            file.as_file()
+                .set_len(planned.size)
+                .map_err(|error| at_target(error.into(), path))?;
         }
-        self.copy(&data, &model)?;
+        let data: Vec<&AtomicFile> = placing.data().map(|(file, _)| file).collect();
+        self.copy(&data)?;
         self.options.progress.check()?;
-        self.commit(data, model)?;
+        let placed = placing.place(|names, model| self.write_model(names, model))?;
         Ok(WrittenOnnx {
             path: self.target.clone(),
-            data_files: self.data_files().collect(),
+            data_files: placed.data_files,
+            removed_files: placed.removed_files,
             tensors: self.tensor_count(),
             model_size: self.model_size(),
             data_size: self.data_size(),
         })
     }
 
-    /// Copies all bytes to their places.
-    fn copy(&self, data: &[AtomicFile], model: &AtomicFile) -> Result<()> {
-        let size = self.model_size().saturating_add(self.data_size());
-        let meter = self.options.progress.meter(size);
+    /// Writes the model, whose data files have these names.
+    fn write_model(&self, names: &[String], model: &AtomicFile) -> Result<()> {
+        let skeleton = self.skeleton_with(names)?;
+        let meter = Progress::none().meter(skeleton.total_size());
+        for piece in pieces(0..skeleton.total_size(), 0) {
+            copy_to(&skeleton, &piece, model, &meter)?;
+        }
+        Ok(())
+    }
+
+    /// Copies all data to its places.
+    fn copy(&self, data: &[&AtomicFile]) -> Result<()> {
+        let meter = self.options.progress.meter(self.data_size());
         let mut jobs: Vec<Job<'_>> = Vec::new();
         let mut places: Vec<FilePlace<'_>> = Vec::new();
         for one in self.leaving.iter().filter(|one| !one.is_copy) {
-            let Some(file) = data.get(one.file()) else {
+            let Some(&file) = data.get(one.file()) else {
                 continue;
             };
             match &one.bytes {
@@ -182,9 +200,6 @@ impl ExternalPlan {
             Job::Copy(piece, file) => copy_to(&*self.reader, piece, file, &meter),
             Job::Convert(one, file) => self.convert(one, file, &meter),
         })?;
-        for piece in pieces(0..self.model_size(), 0) {
-            copy_to(&self.skeleton, &piece, model, &meter)?;
-        }
         Ok(())
     }
 
@@ -210,27 +225,6 @@ impl ExternalPlan {
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
         Ok(())
-    }
-
-    /// Gives the files their names, the model last. If one can't be given, those that were are taken
-    /// away again, unless they replaced others.
-    fn commit(&self, data: Vec<AtomicFile>, model: AtomicFile) -> Result<()> {
-        let mut named: Vec<PathBuf> = Vec::new();
-        let committed = data.into_iter().chain([model]).try_for_each(|file| {
-            let target = file.target().to_owned();
-            let is_new = fs::symlink_metadata(&target).is_err();
-            file.commit()?;
-            if is_new {
-                named.push(target);
-            }
-            Ok(())
-        });
-        committed.inspect_err(|_| {
-            for path in named {
-                // What can't be removed is said by the error that brought us here.
-                let _ = fs::remove_file(path);
-            }
-        })
     }
 }
 

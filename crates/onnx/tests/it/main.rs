@@ -5,6 +5,7 @@
 mod format;
 mod hostile;
 mod leaving;
+mod placing;
 mod reading;
 mod round_trips;
 mod support;

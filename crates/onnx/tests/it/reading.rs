@@ -1,10 +1,12 @@
 //! What external data may be: the cases in which readers differ.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use proto_splitter_core::ErrorKind;
+use proto_splitter_onnx::OnnxSplitter;
 
-use crate::support::{bytes_of, entry, external, of_initializers, open, raw, whole, write};
+use crate::support::{bytes_of, entry, external, noise, of_initializers, open, raw, whole, write};
 
 /// A model with one tensor of 4 bytes in a file of 10, "0123456789".
 fn read(entries: &[(&str, &str)]) -> Result<Vec<u8>, String> {
@@ -60,7 +62,13 @@ fn references_are_read_as_onnxruntime_reads_them() {
         (&[("location", "sub/../w")], b"0123"),
         (&[("location", "a..b")], b"0123"),
         (&[("location", "w:0")], b"0123"),
-        (&[("location", "w"), ("checksum", "anything")], b"0123"),
+        (
+            &[
+                ("location", "w"),
+                ("checksum", "87ACEC17CD9DCD20A716CC2CF67417B71C8A7016"),
+            ],
+            b"0123",
+        ),
         (&[("location", "w"), ("prepacked_0", "1")], b"0123"),
         (&[("location", "w"), ("basepath", "/somewhere")], b"0123"),
     ];
@@ -382,4 +390,171 @@ fn a_checksum_is_compared_with_its_file() {
             .verify_checksums(&Progress::none())
             .unwrap()
     );
+}
+
+/// A model of two tensors that are a file, whose SHA-1 is another than they say.
+fn with_another_checksum(folder: &Path) -> PathBuf {
+    let of = |name, offset| {
+        let entries = [
+            ("location", "w"),
+            ("offset", offset),
+            ("checksum", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+        ];
+        external(name, 50_000, &entries)
+    };
+    fs::write(folder.join("w"), noise(1, 100_000)).unwrap();
+    write(
+        folder,
+        &of_initializers(vec![of("a", "0"), of("b", "50000")]),
+    )
+}
+
+#[test]
+fn whoever_reads_all_of_a_file_learns_that_its_checksum_is_another() {
+    use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions};
+    use proto_splitter_core::split::{SplitExt, SplitOptions};
+    use proto_splitter_onnx::OnnxFormat;
+    use proto_splitter_onnx::external::{ExternalOptions, Form};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = with_another_checksum(folder.path());
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let target = out.join("m.onnx");
+    let opened = || OnnxFormat.open(&path, &OpenOptions::new()).unwrap();
+    let split = SplitOptions::new()
+        .max_chunk_size(60_000)
+        .always_chunked(true);
+    let convert = |at: usize| {
+        let form = &OnnxFormat.targets()[at];
+        let converted = OnnxFormat.convert(&opened(), form, &target, &ConvertOptions::new());
+        converted.map(drop)
+    };
+    type Way<'a> = (
+        &'a str,
+        Box<dyn Fn() -> proto_splitter_core::Result<()> + 'a>,
+    );
+    let ways: Vec<Way<'_>> = vec![
+        ("bytes", Box::new(|| opened().bytes().map(drop))),
+        ("verify", Box::new(|| opened().verify().map(drop))),
+        ("convert to one file", Box::new(|| convert(1))),
+        ("convert to a pair", Box::new(|| convert(2))),
+        (
+            "write",
+            Box::new(|| {
+                let model = open(&path)?;
+                let written = model.write(&target, Form::External, &ExternalOptions::new());
+                written.map(drop)
+            }),
+        ),
+        (
+            "split",
+            Box::new(|| {
+                let written = OnnxSplitter.write_with(&open(&path)?, out.join("m"), &split);
+                written.map(drop)
+            }),
+        ),
+        (
+            "both tensors",
+            Box::new(|| {
+                let opened = opened();
+                opened.tensor("b")?.to_vec()?;
+                opened.tensor("a")?.to_vec().map(drop)
+            }),
+        ),
+        (
+            "a tensor once more",
+            Box::new(|| {
+                let opened = opened();
+                opened.tensor("a")?.to_vec()?;
+                assert!(opened.tensor("b")?.to_vec().is_err());
+                opened.tensor("a")?.to_vec().map(drop)
+            }),
+        ),
+    ];
+    for (what, way) in ways {
+        let error = way().expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{what}: {error}");
+        let shown = folder.path().join("w").display().to_string();
+        assert!(error.to_string().contains(&shown), "{what}: {error}");
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{what}");
+    }
+    // A part of the file has no checksum.
+    assert_eq!(
+        opened().tensor("a").unwrap().to_vec().unwrap(),
+        noise(1, 100_000)[..50_000]
+    );
+}
+
+#[test]
+fn what_there_is_of_a_model_can_be_looked_at_without_its_data() {
+    use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions};
+    use proto_splitter_onnx::OnnxFormat;
+
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("there"), b"0123").unwrap();
+    let missing = folder.path().join("missing");
+    let model = of_initializers(vec![
+        external("t", 4, &[("location", "there")]),
+        external("m", 4, &[("location", "missing"), ("offset", "8")]),
+    ]);
+    let path = write(folder.path(), &model);
+    assert!(OnnxFormat.open(&path, &OpenOptions::new()).is_err());
+    let options = OpenOptions::new().allow_missing_files(true);
+    let opened = OnnxFormat.open(&path, &options).unwrap();
+    assert_eq!(opened.outside_files(), [missing.clone()]);
+    assert_eq!(opened.get("graph.name").unwrap(), "g");
+    assert_eq!(opened.tensor("t").unwrap().to_vec().unwrap(), b"0123");
+    let tensors = opened.tensors().unwrap();
+    let shown = missing.display().to_string();
+    assert_eq!(tensors[1].location.to_string(), format!("{shown} at 8"));
+    let properties = opened.archive().unwrap().properties().unwrap();
+    assert!(properties.contains(&("missing file".into(), shown.clone())));
+
+    let target = folder.path().join("out.onnx");
+    let mut errors = vec![
+        opened
+            .tensor("m")
+            .and_then(|tensor| tensor.to_vec())
+            .map(drop),
+        opened.bytes().map(drop),
+        opened.verify().map(drop),
+        opened.source().map(drop),
+    ];
+    errors.extend(OnnxFormat.targets().iter().map(|form| {
+        let converted = OnnxFormat.convert(&opened, form, &target, &ConvertOptions::new());
+        converted.map(drop)
+    }));
+    for (at, error) in errors.into_iter().enumerate() {
+        let error = error.expect_err(&at.to_string());
+        assert_eq!(error.kind(), ErrorKind::Io, "{at}: {error}");
+        assert!(error.to_string().starts_with(&shown), "{at}: {error}");
+    }
+    assert!(!target.exists());
+}
+
+#[test]
+fn an_empty_file_is_no_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.onnx");
+    fs::write(&path, b"").unwrap();
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+    let shown = path.display();
+    let expected = format!("{shown}: an empty file, where an ONNX model was expected");
+    assert_eq!(error.to_string(), expected);
+}
+
+#[cfg(unix)]
+#[test]
+fn hard_linked_data_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("blob"), b"0123").unwrap();
+    fs::hard_link(folder.path().join("blob"), folder.path().join("w")).unwrap();
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![external("t", 4, &[("location", "w")])]),
+    );
+    let tensor = whole(&path).graph.unwrap().initializer.remove(0);
+    assert_eq!(tensor.raw_data.as_deref(), Some(&b"0123"[..]));
 }

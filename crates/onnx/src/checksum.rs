@@ -1,0 +1,59 @@
+//! The SHA-1 that external data may say of the file that it is in.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+use sha1::{Digest, Sha1};
+
+use crate::elements::COPY_LEN;
+
+/// Compares the SHA-1 of a whole file with those that tensors say, each with the tensor's name.
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`] with the file and the tensor; [`ErrorKind::Io`] if the file can't
+/// be read; [`ErrorKind::Cancelled`].
+pub(crate) fn compare(
+    file: &dyn ReadAt,
+    name: &Path,
+    expected: &BTreeMap<String, String>,
+    progress: &Progress,
+) -> Result<()> {
+    let found = sha1_of(file, progress)?;
+    for (sha1, tensor) in expected {
+        if !sha1.eq_ignore_ascii_case(&found) {
+            let message = format!(
+                "{}: its SHA-1 is {found}, where tensor \"{tensor}\" says {}",
+                name.display(),
+                sha1.escape_debug()
+            );
+            return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the SHA-1 of a file in hexadecimal.
+fn sha1_of(file: &dyn ReadAt, progress: &Progress) -> Result<String> {
+    let mut sha1 = Sha1::new();
+    let (size, mut at) = (file.size()?, 0);
+    let mut buffer = Vec::new();
+    while at < size {
+        progress.check()?;
+        let left = usize::try_from(size - at).unwrap_or(usize::MAX);
+        buffer.resize(left.min(COPY_LEN), 0);
+        file.read_exact_at(at, &mut buffer)?;
+        sha1.update(&buffer);
+        at += buffer.len() as u64;
+    }
+    let mut found = String::new();
+    for byte in sha1.finalize() {
+        // Writing to a string doesn't fail.
+        let _ = write!(found, "{byte:02x}");
+    }
+    Ok(found)
+}

@@ -1,0 +1,348 @@
+//! Giving the files of a pair their names.
+//!
+//! Two files can't take their places at once, and the model that is replaced refers to data of the
+//! same name. So the new data has another name for a moment:
+//!
+//! ```text
+//! 1  model.onnx.data.new1    the new data, which nothing refers to yet
+//! 2  model.onnx              the new model, which refers to it: readers find the new one from now on
+//! 3  model.onnx.data         another link to the new data
+//! 4  model.onnx              the new model, which refers to that name
+//! 5                          model.onnx.data.new1 and other data of the old model are removed
+//! ```
+//!
+//! A process that is killed before step 2 leaves the old model, and after it the new one. The next
+//! run takes over what it left. What fails after step 2 is a warning: the new model is complete.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::atomic::{AtomicFile, FolderLock, same_file, warn_unless_synced};
+use proto_splitter_core::{Error, Result};
+
+use super::ExternalOptions;
+use crate::source::{OnnxOptions, OnnxSource};
+
+/// What the name of data ends in until the model refers to its own name. There are two, as the
+/// model that is replaced may be one that a killed process left, and refer to one of them.
+const INTERIM: [&str; 2] = [".new1", ".new2"];
+
+/// The files of a pair that are being written.
+pub(super) struct Placing<'a> {
+    target: &'a Path,
+    options: &'a ExternalOptions,
+    model: AtomicFile,
+    data: Vec<Data>,
+}
+
+struct Data {
+    file: AtomicFile,
+    path: PathBuf,
+}
+
+/// The files of a pair in their places.
+pub(super) struct Placed {
+    pub(super) data_files: Vec<PathBuf>,
+    pub(super) removed_files: Vec<PathBuf>,
+}
+
+impl<'a> Placing<'a> {
+    /// Begins the files: the model, and data with these paths. Fails if one is there and may not be
+    /// replaced, unless it is what a killed process left.
+    pub(super) fn begin(
+        target: &'a Path,
+        paths: Vec<PathBuf>,
+        options: &'a ExternalOptions,
+    ) -> Result<Placing<'a>> {
+        let force = options.force || OldData::of(target).is_unfinished(target, &paths);
+        let create = |path: &Path| -> Result<AtomicFile> {
+            let file = AtomicFile::create(path, force)?;
+            file.restrict_to_files(&options.sources)?;
+            Ok(file)
+        };
+        // The model first: if it may not be replaced, nothing else is begun.
+        let model = create(target)?;
+        let data = paths.into_iter().map(|path| {
+            let file = create(&path)?;
+            Ok(Data { file, path })
+        });
+        Ok(Placing {
+            target,
+            options,
+            model,
+            data: data.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The data files and where they will be.
+    pub(super) fn data(&self) -> impl Iterator<Item = (&AtomicFile, &Path)> {
+        self.data.iter().map(|data| (&data.file, &*data.path))
+    }
+
+    /// Puts all files in their places. `write_model` writes the model with these names of the data
+    /// files.
+    pub(super) fn place(
+        self,
+        write_model: impl Fn(&[String], &AtomicFile) -> Result<()>,
+    ) -> Result<Placed> {
+        let Placing {
+            target,
+            options,
+            model,
+            data,
+        } = self;
+        let paths: Vec<PathBuf> = data.iter().map(|data| data.path.clone()).collect();
+        let _lock = FolderLock::take(target, &options.progress)?;
+        let old = OldData::of(target);
+        let Some(ending) = old.free_ending() else {
+            let message = "the model that is there refers to data under both interim names";
+            return Err(io::Error::other(message).into());
+        };
+        let mut interim = Interim::default();
+        for data in data {
+            let path = with_ending(&data.path, ending);
+            data.file.commit_as(path.clone())?;
+            interim.0.push(path);
+        }
+        write_model(&names(&interim.0), &model)?;
+        model.commit()?;
+        let interim = std::mem::take(&mut interim.0);
+        let data_files = match rename(target, &interim, &paths, &write_model) {
+            Ok(()) => paths,
+            Err(error) => {
+                tracing::warn!("{}: {error}: its data stays where it is", target.display());
+                interim
+            }
+        };
+        let keep: Vec<&Path> = data_files.iter().map(PathBuf::as_path).collect();
+        remove_interim(target, &keep);
+        Ok(Placed {
+            removed_files: old.remove(&keep, target, options),
+            data_files,
+        })
+    }
+}
+
+/// Gives data its own names, and has the model refer to them.
+fn rename(
+    target: &Path,
+    interim: &[PathBuf],
+    paths: &[PathBuf],
+    write_model: &impl Fn(&[String], &AtomicFile) -> Result<()>,
+) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    for (from, to) in interim.iter().zip(paths) {
+        link(from, to).map_err(|error| Error::from(error).context(to.display()))?;
+    }
+    paths.first().map(|path| warn_unless_synced(path));
+    let model = AtomicFile::create(target, true)?;
+    write_model(&names(paths), &model)?;
+    model.commit()
+}
+
+/// Makes `to` another name of a file, in place of what is there; a copy where the file system has
+/// no links.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let beside = to.with_file_name(format!(".protosplit-{name}.tmp"));
+    let linked = (|| {
+        if fs::symlink_metadata(&beside).is_ok() {
+            fs::remove_file(&beside)?;
+        }
+        if fs::hard_link(from, &beside).is_err() {
+            fs::copy(from, &beside)?;
+            fs::File::open(&beside)?.sync_all()?;
+        }
+        fs::rename(&beside, to)
+    })();
+    linked.inspect_err(|_| {
+        // It may not be there, and the error is what is to be known.
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+/// Removes data under interim names, of this run and of earlier ones that were killed.
+fn remove_interim(target: &Path, keep: &[&Path]) {
+    let folder = target.parent().filter(|folder| *folder != Path::new(""));
+    let entries = fs::read_dir(folder.unwrap_or(Path::new(".")));
+    for entry in entries.into_iter().flatten().flatten() {
+        let path = target.with_file_name(entry.file_name());
+        let goes = ending_of(&path).is_some() && is_own(&path, target);
+        if goes
+            && !keep.contains(&path.as_path())
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!("{} could not be removed: {error}", path.display());
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    paths
+        .iter()
+        .map(|path| name(path).unwrap_or_default())
+        .collect()
+}
+
+/// Data files that nothing refers to: dropped, they are removed.
+#[derive(Default)]
+struct Interim(Vec<PathBuf>);
+
+impl Drop for Interim {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // The error that brought us here says more.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The data files of the model that is at a target.
+pub(super) struct OldData(BTreeSet<PathBuf>);
+
+impl OldData {
+    /// Reads what the model at `target` refers to: nothing if there is none, or it can't be read.
+    pub(super) fn of(target: &Path) -> OldData {
+        let options = OnnxOptions::new().keep_external(true);
+        let model = OnnxSource::open(target, &options);
+        OldData(model.map_or_else(
+            |_| BTreeSet::new(),
+            |model| model.outside_files().map(Path::to_owned).collect(),
+        ))
+    }
+
+    /// Returns true if a process was killed before it had given all files their names.
+    fn is_unfinished(&self, target: &Path, paths: &[PathBuf]) -> bool {
+        let is_interim = |path: &PathBuf| is_own(path, target) && ending_of(path).is_some();
+        let is_linked = |path: &PathBuf| {
+            INTERIM
+                .iter()
+                .any(|ending| is_same_link(path, &with_ending(path, ending)))
+        };
+        self.0.iter().any(is_interim) || paths.iter().any(is_linked)
+    }
+
+    /// The ending that no data of the model has.
+    fn free_ending(&self) -> Option<&'static str> {
+        let is_free = |ending: &&&str| self.0.iter().all(|path| ending_of(path) != Some(**ending));
+        INTERIM.iter().find(is_free).copied()
+    }
+
+    /// Removes the files that were written for the model at `target`, but for those to keep and
+    /// those that were read, and returns them.
+    pub(super) fn remove(
+        &self,
+        keep: &[&Path],
+        target: &Path,
+        options: &ExternalOptions,
+    ) -> Vec<PathBuf> {
+        let goes = |path: &&PathBuf| {
+            is_own(path, target)
+                && !keep.contains(&path.as_path())
+                && !options.sources.iter().any(|source| same_file(source, path))
+        };
+        let mut removed = Vec::new();
+        for path in self.0.iter().filter(goes) {
+            match fs::remove_file(path) {
+                Ok(()) => removed.push(path.clone()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!("{} could not be removed: {error}", path.display());
+                }
+            }
+        }
+        removed
+    }
+}
+
+/// The interim ending of a name, if it has one.
+fn ending_of(path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.to_str()?;
+    INTERIM
+        .iter()
+        .find(|ending| name.ends_with(**ending))
+        .copied()
+}
+
+/// Returns true if a file has a name that data of the model at `target` is given here.
+fn is_own(path: &Path, target: &Path) -> bool {
+    let names = path.file_name().and_then(|name| name.to_str());
+    let names = names.zip(target.file_name().and_then(|name| name.to_str()));
+    let Some((name, model)) = names.filter(|_| path.parent() == target.parent()) else {
+        return false;
+    };
+    let name = ending_of(path).map_or(name, |ending| &name[..name.len() - ending.len()]);
+    if name.strip_prefix(model) == Some(".data") {
+        return true;
+    }
+    let (stem, extension) = match model.strip_suffix(".onnx") {
+        Some(stem) => (stem, ".onnx.data"),
+        None => (model, ".data"),
+    };
+    let numbers = name
+        .strip_prefix(stem)
+        .and_then(|rest| rest.strip_suffix(extension)?.strip_prefix('-'));
+    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers
+        .and_then(|numbers| numbers.split_once("-of-"))
+        .is_some_and(|(number, count)| is_number(number) && is_number(count))
+}
+
+/// Returns true if both are there and are links to one file.
+fn is_same_link(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        match (fs::symlink_metadata(a), fs::symlink_metadata(b)) {
+            (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+            _ => false,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        a.exists() && b.exists()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_data_tell_whose_it_is() {
+        for (name, target, expected) in [
+            ("a/m.onnx.data", "a/m.onnx", true),
+            ("a/m.onnx.data.new2", "a/m.onnx", true),
+            ("a/m-00001-of-00005.onnx.data", "a/m.onnx", true),
+            ("a/m-100001-of-100005.onnx.data.new1", "a/m.onnx", true),
+            ("a/m-00001-of-00005.data", "a/m", true),
+            ("b/m.onnx.data", "a/m.onnx", false),
+            ("a/m.data", "a/m.onnx", false),
+            ("a/m.onnx_data", "a/m.onnx", false),
+            ("a/m-1-of-5.onnx.data", "a/m.onnx", false),
+            ("a/m-00001-of-0000x.onnx.data", "a/m.onnx", false),
+            ("a/other.onnx.data", "a/m.onnx", false),
+            ("a/m.onnx", "a/m.onnx", false),
+        ] {
+            assert_eq!(
+                is_own(Path::new(name), Path::new(target)),
+                expected,
+                "{name}"
+            );
+        }
+    }
+}

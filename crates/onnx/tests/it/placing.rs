@@ -1,0 +1,99 @@
+//! Files of a pair in the places of others.
+
+use std::fs;
+
+use prost::Message;
+use proto_splitter_core::ErrorKind;
+use proto_splitter_onnx::external::{ExternalOptions, Form};
+use proto_splitter_onnx::proto::ModelProto;
+
+use crate::support::{noise, of_initializers, open, raw, whole, write};
+
+/// The model at a path in one piece, and the files around it.
+fn found(path: &std::path::Path) -> (ModelProto, Vec<String>) {
+    let names = fs::read_dir(path.parent().unwrap()).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    (whole(path), names)
+}
+
+#[test]
+fn data_of_the_model_that_was_there_goes_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensors = (0..5).map(|at| raw(&at.to_string(), noise(at, 5000)));
+    let model = write(folder.path(), &of_initializers(tensors.collect()));
+    let out = tempfile::tempdir().unwrap();
+    let target = out.path().join("out.onnx");
+    let write = |options: &ExternalOptions, form| {
+        open(&model).unwrap().write(&target, form, options).unwrap()
+    };
+    fs::write(out.path().join("other-00001-of-00005.onnx.data"), b"").unwrap();
+    let several = ExternalOptions::new().max_file_size(Some(5000)).force(true);
+    assert_eq!(write(&several, Form::External).data_files.len(), 5);
+    let one = ExternalOptions::new().force(true);
+    let written = write(&one, Form::External);
+    assert_eq!(written.removed_files.len(), 5);
+    let (found_model, names) = found(&target);
+    assert_eq!(found_model, whole(&model));
+    let other = "other-00001-of-00005.onnx.data";
+    assert_eq!(names, [other, "out.onnx", "out.onnx.data"]);
+    // Of one file all data is inside.
+    let written = write(&one, Form::OnePiece);
+    assert_eq!(written.removed_files, [out.path().join("out.onnx.data")]);
+    assert_eq!(
+        found(&target),
+        (whole(&model), vec![other.into(), "out.onnx".into()])
+    );
+}
+
+#[test]
+fn what_a_killed_run_left_is_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(
+        folder.path(),
+        &of_initializers(vec![raw("t", noise(1, 5000))]),
+    );
+    let expected = (
+        whole(&model),
+        vec!["out.onnx".to_owned(), "out.onnx.data".to_owned()],
+    );
+    type Left = fn(&std::path::Path);
+    let left: [(&str, Left); 4] = [
+        ("before the model was there", |out| {
+            fs::rename(out.join("out.onnx.data"), out.join("out.onnx.data.new1")).unwrap();
+            fs::remove_file(out.join("out.onnx")).unwrap();
+        }),
+        ("when the model referred to other names", |out| {
+            let bytes = fs::read(out.join("out.onnx")).unwrap();
+            let mut new = ModelProto::decode(&bytes[..]).unwrap();
+            let tensor = &mut new.graph.as_mut().unwrap().initializer[0];
+            tensor.external_data[0].value = Some("out.onnx.data.new1".into());
+            fs::write(out.join("out.onnx"), new.encode_to_vec()).unwrap();
+            fs::rename(out.join("out.onnx.data"), out.join("out.onnx.data.new1")).unwrap();
+        }),
+        ("before the second name went", |out| {
+            fs::hard_link(out.join("out.onnx.data"), out.join("out.onnx.data.new2")).unwrap();
+        }),
+        ("when nothing was left to do", |_| {}),
+    ];
+    for (what, leave) in left {
+        let out = tempfile::tempdir().unwrap();
+        let target = out.path().join("out.onnx");
+        let write = || {
+            let model = open(&model).unwrap();
+            model.write(&target, Form::External, &ExternalOptions::new())
+        };
+        write().unwrap();
+        assert_eq!(found(&target), expected, "{what}");
+        leave(out.path());
+        let again = write();
+        if what == "when nothing was left to do" {
+            assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        } else {
+            again.unwrap();
+        }
+        assert_eq!(found(&target), expected, "{what}");
+    }
+}
