@@ -3,6 +3,8 @@
 mod chunked;
 mod format;
 
+pub(crate) use format::form;
+
 use proto_splitter::directory::{FingerprintOutcome, Saved};
 use proto_splitter::split::SplitOptions;
 use proto_splitter::{SaveOptions, SavedModelDir, TargetForm};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::{AtomicFile, at_target, check_space};
 use proto_splitter::edit::{Changed, Changes};
-use proto_splitter::formats::ALL;
+use proto_splitter::formats::{ALL, Converted};
 use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::PathQuery;
 use proto_splitter::record_file::ReadAt;
@@ -20,6 +20,7 @@ use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 use crate::failure::Failure;
 use crate::get;
 use crate::harmless::one_line;
+use crate::in_form::{InForm, Writing};
 use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown};
 use crate::merge;
 use crate::new_value;
@@ -55,6 +56,7 @@ struct Made {
     chunks: Option<usize>,
     /// Files of an earlier split that were removed, as was asked for.
     removed: Vec<String>,
+    notes: Vec<String>,
 }
 
 pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -79,7 +81,9 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 }
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let job = Job::open(&args.file, &args.editing)?;
+    let mut job = Job::open(&args.file, &args.editing)?;
+    // What is stripped isn't needed.
+    job.input = job.input.looked_at();
     let changes = stripping(Changes::new(), args.what.over, args.what.tensors);
     job.run(changes, output)
 }
@@ -143,6 +147,8 @@ struct Read {
     /// Whether its schema is in its file, and so in what is written in chunks.
     has_schema: bool,
     files: Vec<PathBuf>,
+    /// The form that is written if it isn't one file.
+    in_form: Option<InForm>,
 }
 
 impl<'a> Job<'a> {
@@ -185,11 +191,19 @@ impl<'a> Job<'a> {
         let failed = |error: Error| Failure::of(&self.input.file, &error);
         let source = Source::open(&self.input, &self.reading)?;
         let files = source.files(&self.input);
+        let in_form = InForm::of(
+            self.args.form.to.as_deref(),
+            &self.input,
+            &source,
+            self.reading.descriptor.as_ref(),
+            &self.args.output,
+        )?;
         let read = |message, profile| Read {
             message,
             profile,
             has_schema: false,
             files,
+            in_form,
         };
         Ok(match source {
             Source::Plain(file) => read(Arc::new(file), Profile::default()),
@@ -249,6 +263,7 @@ impl<'a> Job<'a> {
             profile,
             has_schema,
             files,
+            in_form,
         } = self.message()?;
         let read = files.iter().chain(&self.values);
         check_apart(read, &self.args.output)?;
@@ -258,9 +273,20 @@ impl<'a> Job<'a> {
         let progress = output.writing("writing");
         let descriptor = self.reading.descriptor.as_ref();
         let make = |target: &Path, force: bool| {
-            let made = match form {
-                Form::Plain => plain(&changed, &files, target, force, &progress),
-                Form::Chunked => {
+            let made = match (&in_form, form) {
+                (Some(in_form), _) => {
+                    let writing = Writing {
+                        read: &files,
+                        force,
+                        threads: self.args.threads.threads,
+                        progress: &progress,
+                    };
+                    in_form
+                        .write(&changed, descriptor, target, &writing)
+                        .map(|converted| Made::of(target, converted))
+                }
+                (None, Form::Plain) => plain(&changed, &files, target, force, &progress),
+                (None, Form::Chunked) => {
                     let options = SplitOptions::new()
                         .max_chunk_size(self.args.max_chunk_size)
                         .value_chunk_size(self.args.value_chunk_size.0)
@@ -290,6 +316,9 @@ impl<'a> Job<'a> {
             output,
         )?;
         note_removed(&made.removed, output);
+        for note in &made.notes {
+            output.note(note);
+        }
         let report = Report {
             output: shown(folder.as_deref().unwrap_or(&made.path)),
             input: shown(&self.input.file),
@@ -304,6 +333,18 @@ impl<'a> Job<'a> {
         };
         output.done(self.args.out.json, &report, |report, _| report.text())?;
         Ok(Exit::Done)
+    }
+}
+
+impl Made {
+    fn of(target: &Path, converted: Converted) -> Made {
+        Made {
+            path: target.to_owned(),
+            bytes: converted.bytes,
+            chunks: None,
+            removed: Vec::new(),
+            notes: converted.notes,
+        }
     }
 }
 
@@ -330,6 +371,7 @@ fn plain(
         bytes,
         chunks: None,
         removed: Vec::new(),
+        notes: Vec::new(),
     })
 }
 
@@ -350,6 +392,7 @@ fn chunked(
     let removed = written.removed_files.iter();
     Ok(Made {
         removed: removed.map(|file| shown(file)).collect(),
+        notes: Vec::new(),
         path: written.path,
         bytes: written.output_size,
         chunks: Some(written.chunks.len()),

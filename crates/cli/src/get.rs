@@ -34,7 +34,13 @@ use crate::types::{SCHEMA_NEEDED, said_by};
 const GATHER: usize = 256 << 10;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
+    let mut input = input::find_with(&args.file, &args.reading.schema.companion)?;
+    // All of the message, as it is, is not only looked at.
+    let is_whole = args
+        .path
+        .as_deref()
+        .is_none_or(|path| matches!(path, "" | "."));
+    input.is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
     if let Some(name) = &args.tensor {
         return get_tensor(&input, name, args, output);
     }

@@ -169,7 +169,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.schema.companion)?;
+    let input = input::find_with(&args.file, &args.schema.companion)?.looked_at();
     let (limits, progress) = (args.parts.limits(), output.reading("reading"));
     if let Some(opened) = source::told(&input, &args.schema, limits, progress)? {
         return archive::info(&input, &opened, args.json, output);

@@ -44,6 +44,8 @@ pub(crate) struct Input {
     pub(crate) companion: Option<PathBuf>,
     /// Its format, if that was named.
     pub(crate) named_format: Option<&'static dyn Format>,
+    /// Whether files that the message refers to may be missing: it is only looked at.
+    pub(crate) is_looked_at: bool,
     /// What came in on standard input or through a pipe: a file without a name, which is there as
     /// long as this is.
     _kept: Option<Arc<File>>,
@@ -57,7 +59,17 @@ impl Input {
             folder,
             companion: None,
             named_format: None,
+            is_looked_at: false,
             _kept: None,
+        }
+    }
+
+    /// The same message, only to be looked at: what there is of it is shown if files that it refers
+    /// to are missing.
+    pub(crate) fn looked_at(self) -> Input {
+        Input {
+            is_looked_at: true,
+            ..self
         }
     }
 

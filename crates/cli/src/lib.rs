@@ -30,6 +30,7 @@ mod failure;
 mod fingerprint;
 mod get;
 mod harmless;
+mod in_form;
 mod in_parts;
 mod info;
 mod input;

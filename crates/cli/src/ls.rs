@@ -35,7 +35,7 @@ struct Listed {
 }
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.schema.companion)?;
+    let input = input::find_with(&args.file, &args.schema.companion)?.looked_at();
     if let Some(opened) = source::special(
         &input,
         &args.schema,

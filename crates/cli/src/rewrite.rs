@@ -2,14 +2,17 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::edit::{
-    RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
+    Changes, RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
 };
+use proto_splitter::formats::Converted;
 use proto_splitter::path::PathQuery;
-use proto_splitter::{Error, ErrorKind, SaveOptions};
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::{Error, ErrorKind, SaveOptions, member_names};
 use serde::Serialize;
 
 use crate::Exit;
@@ -18,6 +21,7 @@ use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
 use crate::harmless::one_line;
+use crate::in_form::{InForm, Writing};
 use crate::input::{self, CHUNKED, Form, Input, PLAIN, shown, with_extension};
 use crate::merge;
 use crate::new_value;
@@ -50,6 +54,7 @@ struct Report {
 enum Made {
     Chunked(Rewritten),
     Plain(u64),
+    InForm(Converted),
 }
 
 pub(crate) fn run_recompress(
@@ -92,15 +97,41 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
     let query = PathQuery::parse(&args.path, reading.descriptor.as_ref());
     let query = query.map_err(|error| failed(&error).into_usage())?;
-    let value = match (&args.value.value, with) {
+    let value: Arc<dyn ReadAt> = match (&args.value.value, with) {
         (Some(text), _) => {
             let bytes = new_value::encode(text, &query, reading.descriptor.as_ref());
-            Box::new(bytes.map_err(|error| failed(&error).into_usage())?)
+            Arc::new(bytes.map_err(|error| failed(&error).into_usage())?)
         }
-        (None, with) => new_value::read(with.unwrap_or(Path::new("")))?,
+        (None, with) => new_value::read(with.unwrap_or(Path::new("")))?.into(),
     };
     let source = Source::open(&input, &reading)?;
     source.check_apart(&args.output, &input, with)?;
+    let (asked, descriptor) = (args.form.to.as_deref(), reading.descriptor.as_ref());
+    if let Some(in_form) = InForm::of(asked, &input, &source, descriptor, &args.output)? {
+        let Some(message) = source.plain() else {
+            let message =
+                "--to: FILE is in chunks: `protosplit edit --replace` writes it in a form";
+            return Err(Failure::usage(message));
+        };
+        let changes = Changes::new().names(member_names()).replace(query, value);
+        let changed = changes.apply(message, &reading);
+        let changed = changed.map_err(|error| failed(&error))?;
+        let files = source.files(&input);
+        let progress = output.writing("replacing");
+        let make = |target: &Path, force: bool| {
+            let writing = Writing {
+                read: &files,
+                force,
+                threads: None,
+                progress: &progress,
+            };
+            in_form
+                .write(&changed, reading.descriptor.as_ref(), target, &writing)
+                .map(Made::InForm)
+                .map_err(|error| failed(&error))
+        };
+        return write(&input, &args.output, &args.out, PLAIN, make, output);
+    }
     let view = source.view(reading.clone());
     let path = view.and_then(|view| get::find_one(&view, &query));
     let path = path.map_err(|error| failed(&error))?;
@@ -170,6 +201,11 @@ fn write(
 ) -> Result<Exit, Failure> {
     let (path, made) = place(input, target, args, extension, make, output)?;
     let path = path.unwrap_or_else(|| target.to_owned());
+    if let Made::InForm(converted) = &made {
+        for note in &converted.notes {
+            output.note(note);
+        }
+    }
     let report = Report::new(&path, &input.file, made);
     note_removed(&report.removed_files, output);
     output.done(args.json, &report, |report, _| report.text())?;
@@ -213,6 +249,7 @@ impl Report {
         };
         match made {
             Made::Plain(size) => report.output_bytes = size,
+            Made::InForm(converted) => report.output_bytes = converted.bytes,
             Made::Chunked(rewritten) => {
                 report.output_bytes = rewritten.size;
                 report.chunk_count = Some(rewritten.chunks);

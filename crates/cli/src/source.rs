@@ -38,6 +38,7 @@ impl Source {
         let open = OpenOptions::new()
             .descriptor(options.descriptor.as_ref().cloned())
             .limits(options.limits.clone())
+            .allow_missing_files(input.is_looked_at)
             .companion(input.companion.clone());
         if let Some(opened) = assembled(input, &open)? {
             if opened.plain().is_none() {
@@ -76,6 +77,15 @@ impl Source {
         };
         files.push(input.file.clone());
         files
+    }
+
+    /// The message by position; none if it is in chunks.
+    pub(crate) fn plain(&self) -> Option<Shared> {
+        match self {
+            Source::Chunked(_) => None,
+            Source::Plain(file) => Some(Arc::clone(file)),
+            Source::Assembled(opened) => opened.plain().map(|(bytes, _)| Arc::clone(bytes)),
+        }
     }
 
     /// The message, to be read in parts. Fails if it is evidently of another type than was said.
@@ -138,6 +148,7 @@ fn open_options(
         .descriptor(asked)
         .schemas(types.given().clone())
         .companion(input.companion.clone())
+        .allow_missing_files(input.is_looked_at)
         .limits(limits)
         .progress(progress))
 }

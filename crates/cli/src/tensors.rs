@@ -45,7 +45,7 @@ impl Tensor {
 }
 
 pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?.looked_at();
     let opened = source::opened(
         &input,
         &args.reading.schema,

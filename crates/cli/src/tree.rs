@@ -53,7 +53,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     if let Some(old) = &args.diff {
         return diff::run(args, old, output);
     }
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?.looked_at();
     if let Some(opened) = source::special(
         &input,
         &args.reading.schema,

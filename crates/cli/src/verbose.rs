@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
@@ -26,13 +27,17 @@ pub(crate) fn show(verbosity: u8) {
         1 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let subscriber = Registry::default().with(Telling.with_filter(level));
+    let subscriber = Registry::default().with(Telling::default().with_filter(level));
     // Another program that runs the command may have a subscriber of its own.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 /// Tells what is done, in sentences.
-struct Telling;
+#[derive(Default)]
+struct Telling {
+    /// The last warning. An input that is opened twice has the same one twice.
+    warned: Mutex<String>,
+}
 
 /// A step of the work.
 #[derive(Debug, Default)]
@@ -87,11 +92,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut said = Said(String::new());
         event.record(&mut said);
-        let what = match *event.metadata().level() {
-            Level::ERROR | Level::WARN => "warning: ",
-            _ => "",
-        };
-        tell(&format!("{what}{}", said.0));
+        let is_warning = matches!(*event.metadata().level(), Level::ERROR | Level::WARN);
+        if !is_warning {
+            return tell(&said.0);
+        }
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if *warned != said.0 {
+            tell(&format!("warning: {}", said.0));
+            *warned = said.0;
+        }
     }
 }
 

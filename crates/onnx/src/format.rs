@@ -17,6 +17,7 @@ use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
     DType, ElementRule, Location, ShapeRule, TensorInfo, TensorRule,
 };
+use proto_splitter_core::wire::{WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -51,6 +52,32 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
+
+/// The newest version of ONNX's IR that a file without a name may have: some more than there are.
+const NEWEST_IR: u64 = 32;
+
+/// The bytes of the graph, if a file begins as models do: with the version, who wrote it, and then
+/// the graph.
+fn begins_as_model(head: &[u8]) -> Option<u64> {
+    let (mut rest, mut last) = (head, 0);
+    loop {
+        let (tag, len) = decode_varint(rest)?;
+        rest = rest.get(len..)?;
+        let (value, len) = decode_varint(rest)?;
+        rest = rest.get(len..)?;
+        let field = tag >> 3;
+        match (field, WireType::from_bits(tag & 7)?) {
+            (1, WireType::Varint) if last == 0 && (1..=NEWEST_IR).contains(&value) => {}
+            (5, WireType::Varint) if last > 0 => {}
+            (2..=4 | 6, WireType::Len) if last > 0 => {
+                rest = rest.get(usize::try_from(value).ok()?..)?;
+            }
+            (7, WireType::Len) if last > 0 => return Some(value),
+            _ => return None,
+        }
+        last = field;
+    }
+}
 
 /// The models in a folder, by name; none if it is no folder, or there are none.
 fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
@@ -126,9 +153,13 @@ impl Format for OnnxFormat {
 
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         match candidate.kind() {
-            CandidateKind::File => {
-                is_named_as_model(candidate.path()).then_some(Confidence::Likely)
+            CandidateKind::File if is_named_as_model(candidate.path()) => Some(Confidence::Likely),
+            // What comes through a pipe has no name.
+            CandidateKind::File if candidate.extension().is_none() => {
+                let graph = begins_as_model(candidate.head())?;
+                (graph < candidate.size()).then_some(Confidence::Possible)
             }
+            CandidateKind::File => None,
             CandidateKind::Folder => match models_in(candidate.path())?.len() {
                 1 => Some(Confidence::Likely),
                 // Opening it says which there are.

@@ -18,8 +18,8 @@ use crate::reference::Entries;
 /// The most dimensions a tensor may have: many more than any reader takes.
 pub const MAX_RANK: usize = 256;
 
-/// The most bytes of a tensor's name.
-pub const MAX_TENSOR_NAME: u64 = 64 << 10;
+/// The most bytes of a tensor's name: 16 MiB. ONNX has no limit.
+pub const MAX_TENSOR_NAME: u64 = 16 << 20;
 
 /// A tensor of up to this size is fetched at once, and not field by field: 1 KiB. There can be small
 /// ones by the hundred thousand.

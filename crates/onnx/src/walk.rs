@@ -23,8 +23,8 @@ pub(crate) use crate::cursor::Cursor;
 /// take. A graph in a node's attribute is three deeper than the node's.
 pub const DEFAULT_MAX_DEPTH: u32 = 100;
 
-/// The most bytes of a name that are read.
-const MAX_NAME: u64 = 64 << 10;
+/// The most bytes of a node's or function's name that are read.
+const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
 
 /// The messages on the way to tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,7 +74,11 @@ impl Handle {
             .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
-        let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
+        // What there is of a message can be read without the files that it refers to.
+        let options = OpenOptions::new()
+            .descriptor(descriptor)
+            .threads(n_threads)
+            .allow_missing_files(true);
         let open = detached(py, name.as_deref(), None, |_| match input {
             Input::Path(path) => formats::ALL.open(path, &options),
             Input::Reader(reader) => formats::ALL.open_reader(reader, &options),
@@ -115,6 +119,7 @@ impl Handle {
         let (kind, bytes) = detached(py, self.name.as_deref(), None, |_| {
             let root = open.descriptor();
             let path = parse(path, root)?;
+            check_complete(&open, &path)?;
             let kind = root.map(|root| path.resolve(root)).transpose()?;
             let bytes = open.view()?.get(&path)?;
             Ok((kind.map(|target| target.kind), bytes))
@@ -131,6 +136,7 @@ impl Handle {
         let mut target = Target::of(buffer)?;
         detached(py, self.name.as_deref(), None, |_| {
             let path = parse(path, open.descriptor())?;
+            check_complete(&open, &path)?;
             open.view()?.get_to(&path, &mut target)
         })
     }
@@ -263,6 +269,14 @@ impl Handle {
         let listed = Listed::of(open)?;
         Ok(self.listed.get_or_init(|| listed))
     }
+}
+
+/// Fails if all of a message is asked for that refers to missing files.
+fn check_complete(open: &Opened, path: &FieldPath) -> Result<()> {
+    if path.is_root() {
+        open.check_complete()?;
+    }
+    Ok(())
 }
 
 fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath> {

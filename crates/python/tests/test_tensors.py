@@ -386,3 +386,16 @@ def test_buffers_to_be_filled_are_apart_and_one_for_each_name(tmp_path: Path) ->
         # Side by side, and in any order.
         fill(["weights"] * 2, [view[size : 2 * size], view[:size]], None)
         assert bytes(memory) == WEIGHTS.tobytes() * 2 + bytes(size)
+
+
+def test_a_model_without_its_data_is_looked_at_and_its_tensors_name_what_is_missing(tmp_path):
+    entry = b"\x0a\x08location\x12\x06m.data"
+    external = b"\x08\x04\x10\x02\x42\x01w\x6a" + bytes([len(entry)]) + entry + b"\x70\x01"
+    graph = b"\x12\x01g\x2a" + bytes([len(external)]) + external
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"\x08\x0a\x3a" + bytes([len(graph)]) + graph)
+    with ps.open(path) as file:
+        assert list(file.tensors) == ["w"]
+        assert file["graph.name"] == "g"
+        with pytest.raises(OSError, match="m.data"):
+            file.tensors["w"]

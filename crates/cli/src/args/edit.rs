@@ -9,7 +9,7 @@ use proto_splitter::split::ChunkCompression;
 use super::reading::ReadingArgs;
 use super::running::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
-use super::writing::{NewValueArgs, RewriteArgs};
+use super::writing::{FormArgs, NewValueArgs, RewriteArgs};
 use crate::size;
 
 /// What all of these commands say in the end.
@@ -20,7 +20,8 @@ FILE can be a .pb or a .cpb file, or the folder of a SavedModel: then OUTPUT is 
 folder, with the fingerprint.pb that goes with it. OUTPUT is in chunks if its name ends in
 .cpb, in one piece if it ends in .pb, and else as FILE is. No value is held in memory. What
 becomes a .cpb is split anew, with --max-chunk-size and FILE's profile; chunks of FILE that
-are compressed wait in a temporary file meanwhile.
+are compressed wait in a temporary file meanwhile. An ONNX model with its tensors beside it
+stays one: --to onnx puts them inside.
 "
     };
 }
@@ -179,6 +180,8 @@ pub(crate) struct EditingArgs {
     pub(crate) compression: ChunkCompression,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use proto_splitter::split::ChunkCompression;
 
 use super::reading::{PartsArgs, ReadingArgs};
 use super::values::compression;
-use super::writing::{NewValueArgs, RewriteArgs};
+use super::writing::{FormArgs, NewValueArgs, RewriteArgs};
 
 pub(super) const RECOMPRESS: &str = "\
 Writes a .cpb file with the same chunks in another compression. Nothing is merged;
@@ -37,7 +37,8 @@ Of a number, a text or an enum --value is the value itself, of a message JSON or
 text format. --with has it in a file, as `get` gives it: of a message its bytes, of a string
 or bytes the bytes themselves. There has to be one at PATH already. FILE can be a .pb file,
 too, or the folder of a SavedModel: then OUTPUT is a new folder, with the fingerprint.pb
-that goes with it.
+that goes with it. An ONNX model with its tensors beside it stays one: --to onnx puts them
+inside.
 
 Examples:
   protosplit replace small/ 'meta_graphs[0].graph_def.versions.producer' --value 5 -o new/
@@ -77,6 +78,8 @@ pub(crate) struct ReplaceArgs {
     /// or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
     #[command(flatten)]

@@ -24,6 +24,14 @@ pub(crate) struct RewriteArgs {
     pub(crate) force: bool,
 }
 
+/// The form of a changed model.
+#[derive(Args, Debug)]
+pub(crate) struct FormArgs {
+    /// Write the model in this form, as `convert --to` does [default: the form of FILE]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) to: Option<String>,
+}
+
 /// A new value, one way or the other.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]

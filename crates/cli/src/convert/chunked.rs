@@ -57,6 +57,9 @@ pub(super) fn run(
             format!("{name}: it has tensors and isn't a message, so it can't be cut into chunks")
         }));
     };
+    opened
+        .check_complete()
+        .map_err(|error| Failure::of(&args.input, &error))?;
     source::check_apart(opened.files(), target)?;
     let message = Source::from_reader(bytes.clone(), size, descriptor.clone());
     let options = SplitOptions::new()

@@ -96,7 +96,10 @@ pub(super) fn run(
 }
 
 /// The form of this name; the usual one for `auto`, if the format has none that is called so.
-fn form(format: &'static dyn Format, name: &str) -> Result<&'static ConvertTarget, Failure> {
+pub(crate) fn form(
+    format: &'static dyn Format,
+    name: &str,
+) -> Result<&'static ConvertTarget, Failure> {
     let targets = format.targets();
     let named = targets.iter().find(|target| target.name == name);
     let usual = || targets.first().filter(|_| name == "auto");

@@ -187,8 +187,12 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
     assert_eq!(report["against"]["result"], "byte-exact");
     // Of two nobody knows which is meant.
     fs::copy(&one, folder.join("other.onnx")).unwrap();
-    let error = run([&"info", &folder]).failed(Exit::Usage);
-    assert!(error.contains("no ONNX model"), "{error}");
+    for command in ["info", "tensors", "tree", "verify", "cat"] {
+        let error = run([&command, &folder]);
+        assert_ne!(error.exit, Exit::Done, "{command}");
+        let listed = "name one of them: model.onnx, other.onnx";
+        assert!(error.err.contains(listed), "{command}: {}", error.err);
+    }
 }
 
 #[test]
@@ -429,4 +433,198 @@ fn external_data_is_found_in_another_folder_or_left_where_it_is() {
     ])
     .ok();
     assert!(fs::read(&kept).unwrap() == fs::read(&pair).unwrap());
+}
+
+/// The arguments of each verb that changes a message, and what the change leaves in it.
+const CHANGES: [(&str, &[&str]); 5] = [
+    ("edit", &["--replace", "domain=d"]),
+    ("insert", &["domain", "--value", "d"]),
+    ("remove", &["graph.name"]),
+    ("replace", &["graph.name", "--value", "d"]),
+    ("strip", &["--over", "1MiB"]),
+];
+
+#[test]
+fn a_changed_pair_stays_a_pair_unless_another_form_is_asked_for() {
+    let dir = Dir::new();
+    let mut model = model();
+    model.domain = Some("before".into());
+    let one = dir.file("one.onnx", model.encode_to_vec());
+    let pair = dir.path("pair.onnx");
+    run([&"convert", &one, &"-o", &pair, &"--to", &"external"]).ok();
+    model.domain = None;
+    let one_without = dir.file("without.onnx", model.encode_to_vec());
+    let pair_without = dir.path("pair-without.onnx");
+    let to_pair: [&dyn AsRef<Path>; 6] = [
+        &"convert",
+        &one_without,
+        &"-o",
+        &pair_without,
+        &"--to",
+        &"external",
+    ];
+    run_all(to_pair).ok();
+    for (command, arguments) in CHANGES {
+        let (one, pair) = match command {
+            "insert" => (&one_without, &pair_without),
+            _ => (&one, &pair),
+        };
+        let change = |input: &Path, output: &str, more: &[&str]| {
+            let mut args: Vec<PathBuf> = vec![command.into(), input.to_owned()];
+            args.extend(arguments.iter().chain(more).map(PathBuf::from));
+            args.extend(["-o".into(), dir.path(output)]);
+            run_all(args.iter().map(|arg| arg as _)).ok();
+            dir.path(output)
+        };
+        let expected = change(one, &format!("{command}.one.onnx"), &[]);
+        let changed = change(pair, &format!("{command}.pair.onnx"), &[]);
+        let data = dir.path(&format!("{command}.pair.onnx.data"));
+        assert_eq!(fs::metadata(&data).unwrap().len(), 14_000, "{command}");
+        assert!(fs::metadata(&changed).unwrap().len() < 1000, "{command}");
+        run([&"diff", &changed, &expected]).ok();
+        let whole = change(pair, &format!("{command}.whole.onnx"), &["--to", "onnx"]);
+        assert!(
+            fs::read(&whole).unwrap() == fs::read(&expected).unwrap(),
+            "{command}"
+        );
+    }
+    let error = run([
+        &"edit",
+        &pair,
+        &"--remove",
+        &"domain",
+        &"-o",
+        &dir.path("x.cpb"),
+        &"--to",
+        &"onnx",
+    ])
+    .failed(Exit::Usage);
+    assert!(error.contains("a .cpb is a file in chunks"), "{error}");
+}
+
+#[test]
+fn references_are_kept_only_where_they_lead_to_the_data() {
+    let dir = Dir::new();
+    let [_, pair, _] = forms(&dir);
+    fs::create_dir(dir.path("elsewhere")).unwrap();
+    for output in ["elsewhere/kept.onnx", "kept.cpb", "elsewhere/kept.cpb"] {
+        let output = dir.path(output);
+        let kept: [&dyn AsRef<Path>; 6] = [
+            &"convert",
+            &pair,
+            &"-o",
+            &output,
+            &"--set",
+            &"keep-external=true",
+        ];
+        let failed = run_all(kept);
+        assert_ne!(failed.exit, Exit::Done, "{}", output.display());
+        assert!(failed.err.contains("pair.onnx.data"), "{}", failed.err);
+        assert!(!output.exists());
+    }
+}
+
+#[test]
+fn a_model_without_its_data_is_looked_at_and_what_needs_the_data_names_it() {
+    let dir = Dir::new();
+    let [_, pair, _] = forms(&dir);
+    let data = dir.path("pair.onnx.data");
+    fs::remove_file(&data).unwrap();
+    for (command, arguments, expected) in [
+        ("info", &[][..], "missing file"),
+        ("tree", &[][..], "initializer"),
+        ("ls", &[][..], ""),
+        ("tensors", &[][..], "pair.onnx.data"),
+        ("cat", &[][..], "external_data"),
+        ("get", &["graph.name", "--format", "text"][..], "g"),
+        (
+            "get",
+            &["--tensor", "c", "--format", "raw", "-o", "c"][..],
+            "",
+        ),
+        ("strip", &["--tensors", "-o", "stripped.onnx"][..], ""),
+    ] {
+        let mut args: Vec<PathBuf> = vec![command.into(), pair.clone()];
+        let is_output = |argument: &&str| ["c", "stripped.onnx"].contains(argument);
+        for (at, argument) in arguments.iter().enumerate() {
+            let named = at > 0 && arguments[at - 1] == "-o" && is_output(argument);
+            args.push(if named {
+                dir.path(argument)
+            } else {
+                argument.into()
+            });
+        }
+        let ran = run_all(args.iter().map(|arg| arg as _));
+        assert_eq!(ran.exit, Exit::Done, "{command}: {}", ran.err);
+        assert!(ran.out.contains(expected), "{command}: {}", ran.out);
+    }
+    let tensor: &[&str] = &["--tensor", "w", "--format", "raw"];
+    for (command, arguments, writes) in [
+        ("get", tensor, true),
+        ("get", &[], true),
+        ("split", &[], true),
+        ("merge", &[], true),
+        ("convert", &["--to", "onnx"], true),
+        ("export", &["--format", "npz"], true),
+        ("edit", &["--remove", "domain"], true),
+        ("verify", &[], false),
+    ] {
+        let output = dir.path("out");
+        let mut args: Vec<PathBuf> = vec![command.into(), pair.clone()];
+        args.extend(arguments.iter().map(PathBuf::from));
+        if writes {
+            args.extend(["-o".into(), output.clone()]);
+        }
+        let ran = run_all(args.iter().map(|arg| arg as _));
+        assert_ne!(ran.exit, Exit::Done, "{command}");
+        assert!(ran.err.contains("pair.onnx.data"), "{command}: {}", ran.err);
+        assert!(!output.exists(), "{command}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_called_one_by_every_verb() {
+    let dir = Dir::new();
+    let empty = dir.file("empty.onnx", "");
+    for command in [
+        "info", "tree", "ls", "tensors", "cat", "get", "verify", "split", "merge", "convert",
+    ] {
+        let mut args: Vec<PathBuf> = vec![command.into(), empty.clone()];
+        if ["split", "merge", "convert"].contains(&command) {
+            args.extend(["-o".into(), dir.path("out")]);
+        }
+        let ran = run_all(args.iter().map(|arg| arg as _));
+        assert_ne!(ran.exit, Exit::Done, "{command}");
+        assert!(ran.err.contains("an empty file"), "{command}: {}", ran.err);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_model_comes_through_a_pipe() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    for arguments in [
+        &["tensors", "-", "--message", "onnx.ModelProto"][..],
+        &["tensors", "-"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+        command.args(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        let mut input = running.stdin.take().unwrap();
+        input.write_all(&model().encode_to_vec()).unwrap();
+        drop(input);
+        let done = running.wait_with_output().unwrap();
+        let (out, err) = (
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr),
+        );
+        assert!(done.status.success(), "{arguments:?}: {err}");
+        assert!(out.contains("w2"), "{out}{err}");
+    }
 }

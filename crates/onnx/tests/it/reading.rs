@@ -558,3 +558,22 @@ fn hard_linked_data_is_read() {
     let tensor = whole(&path).graph.unwrap().initializer.remove(0);
     assert_eq!(tensor.raw_data.as_deref(), Some(&b"0123"[..]));
 }
+
+#[test]
+fn a_name_of_any_length_that_a_model_has_is_read() {
+    use proto_splitter_onnx::external::{ExternalOptions, Form};
+    let folder = tempfile::tempdir().unwrap();
+    let long = "n".repeat(100_000);
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![raw(&long, noise(1, 5000)), raw("w", [1])]),
+    );
+    let tensors = open(&path).unwrap().tensors().unwrap();
+    assert!(tensors.iter().next().unwrap().name() == long);
+    let target = folder.path().join("pair.onnx");
+    let written = open(&path)
+        .unwrap()
+        .write(&target, Form::External, &ExternalOptions::new());
+    assert_eq!(written.unwrap().tensors, 1);
+    assert!(whole(&target) == whole(&path));
+}

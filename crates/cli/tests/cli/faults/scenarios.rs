@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use proto_splitter::SavedModelDir;
 use proto_splitter::merge::Merger;
+use proto_splitter::prost::Message as _;
 
 use crate::support::{Dir, fixture};
 
@@ -215,6 +216,32 @@ fn read_source_folder(dir: &Dir) -> Found {
     read_folder_at(&dir.path("from"))
 }
 
+/// Two models.
+fn onnx_models(dir: &Dir) {
+    dir.file("a.onnx", crate::onnx::model().encode_to_vec());
+    let mut other = crate::onnx::model();
+    other.domain = Some("other".into());
+    dir.file("b.onnx", other.encode_to_vec());
+}
+
+fn old_onnx_in_several(dir: &Dir) {
+    onnx_models(dir);
+    let several = ["--to", "external", "--max-file-size", "8KiB"];
+    ok(
+        dir,
+        &[&["convert", "a.onnx", "-o", "m.onnx"][..], &several].concat(),
+    );
+}
+
+fn read_onnx(dir: &Dir) -> Found {
+    let model = dir.path("m.onnx");
+    if !model.exists() {
+        return Found::Nothing;
+    }
+    let opened = proto_splitter::formats::ALL.open(&model, &proto_splitter::OpenOptions::new());
+    found(opened.and_then(|opened| opened.bytes()))
+}
+
 /// Plans work in two parts, and does the second.
 fn plan_and_do_one(dir: &Dir, work: &[&str]) {
     let planned = ["--force", "--plan-only", "plan", "--parts", "2"];
@@ -273,7 +300,7 @@ fn read_part_of_a_merge(dir: &Dir) -> Found {
     read_committed(dir, "merge", read_merged)
 }
 
-pub(super) const SCENARIOS: [Scenario; 20] = [
+pub(super) const SCENARIOS: [Scenario; 22] = [
     Scenario {
         name: "split to several files where nothing is",
         prepare: inputs,
@@ -557,5 +584,36 @@ pub(super) const SCENARIOS: [Scenario; 20] = [
         prepare: all_parts_of_a_merge_are_done,
         args: &["merge", "--plan", "plan", "--commit"],
         read: read_merged,
+    },
+    Scenario {
+        name: "an ONNX model with its tensors beside it where nothing is",
+        prepare: onnx_models,
+        args: &[
+            "convert",
+            "b.onnx",
+            "-o",
+            "m.onnx",
+            "--to",
+            "external",
+            "--threads",
+            "1",
+        ],
+        read: read_onnx,
+    },
+    Scenario {
+        name: "an ONNX model with its tensors beside it over one in several files",
+        prepare: old_onnx_in_several,
+        args: &[
+            "convert",
+            "b.onnx",
+            "-o",
+            "m.onnx",
+            "--to",
+            "external",
+            "--force",
+            "--threads",
+            "1",
+        ],
+        read: read_onnx,
     },
 ];
