@@ -18,13 +18,14 @@ use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
 use record_file::ReadAt;
 
+use crate::call_graph::{function_name, functions};
 use crate::constant::{Constant, Place};
 use crate::content::{Content, Contents};
 use crate::options::{ExternalizeOptions, LEAST_MIN_SIZE};
 use crate::record::{MAPPED_FOLDER, Record, bundle_prefix};
 use crate::rewrite::{self, BUNDLE_NAME, Destination};
 use crate::scan::{MAX_REST, Scan, scan, too_large};
-use crate::select::{Reason, function_name, functions, left_in};
+use crate::select::{Reason, left_in};
 
 /// A constant that moves, or that can't.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Rewrites a model so that its large constants are read from a tensor bundle.
 //!
-//! Every moved constant `X` becomes three nodes, and nobody who refers to `X` changes:
+//! Every moved constant `X` of the main graph becomes three nodes, and nobody who refers to `X` changes:
 //!
 //! ```text
 //! X/proto_splitter_handle  VarHandleOp     the variable that holds the content; X's control inputs
@@ -10,11 +10,15 @@
 //!
 //! The model's own initializer reads the contents into the variables: [`init`] adds it to the main
 //! graph, for loaders of TensorFlow 1 and the C++ loader, and [`objects`] to the object graph, for
-//! `tf.saved_model.load`. A function that XLA compiles can't read variables, and gets the value as
-//! an argument: [`compiled`].
+//! `tf.saved_model.load`.
+//!
+//! In a function, `X` is an argument instead, which all callers hand on, and which the functions
+//! that `tf.saved_model.load` returns capture: [`arguments`]. So they hold what they read when the
+//! rest of the model is gone, and XLA compiles them. Only functions that are called in a way that
+//! hands no more arguments on read variables.
 
+mod arguments;
 mod build;
-mod compiled;
 mod constants;
 mod init;
 pub(crate) mod local;
@@ -85,13 +89,14 @@ struct Rewriter<'a> {
     names: Names,
     /// The number that the next function's name ends with.
     next_function: u64,
-    /// Contents that functions read, or main graphs for functions that XLA compiles.
+    /// Contents of variables that functions read.
     in_functions: BTreeSet<usize>,
-    /// The main graph's own constants, by name.
+    /// The nodes of the main graph that have contents, by name: its constants, and those that read
+    /// what functions get.
     in_main: BTreeMap<String, usize>,
     /// Functions with nodes that read variables.
     stateful: BTreeSet<usize>,
-    /// What was appended to the arguments of functions that XLA compiles.
+    /// The contents that were appended to the arguments of functions.
     arguments: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -127,7 +132,7 @@ impl<'a> Rewriter<'a> {
 
     fn move_to_bundle(&mut self) -> Result<()> {
         let captured = self.captured_constants();
-        self.pass_to_compiled_functions()?;
+        self.pass_arguments()?;
         self.replace_constants()?;
         self.mark_stateful()?;
         let added = self.add_initialization()?;

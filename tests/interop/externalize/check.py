@@ -64,6 +64,7 @@ def same(expected, actual):
 
 LOADERS = {
     "tf.saved_model.load": lambda path, tags: loaders.run_v2(loaders.load_v2(path)),
+    "a signature alone": lambda path, tags: loaders.run_alone(path),
     "a TF1 session": loaders.run_v1,
     "the C API": lambda path, tags: loaders.run_c(path, tags)["results"],
 }
@@ -75,7 +76,8 @@ def check_ops(path):
     from tensorflow.python.framework import op_def_registry
     from tensorflow.python.saved_model import loader_impl
     added = ["VarHandleOp", "ReadVariableOp", "Identity", "RestoreV2", "AssignVariableOp", "DestroyResourceOp", "NoOp",
-             "Const", "StaticRegexReplace", "StatefulPartitionedCall", "If", "While", "Case", "ImmutableConst"]
+             "Const", "StaticRegexReplace", "StatefulPartitionedCall", "If", "While", "Case", "ImmutableConst",
+             "StopGradient"]
     for meta_graph in loader_impl.parse_saved_model(path).meta_graphs:
         if not meta_graph.meta_info_def.HasField("stripped_op_list"):
             continue
@@ -128,6 +130,21 @@ def check_lives(checks, path):
         del first
         gc.collect()
         same(expected, loaders.run_v2(second))
+    with checks.check("functions of a model that is gone"):
+        x = tf.constant(loaders.inputs(7, [3, 128], np.float32))
+        for name in ("call_nested", "call_loop", "call_branch", "call_dataset", "call_jitted", "call_gradient"):
+            results = []
+            for folder in (path, out):
+                function = getattr(loaders.load_v2(folder), name)
+                gc.collect()
+                inner = tf.function(lambda x: function(x))
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = function(x)["y"]
+                # A gradient through a dataset there is none.
+                gradient = tape.gradient(y, x)
+                results.append([loaders.bits(y), gradient is None or loaders.bits(gradient), loaders.bits(inner(x)["y"])])
+            assert results[0] == results[1], name
     with checks.check("moved, and its files deleted after loading"):
         moved = shutil.move(out, path + ".moved")
         model = loaders.load_v2(moved)
@@ -140,6 +157,9 @@ def check_lives(checks, path):
         again = path + ".again"
         tf.saved_model.save(model, again, signatures=model.signatures)
         same(expected, loaders.run_v2(loaders.load_v2(again)))
+        sessions = loaders.run_v1(path, ["serve"])
+        same(sessions, loaders.run_v1(again, ["serve"]))
+        same(loaders.run_c(path, ["serve"])["results"], loaders.run_c(again, ["serve"])["results"])
     with checks.check("two in one session"):
         v1 = tf.compat.v1
         with tf.Graph().as_default(), v1.Session() as session:
@@ -195,17 +215,24 @@ def check_bundles(checks, path):
 
 
 MEMORY = """
-import os, sys
+import gc, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np, tensorflow as tf
-def peak():
-    return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith("VmHWM"))
+def memory(what):
+    return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith(what))
 tf.constant(1.0) + 1
-before = peak()
+before = memory("VmHWM")
 model = tf.saved_model.load(sys.argv[1])
-load = peak()
-model.signatures["serving_default"](x=tf.ones([1, 256]))
-print(load - before, peak() - before)
+load = memory("VmHWM")
+infer = model.signatures["serving_default"]
+if sys.argv[2] == "alone":
+    del model
+    gc.collect()
+infer(x=tf.ones([1, 256]))
+run = memory("VmHWM")
+model = infer = None
+gc.collect()
+print(load - before, run - before, memory("VmRSS") - before)
 """
 
 
@@ -224,15 +251,19 @@ def check_memory(checks, mib):
     checks.externalize(path, path + ".out", "1MiB")
     size = os.path.getsize(os.path.join(path + ".out", NAME + ".data-00000-of-00001"))
     figures = {}
-    for name, folder in (("original", path), ("externalized", path + ".out")):
-        ran = subprocess.run([sys.executable, "-c", MEMORY, folder], stdout=subprocess.PIPE, text=True, check=True)
-        load, run = (int(word) / size for word in ran.stdout.split())
+    for name, folder, kept in (("original", path, "model"), ("externalized", path + ".out", "model"),
+                               ("its signature alone", path + ".out", "alone")):
+        ran = subprocess.run([sys.executable, "-c", MEMORY, folder, kept], stdout=subprocess.PIPE, text=True, check=True)
+        load, run, left = (int(word) / size for word in ran.stdout.split())
         c = loaders.run_c(folder, ["serve"])
         figures[name] = [load, run, c["load"] / size, c["run"] / size]
-        print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x; "
+        print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x, left {left:.2f}x; "
               f"C++ load {figures[name][2]:.2f}x, run {figures[name][3]:.2f}x", flush=True)
+        with checks.check(f"{name}: what is left when all is gone"):
+            assert left <= 0.2 or name == "original", left
     with checks.check("memory of the externalized model"):
-        assert all(figure <= 1.2 for figure in figures["externalized"]), figures
+        smaller = figures["externalized"] + figures["its signature alone"]
+        assert all(figure <= 1.2 for figure in smaller), figures
         assert figures["original"][0] > 3, figures
 
 
@@ -282,8 +313,8 @@ def main():
                 path = os.path.join(work, f"random{seed}")
                 models.random_model(path, seed)
                 # A session takes as long as all the rest.
-                sessions = ["a TF1 session"] if seed % 3 == 0 else []
-                check_model(checks, path, ["512B"], which=["tf.saved_model.load", *sessions], quiet=True)
+                more = [["a TF1 session"], ["a signature alone"], []][seed % 3]
+                check_model(checks, path, ["512B"], which=["tf.saved_model.load", *more], quiet=True)
                 tf.keras.backend.clear_session()
                 for left in (path, path + ".512B", path + ".512B.back"):
                     shutil.rmtree(left, ignore_errors=True)

@@ -6,8 +6,8 @@ use proto_splitter_graph_def::proto::NodeDef;
 use super::build::{Node, Scope, handle, read};
 use super::names::Names;
 use super::{Rewriter, invalid};
+use crate::call_graph::{CallGraph, function_name, named_functions};
 use crate::content::Content;
-use crate::select::{CallGraph, named_functions};
 
 impl Rewriter<'_> {
     /// Replaces the constants that are still there, in functions and in the main graph.
@@ -48,7 +48,7 @@ impl Rewriter<'_> {
         let names: std::collections::BTreeSet<String> = functions
             .enumerate()
             .filter(|(at, _)| stateful.contains(at))
-            .map(|(_, function)| crate::select::function_name(function).to_owned())
+            .map(|(_, function)| function_name(function).to_owned())
             .collect();
         drop(calls);
         let library = graph.library.get_or_insert_default();
@@ -124,12 +124,19 @@ fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeD
         .device(&device)
         .build();
     let input = scope.output(&read_name, "value");
-    Ok([handle, read, identity(constant, vec![input], content)])
+    let identity = replacement("Identity", constant, vec![input], content);
+    Ok([handle, read, identity])
 }
 
-/// A constant that gives its input instead; whoever refers to it needn't know.
-pub(super) fn identity(constant: NodeDef, inputs: Vec<String>, content: &Content) -> NodeDef {
-    let mut node = Node::new(constant.name, "Identity")
+/// A constant that gives its input instead, by an op that does nothing else; whoever refers to it
+/// needn't know.
+pub(super) fn replacement(
+    op: &str,
+    constant: NodeDef,
+    inputs: Vec<String>,
+    content: &Content,
+) -> NodeDef {
+    let mut node = Node::new(constant.name, op)
         .device(&constant.device)
         .inputs(inputs)
         .dtype("T", content.dtype)

@@ -10,6 +10,7 @@ use proto_splitter_saved_model::proto::{AssetFileDef, TensorInfo};
 
 use super::build::{self, Node, Scope, handle, restore};
 use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
+use crate::call_graph::named_functions;
 use crate::content::Content;
 
 /// The nodes that give the paths of the bundle's two files. Loaders put the paths in.
@@ -239,7 +240,7 @@ impl Rewriter<'_> {
                     read.insert(name, *content);
                 }
             }
-            if crate::select::named_functions(node).next().is_some() {
+            if named_functions(node).next().is_some() {
                 node.input.push(format!("^{INITIALIZE}"));
             }
         }

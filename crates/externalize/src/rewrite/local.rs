@@ -9,7 +9,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{FunctionDef, NodeDef};
 
 use super::build::{self, Node, Scope};
-use super::constants::identity;
+use super::constants::replacement;
 use super::{Rewriter, invalid};
 use crate::content::Content;
 
@@ -79,7 +79,8 @@ fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Co
         .device(&old.device)
         .inputs(old.input.iter().cloned())
         .build();
-    *constant = identity(old, vec![scope.output(&name, "tensor")], content);
+    let inputs = vec![scope.output(&name, "tensor")];
+    *constant = replacement("Identity", old, inputs, content);
     node
 }
 

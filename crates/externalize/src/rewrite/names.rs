@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 
-use crate::select::{function_name, functions};
+use crate::call_graph::{function_name, functions};
 
 /// What names of ours contain.
 const OURS: &str = "proto_splitter";

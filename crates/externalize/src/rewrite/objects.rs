@@ -18,8 +18,8 @@ use proto_splitter_saved_model::proto::{
 use super::build::shape_proto;
 use super::init::{Added, constant_function};
 use super::{Rewriter, invalid};
+use crate::call_graph::function_name;
 use crate::content::Content;
-use crate::select::function_name;
 
 /// A constant that functions capture: which object it is, and what it contains.
 pub(super) type Captured = (usize, usize);
@@ -95,8 +95,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Gives functions that XLA compiles what was appended to their arguments: an object for each
-    /// content.
+    /// Has functions capture what was appended to their arguments: an object for each content.
     fn bind_arguments(&mut self, objects: &mut SavedObjectGraph) -> Vec<Captured> {
         let arguments = self.arguments.clone();
         let mut made: BTreeMap<usize, i32> = BTreeMap::new();

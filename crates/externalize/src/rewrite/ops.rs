@@ -7,7 +7,7 @@ use proto_splitter_graph_def::proto::op_def::{ArgDef, AttrDef};
 use proto_splitter_graph_def::proto::{AttrValue, DataType, NodeDef, OpDef};
 use proto_splitter_saved_model::proto::MetaGraphDef;
 
-use crate::select::functions;
+use crate::call_graph::functions;
 
 /// What an input or an output is.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ const INPUTS: (&str, Arg) = ("input", Arg::List("Tin"));
 const OUTPUTS: (&str, Arg) = ("output", Arg::List("Tout"));
 
 /// The ops of the nodes that a rewritten model may have and its original not.
-const OPS: [Op; 14] = [
+const OPS: [Op; 15] = [
     Op {
         name: "AssignVariableOp",
         is_stateful: true,
@@ -166,6 +166,13 @@ const OPS: [Op; 14] = [
             ("rewrite", "string", Preset::Nothing),
             ("replace_global", "bool", Preset::Flag(true)),
         ],
+    },
+    Op {
+        name: "StopGradient",
+        is_stateful: false,
+        inputs: &[("input", Arg::Of("T"))],
+        outputs: &[("output", Arg::Of("T"))],
+        attrs: &[("T", "type", Preset::Nothing)],
     },
     Op {
         name: "VarHandleOp",

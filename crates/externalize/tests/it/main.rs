@@ -1,6 +1,7 @@
 //! Models that TensorFlow wrote, models that are made up, and models that lie.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod arguments;
 mod damage;
 mod fixtures;
 mod hostile;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use proto_splitter_core::Result;
 use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, Externalized};
+use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 use proto_splitter_saved_model::proto::SavedModel;
 
 /// A folder that TensorFlow wrote.
@@ -41,6 +43,24 @@ pub(crate) fn externalize(from: &Path, to: &Path) -> Result<Externalized> {
 pub(crate) fn read_model(folder: &Path) -> SavedModel {
     let bytes = fs::read(folder.join("saved_model.pb")).unwrap();
     SavedModel::decode(bytes.as_slice()).unwrap()
+}
+
+/// A model once it is externalized.
+pub(crate) fn externalized(model: &SavedModel) -> SavedModel {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_model(folder.path(), model);
+    let out = folder.path().join("out");
+    externalize(&path, &out).unwrap();
+    read_model(&out)
+}
+
+pub(crate) fn graph(model: &SavedModel) -> &GraphDef {
+    model.meta_graphs[0].graph_def.as_ref().unwrap()
+}
+
+pub(crate) fn node<'n>(nodes: &'n [NodeDef], name: &str) -> &'n NodeDef {
+    let found = nodes.iter().find(|node| node.name == name);
+    found.unwrap_or_else(|| panic!("no node {name}"))
 }
 
 /// All files of a folder, by their path in it.

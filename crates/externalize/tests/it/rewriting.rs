@@ -4,30 +4,12 @@ use std::fs;
 
 use proto_splitter_externalize::{ExternalizePlan, Reason, internalize};
 use proto_splitter_graph_def::proto::attr_value::Value;
-use proto_splitter_graph_def::proto::{DataType, NodeDef, OpDef, OpList, TensorProto};
-use proto_splitter_saved_model::proto::SavedModel;
+use proto_splitter_graph_def::proto::{DataType, OpDef, OpList, TensorProto};
 use proto_splitter_saved_model::proto::meta_graph_def::MetaInfoDef;
 use proto_splitter_tensor_bundle::Bundle;
 
 use crate::models::{call, compiled, constant, constant_of, function, model, shape};
-use crate::{externalize, options, read_model, write_model};
-
-fn externalized(model: &SavedModel) -> SavedModel {
-    let folder = tempfile::tempdir().unwrap();
-    let path = write_model(folder.path(), model);
-    let out = folder.path().join("out");
-    externalize(&path, &out).unwrap();
-    read_model(&out)
-}
-
-fn graph(model: &SavedModel) -> &proto_splitter_graph_def::proto::GraphDef {
-    model.meta_graphs[0].graph_def.as_ref().unwrap()
-}
-
-fn node<'n>(nodes: &'n [NodeDef], name: &str) -> &'n NodeDef {
-    let found = nodes.iter().find(|node| node.name == name);
-    found.unwrap_or_else(|| panic!("no node {name}"))
-}
+use crate::{externalized, graph, node, options, read_model, write_model};
 
 #[test]
 fn a_constant_becomes_a_variable_that_is_read_and_keeps_its_name() {
@@ -140,32 +122,6 @@ fn callers_of_a_function_that_reads_become_stateful_and_others_do_not() {
 }
 
 #[test]
-fn a_compiled_function_gets_its_constants_as_arguments() {
-    let mut caller = call("c", "PartitionedCall", &["__inference_jit_1"]);
-    caller.input = vec!["a:output:0".to_owned(), "^b".to_owned()];
-    let functions = vec![
-        compiled(
-            "__inference_jit_1",
-            vec![constant("x", 1), constant("y", 1), constant("z", 2)],
-        ),
-        function("__inference_caller_2", vec![caller]),
-    ];
-    let after = externalized(&model(Vec::new(), functions));
-    let library = &graph(&after).library.as_ref().unwrap().function;
-    let arguments = &library[0].signature.as_ref().unwrap().input_arg;
-    assert_eq!(arguments.len(), 2, "x and y are one");
-    assert!(library[0].node_def.iter().all(|node| node.op == "Identity"));
-    assert_eq!(library[0].node_def[0].input, [arguments[0].name.clone()]);
-    assert!(!library[0].signature.as_ref().unwrap().is_stateful);
-    let call = node(&library[1].node_def, "c");
-    assert_eq!(call.op, "PartitionedCall");
-    assert_eq!(call.input.len(), 4);
-    assert!(call.input[1].ends_with("_read:value:0"));
-    assert_eq!(call.input[3], "^b");
-    assert!(library[1].signature.as_ref().unwrap().is_stateful);
-}
-
-#[test]
 fn what_cannot_move_stays_with_a_reason() {
     let strings = TensorProto {
         dtype: DataType::DtString.into(),
@@ -176,14 +132,19 @@ fn what_cannot_move_stays_with_a_reason() {
     let functions = vec![
         compiled(
             "jit",
-            vec![constant("x", 1), call("c", "PartitionedCall", &["inner"])],
+            vec![
+                constant("x", 1),
+                call("c", "PartitionedCall", &["passed"]),
+                call("g", "SymbolicGradient", &["inner"]),
+            ],
         ),
+        function("passed", vec![constant("w", 4)]),
         function("inner", vec![constant("y", 2)]),
         compiled("mapped", vec![constant("z", 3)]),
         function(
             "user",
             vec![
-                call("m", "MapDataset", &["mapped"]),
+                call("m", "SymbolicGradient", &["mapped"]),
                 call("c", "PartitionedCall", &["jit"]),
             ],
         ),
@@ -193,7 +154,7 @@ fn what_cannot_move_stays_with_a_reason() {
     let path = write_model(folder.path(), &model);
     let plan = ExternalizePlan::new(&path, &options()).unwrap();
     let moved: Vec<String> = plan.constants().map(|constant| constant.node).collect();
-    assert_eq!(moved, ["x"]);
+    assert_eq!(moved, ["x", "w"]);
     let left: Vec<(String, Reason)> = plan
         .left()
         .map(|(constant, why)| (constant.node, why))

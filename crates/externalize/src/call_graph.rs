@@ -1,0 +1,148 @@
+//! The functions of a graph, and which of them refer to which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::attr_value::Value;
+use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
+
+/// The functions of a graph, and who refers to whom.
+pub(crate) struct CallGraph<'a> {
+    pub(crate) by_name: BTreeMap<&'a str, usize>,
+    /// Which functions the body of each refers to.
+    pub(crate) callees: Vec<BTreeSet<usize>>,
+}
+
+/// The name of a function.
+pub(crate) fn function_name(function: &FunctionDef) -> &str {
+    function
+        .signature
+        .as_ref()
+        .map_or("", |signature| signature.name.as_str())
+}
+
+/// The functions in a graph's library.
+pub(crate) fn functions(graph: &GraphDef) -> &[FunctionDef] {
+    graph
+        .library
+        .as_ref()
+        .map_or(&[], |library| library.function.as_slice())
+}
+
+/// The names of functions that the attributes of a node have.
+pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
+    let names = node.attr.values().flat_map(|attr| match &attr.value {
+        Some(Value::Func(function)) => vec![function.name.as_str()],
+        Some(Value::List(list)) => list.func.iter().map(|func| func.name.as_str()).collect(),
+        _ => Vec::new(),
+    });
+    names.filter(|name| !name.is_empty())
+}
+
+impl<'a> CallGraph<'a> {
+    /// # Errors
+    ///
+    /// If two functions have one name, one refers to a function that isn't there, or calls form a
+    /// cycle.
+    pub(crate) fn new(graph: &'a GraphDef) -> Result<Self> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
+        let functions = functions(graph);
+        let mut by_name = BTreeMap::new();
+        for (at, function) in functions.iter().enumerate() {
+            let name = function_name(function);
+            if by_name.insert(name, at).is_some() {
+                return Err(invalid(format!("two functions are called {name:?}")));
+            }
+        }
+        let mut call_graph = CallGraph {
+            by_name,
+            callees: Vec::with_capacity(functions.len()),
+        };
+        for function in functions {
+            let callees = call_graph
+                .referred_to(&function.node_def)
+                .map_err(|error| error.at_path(function_name(function)))?;
+            call_graph.callees.push(callees);
+        }
+        call_graph.referred_to(&graph.node)?;
+        if let Some(at) = call_graph.in_cycle() {
+            let name = functions.get(at).map_or("", function_name);
+            return Err(invalid(format!("the function {name:?} calls itself")));
+        }
+        Ok(call_graph)
+    }
+
+    /// The functions that nodes refer to.
+    pub(crate) fn referred_to(&self, nodes: &[NodeDef]) -> Result<BTreeSet<usize>> {
+        let mut found = BTreeSet::new();
+        for node in nodes {
+            found.extend(self.by_name.get(node.op.as_str()));
+            for name in named_functions(node) {
+                let Some(at) = self.by_name.get(name) else {
+                    let message = format!(
+                        "the node {:?} refers to the function {name:?}, which isn't there",
+                        node.name
+                    );
+                    return Err(Error::new(ErrorKind::InvalidMessage, message));
+                };
+                found.insert(*at);
+            }
+        }
+        Ok(found)
+    }
+
+    /// These functions and all that they refer to, directly or not.
+    pub(crate) fn reachable(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut to_do: Vec<usize> = from.into_iter().collect();
+        while let Some(at) = to_do.pop() {
+            if found.insert(at) {
+                to_do.extend(self.callees.get(at).into_iter().flatten());
+            }
+        }
+        found
+    }
+
+    /// These functions and all that refer to them, directly or not.
+    pub(crate) fn reaching(&self, to: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
+        let mut callers = vec![Vec::new(); self.callees.len()];
+        for (at, callees) in self.callees.iter().enumerate() {
+            for callee in callees {
+                callers[*callee].push(at);
+            }
+        }
+        let mut found = BTreeSet::new();
+        let mut to_do: Vec<usize> = to.into_iter().collect();
+        while let Some(at) = to_do.pop() {
+            if found.insert(at) {
+                to_do.extend(callers.get(at).into_iter().flatten());
+            }
+        }
+        found
+    }
+
+    /// A function that calls itself, directly or not. Goes through the functions from those that
+    /// call nothing up; what is left are cycles and what calls them.
+    fn in_cycle(&self) -> Option<usize> {
+        let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
+        let mut callers = vec![Vec::new(); self.callees.len()];
+        for (at, callees) in self.callees.iter().enumerate() {
+            for callee in callees {
+                callers[*callee].push(at);
+            }
+        }
+        let mut to_do: Vec<usize> = (0..open.len()).filter(|at| open[*at] == 0).collect();
+        let mut done = 0;
+        while let Some(at) = to_do.pop() {
+            done += 1;
+            for caller in &callers[at] {
+                open[*caller] -= 1;
+                if open[*caller] == 0 {
+                    to_do.push(*caller);
+                }
+            }
+        }
+        let is_left = |at: &usize| open[*at] > 0;
+        (done < open.len()).then(|| (0..open.len()).find(is_left))?
+    }
+}

@@ -1,0 +1,359 @@
+//! Functions get the contents that they read as arguments.
+//!
+//! Whoever calls a function hands on what that function needs, and so needs it, too. At the top, the
+//! object graph has functions capture the contents: each holds what it reads for as long as it
+//! lives, as it holds variables. The main graph hands over the values of its own variables. So does
+//! a function that can't get more arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::attr_value::Value;
+use proto_splitter_graph_def::proto::op_def::ArgDef;
+use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
+
+use super::build::{Scope, boxed, handle, read, shape_proto};
+use super::constants::replacement;
+use super::names::Names;
+use super::{Rewriter, invalid};
+use crate::call_graph::{CallGraph, function_name, functions};
+use crate::call_sites::{CallSite, call_sites, extensible, has_frames};
+use crate::content::Content;
+use crate::select::entries;
+
+/// Largest number of arguments that are added, in all functions of a meta graph.
+const MAX_ARGUMENTS: usize = 1 << 20;
+
+/// The contents that each function gets, by its name.
+type Passed = BTreeMap<String, Vec<usize>>;
+
+impl Rewriter<'_> {
+    /// Moves constants of functions to where they are called from, up to the object graph and the
+    /// main graph.
+    pub(super) fn pass_arguments(&mut self) -> Result<()> {
+        self.arguments = self.needed()?;
+        let contents = self.contents;
+        let mut passed = Passed::new();
+        for (function, arguments) in &self.arguments {
+            let graph = self.meta_graph.graph_def.get_or_insert_default();
+            let library = graph.library.get_or_insert_default();
+            let own = (Some(*function), 0)..=(Some(*function), usize::MAX);
+            let places = self
+                .of
+                .range(own)
+                .map(|((_, node), content)| (*node, *content));
+            let Some(function) = library.function.get_mut(*function) else {
+                continue;
+            };
+            take_arguments(function, arguments, places, contents)?;
+            passed.insert(function_name(function).to_owned(), arguments.clone());
+        }
+        self.hand_on(&passed)
+    }
+
+    /// The contents that each function needs which can get them as arguments: those that it reads,
+    /// and those of the functions that it calls.
+    fn needed(&self) -> Result<BTreeMap<usize, Vec<usize>>> {
+        let Some(graph) = &self.meta_graph.graph_def else {
+            return Ok(BTreeMap::new());
+        };
+        let calls = CallGraph::new(graph)?;
+        let extensible = extensible(graph, &calls, &entries(self.meta_graph));
+        let receivers = receivers(graph, &calls);
+        let mut needed = vec![BTreeSet::new(); extensible.len()];
+        let mut to_do = Vec::new();
+        let mut count = 0;
+        let mut need = |function: usize, content: usize, to_do: &mut Vec<(usize, usize)>| {
+            if extensible[function] && needed[function].insert(content) {
+                count += 1;
+                to_do.push((function, content));
+            }
+            if count <= MAX_ARGUMENTS {
+                return Ok(());
+            }
+            let message =
+                format!("functions would need more than {MAX_ARGUMENTS} arguments in all");
+            Err(Error::new(ErrorKind::LimitExceeded, message))
+        };
+        for ((function, _), content) in &self.of {
+            if let Some(function) = function {
+                need(*function, *content, &mut to_do)?;
+            }
+        }
+        while let Some((function, content)) = to_do.pop() {
+            for receiver in &receivers[function] {
+                need(*receiver, content, &mut to_do)?;
+            }
+        }
+        let needed = needed.into_iter().enumerate();
+        let needed = needed.filter(|(_, contents)| !contents.is_empty());
+        Ok(needed
+            .map(|(at, contents)| (at, contents.into_iter().collect()))
+            .collect())
+    }
+
+    /// Has all calls hand on what the functions get.
+    fn hand_on(&mut self, passed: &Passed) -> Result<()> {
+        let contents = self.contents;
+        let mut bodies = BTreeSet::new();
+        for function in 0..self.functions().len() {
+            let values = match self.arguments.contains_key(&function) {
+                true => Values::Arguments,
+                false => Values::Variables(Scope::Function),
+            };
+            let nodes = &mut self.functions()[function].node_def;
+            let caller = Caller {
+                values,
+                passed,
+                contents,
+            };
+            let added = caller.hand_on(nodes, &mut bodies)?;
+            if added.nodes.is_empty() {
+                continue;
+            }
+            Names::of(nodes).take(&added.nodes)?;
+            nodes.extend(added.nodes);
+            self.stateful.insert(function);
+            self.in_functions.extend(added.read.into_values());
+        }
+        let values = Values::Variables(Scope::Main);
+        let caller = Caller {
+            values,
+            passed,
+            contents,
+        };
+        let added = caller.hand_on(&mut self.graph().node, &mut bodies)?;
+        self.names.take(&added.nodes)?;
+        self.graph().node.extend(added.nodes);
+        self.in_main.extend(added.read);
+        for function in self.functions() {
+            if let Some(arguments) = passed
+                .get(function_name(function))
+                .filter(|_| bodies.contains(function_name(function)))
+            {
+                return_arguments(function, arguments, contents);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The functions that get what a function gets: its callers, and the next one that the same node
+/// calls.
+fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
+    let functions = functions(graph);
+    let mut receivers = vec![BTreeSet::new(); functions.len()];
+    let bodies = functions.iter().enumerate();
+    let bodies = bodies.map(|(at, function)| (Some(at), &function.node_def));
+    for (caller, nodes) in bodies.chain([(None, &graph.node)]) {
+        for node in nodes {
+            for site in call_sites(node) {
+                let names = site.functions_of(node).into_iter();
+                let called = names.filter_map(|name| calls.by_name.get(name).copied());
+                let called: Vec<usize> = called.collect();
+                for (at, function) in called.iter().enumerate() {
+                    let next = called.get(at + 1).or_else(|| called.first());
+                    receivers[*function].extend(next.copied().into_iter().chain(caller));
+                }
+            }
+        }
+    }
+    receivers
+}
+
+/// The argument that is a content.
+fn argument_name(content: &Content) -> String {
+    format!("proto_splitter_{}", content.key)
+}
+
+/// Has a function take contents as arguments behind those it has, and its constants give these.
+fn take_arguments(
+    function: &mut FunctionDef,
+    arguments: &[usize],
+    places: impl Iterator<Item = (usize, usize)>,
+    contents: &[Content],
+) -> Result<()> {
+    let signature = function.signature.get_or_insert_default();
+    for content in arguments.iter().map(|content| &contents[*content]) {
+        let name = argument_name(content);
+        if signature.input_arg.iter().any(|arg| arg.name == name) {
+            return Err(invalid(format!("an argument is called {name:?} already")));
+        }
+        signature.input_arg.push(ArgDef {
+            name,
+            r#type: content.dtype.into(),
+            ..ArgDef::default()
+        });
+        if let Some(Value::List(shapes)) = function
+            .attr
+            .get_mut("_input_shapes")
+            .and_then(|attr| attr.value.as_mut())
+        {
+            shapes.shape.push(shape_proto(&content.shape));
+        }
+    }
+    for (node, content) in places {
+        if let Some(node) = function.node_def.get_mut(node) {
+            let constant = std::mem::take(node);
+            let mut inputs = vec![argument_name(&contents[content])];
+            inputs.extend(constant.input.iter().cloned());
+            // Nobody has a gradient with respect to a constant.
+            *node = replacement("StopGradient", constant, inputs, &contents[content]);
+        }
+    }
+    Ok(())
+}
+
+/// Has the body of a loop return its arguments, for the next round.
+fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &[Content]) {
+    for content in arguments.iter().map(|content| &contents[*content]) {
+        let argument = argument_name(content);
+        let name = format!("{argument}_again");
+        if let Some(signature) = &mut function.signature {
+            signature.output_arg.push(ArgDef {
+                name: name.clone(),
+                r#type: content.dtype.into(),
+                ..ArgDef::default()
+            });
+        }
+        function.ret.insert(name, argument);
+    }
+}
+
+/// What a caller hands on.
+#[derive(Clone, Copy)]
+enum Values {
+    /// Arguments of its own.
+    Arguments,
+    /// Values of variables, which new nodes read here.
+    Variables(Scope),
+}
+
+struct Caller<'a> {
+    values: Values,
+    passed: &'a Passed,
+    contents: &'a [Content],
+}
+
+/// What a caller needs beside its nodes.
+#[derive(Default)]
+struct Added {
+    nodes: Vec<NodeDef>,
+    /// The new nodes that read contents, by name.
+    read: BTreeMap<String, usize>,
+}
+
+impl Caller<'_> {
+    /// Adds inputs to all calls among nodes. Gives what these need, and adds the bodies of loops
+    /// to `bodies`.
+    fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
+        let mut added = Added::default();
+        let has_frames = has_frames(nodes);
+        for node in nodes {
+            let sites: Vec<&CallSite> = call_sites(node).collect();
+            for site in sites {
+                let called = site.functions_of(node);
+                let Some(arguments) = called.first().and_then(|name| self.passed.get(*name)) else {
+                    continue;
+                };
+                bodies.extend(site.body_of(node).map(str::to_owned));
+                let inputs: Vec<String> = arguments
+                    .iter()
+                    .map(|content| match self.values {
+                        Values::Arguments => argument_name(&self.contents[*content]),
+                        Values::Variables(scope) => {
+                            self.read(node, scope, *content, has_frames, &mut added)
+                        }
+                    })
+                    .collect();
+                let contents = arguments.iter().map(|content| &self.contents[*content]);
+                add_inputs(node, site, inputs, contents)?;
+            }
+        }
+        Ok(added)
+    }
+
+    /// Adds the nodes that read a content for a call; gives the output to have as an input.
+    fn read(
+        &self,
+        call: &NodeDef,
+        scope: Scope,
+        content: usize,
+        has_frames: bool,
+        added: &mut Added,
+    ) -> String {
+        let of = &self.contents[content];
+        let base = format!("{}/proto_splitter_{}", call.name, of.key);
+        let (handle_name, read_name) = (format!("{base}_handle"), format!("{base}_read"));
+        if !added.read.contains_key(&read_name) {
+            // Inputs that are read in a loop of TensorFlow 1 are in its frame.
+            let frame = call.input.first().filter(|_| has_frames);
+            let nodes = [
+                handle(&handle_name, of)
+                    .device(&call.device)
+                    .inputs(frame.and_then(|input| after(input, scope)))
+                    .build(),
+                read(&read_name, scope.output(&handle_name, "resource"), of)
+                    .device(&call.device)
+                    .build(),
+            ];
+            added.nodes.extend(nodes);
+            added.read.insert(read_name.clone(), content);
+        }
+        scope.output(&read_name, "value")
+    }
+}
+
+/// The control input on the node that gives an input, unless that is an argument.
+fn after(input: &str, scope: Scope) -> Option<String> {
+    match (input.strip_prefix('^'), input.split_once(':')) {
+        (Some(_), _) => Some(input.to_owned()),
+        (None, Some((node, _))) => Some(format!("^{node}")),
+        (None, None) => (scope == Scope::Main).then(|| format!("^{input}")),
+    }
+}
+
+/// Adds inputs for more arguments to a call.
+fn add_inputs<'c>(
+    node: &mut NodeDef,
+    site: &CallSite,
+    inputs: Vec<String>,
+    contents: impl Iterator<Item = &'c Content> + Clone,
+) -> Result<()> {
+    let Some(next) = site.next_input(node) else {
+        let message = format!(
+            "the call {:?} has too few inputs for a {}",
+            node.name, node.op
+        );
+        return Err(invalid(message));
+    };
+    node.input.splice(next..next, inputs);
+    let types = node
+        .attr
+        .entry(site.types.to_owned())
+        .or_insert_with(|| boxed(Value::List(Box::default())));
+    let Some(Value::List(types)) = &mut types.value else {
+        let message = format!("the call {:?} has no list {}", node.name, site.types);
+        return Err(invalid(message));
+    };
+    types
+        .r#type
+        .extend(contents.clone().map(|content| i32::from(content.dtype)));
+    if site.body_of(node).is_none() {
+        return Ok(());
+    }
+    for name in ["output_shapes", "_output_shapes"] {
+        let shapes = node.attr.get_mut(name).and_then(|attr| attr.value.as_mut());
+        if let Some(Value::List(shapes)) = shapes.filter(|shapes| !is_empty(shapes)) {
+            shapes
+                .shape
+                .extend(contents.clone().map(|content| shape_proto(&content.shape)));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a list has no shapes, and says nothing of any output.
+fn is_empty(value: &Value) -> bool {
+    matches!(value, Value::List(list) if list.shape.is_empty())
+}
