@@ -113,7 +113,7 @@ pub use registry::Registry;
 
 use crate::size_tree::NameRule;
 use crate::split::ComposableSplitter;
-use crate::tensor::{TensorInfo, TensorRule};
+use crate::tensor::{PlacedTensor, TensorRule};
 use crate::{Error, ErrorKind, Result};
 
 /// What is particular to one format.
@@ -230,13 +230,13 @@ pub trait Format: Debug + Send + Sync {
 
     /// The tensors of a message that is in chunks, or that is [read by
     /// position](Registry::open_reader), where what they are called doesn't follow from
-    /// [`tensor_rules`](Self::tensor_rules). Each is [located](TensorInfo::located) in the message.
+    /// [`tensor_rules`](Self::tensor_rules). Each is [located](TensorInfo::located) at its path.
     /// `None`, as by default: the rules find them and name them.
     ///
     /// # Errors
     ///
     /// If what they say of themselves can't be read.
-    fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<TensorInfo>>> {
+    fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<PlacedTensor>>> {
         drop(message);
         Ok(None)
     }

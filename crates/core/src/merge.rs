@@ -42,7 +42,7 @@ pub(crate) use write::buffer::Memory;
 pub(crate) use write::chunk_cache::with_plan;
 pub use write::execute::Merged;
 pub(crate) use write::execute::{check_size, compared, execute_into, to_bytes};
-pub(crate) use write::in_order::{write, write_around};
+pub(crate) use write::in_order::{copy_exactly, write, write_around};
 pub use write::parallel::FilePlace;
 pub(crate) use write::parallel::{fill, gather, scatter, write_at};
 pub(crate) use write::plan_reader::PlanInput;

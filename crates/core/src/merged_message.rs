@@ -16,7 +16,7 @@ use crate::chunked_file::ChunkedFile;
 use crate::io::{at_target, open_file, threads};
 use crate::merge::{
     ChunkStore, FilePlace, Found, MergePlan, MergeSegment, ReadOptions, SegmentSource, at_file,
-    find, gather, scatter, write_around,
+    copy_exactly, find, gather, scatter, write_around,
 };
 use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
@@ -180,6 +180,29 @@ impl<S: ReadAt> MergedMessage<S> {
             at += segment.len();
         }
         (at == range.end && !chunks.is_empty()).then_some(chunks)
+    }
+
+    /// Writes some bytes of the message. Each chunk is streamed, with all its checksums; nothing is
+    /// kept.
+    pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        for (_, source) in self.plan.parts(range) {
+            match source {
+                SegmentSource::Literal(bytes) => sink.write_all(self.plan.literal(bytes))?,
+                SegmentSource::Chunk { chunk, range } => self
+                    .stream_chunk(chunk.to_usize(), range, sink)
+                    .map_err(|error| error.in_chunk(chunk))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn stream_chunk(&self, chunk: usize, part: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        let mut stream = self.file.stream(chunk)?;
+        io::copy(&mut stream.by_ref().take(part.start), &mut io::sink())?;
+        copy_exactly(&mut stream, part.end - part.start, sink)?;
+        // A chunk is checked at its end.
+        io::copy(&mut stream, &mut io::sink())?;
+        Ok(())
     }
 
     /// Copies parts of the message to places in files, on this many threads (as many as there are

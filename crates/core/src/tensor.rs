@@ -32,11 +32,12 @@ mod strings;
 mod together;
 
 pub use dtype::DType;
-pub use find::{MAX_LIST_MEMORY, tensors_in};
-pub(crate) use find::{PlacedTensor, PlacedTensors, leading, placed_tensors_in};
+pub use find::{MAX_LIST_MEMORY, PlacedTensor, tensors_in};
+pub(crate) use find::{leading, placed_tensors_in};
 pub use info::{ByteOrder, Location, TensorInfo};
 pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};
 pub use stored::tensor_at;
+pub(crate) use stored::tensor_in_pieces;
 pub use strings::strings_at;
 pub use together::{fill_together, read_together};

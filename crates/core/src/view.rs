@@ -53,7 +53,8 @@ use crate::merge::write;
 use crate::wire::Input;
 use element_runs::{ElementRun, element_runs};
 use locate::Found;
-use portion::{Portion, PortionBytes};
+pub(crate) use portion::Portion;
+use portion::PortionBytes;
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
 pub use pieces::{Piece, PieceOptions, Pieces};

@@ -1,6 +1,7 @@
 //! ONNX as one of the formats.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
-    DType, ElementRule, Location, ShapeRule, TensorInfo, TensorRule,
+    DType, ElementRule, Location, PlacedTensor, ShapeRule, TensorInfo, TensorRule,
 };
 use proto_splitter_core::wire::{WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -233,7 +234,7 @@ impl Format for OnnxFormat {
         &[TENSOR]
     }
 
-    fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<TensorInfo>>> {
+    fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<PlacedTensor>>> {
         let size = message.size()?;
         let all = ModelTensors::read(message, size, &OnnxOptions::new())?;
         let model = model_descriptor();
@@ -241,7 +242,10 @@ impl Format for OnnxFormat {
         let tensors = named.map(|(tensor, name)| {
             let text = tensor.path();
             let path = FieldPath::parse(&text, &model)?;
-            Ok(info(tensor, &name)?.located(Location::Message { path, text }))
+            let info = info(tensor, &name)?.located(Location::Message { path, text });
+            let is_whole = |raw: &Range<u64>| tensor.raw_len() == Some(raw.end - raw.start);
+            let elements = tensor.raw_data().filter(is_whole);
+            Ok(PlacedTensor::new(info, vec![tensor.range()]).elements(elements))
         });
         tensors.collect::<Result<_>>().map(Some)
     }

@@ -98,6 +98,11 @@ impl<'a> ModelTensor<'a> {
         self.entry.data_type
     }
 
+    /// The range of the model that is the tensor's message.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.entry.range.clone()
+    }
+
     /// How many bytes the tensor has as a message, its data in the model included.
     pub(crate) fn stored_len(&self) -> u64 {
         self.entry.range.end - self.entry.range.start

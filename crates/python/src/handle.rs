@@ -1,15 +1,14 @@
 //! An input that is open, for Python: values, fields and tensors of it.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use proto_splitter::formats::{self, OpenOptions, Opened};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::tensor::{ByteOrder, TensorInfo};
+use proto_splitter::tensor::ByteOrder;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
 use proto_splitter::{Error, ErrorKind, Result};
@@ -23,30 +22,14 @@ use crate::schema::message_type;
 use crate::target::Target;
 use crate::work::{detached, threads};
 
-/// The tensors of an input, as they were listed.
-struct Listed {
-    tensors: Vec<TensorInfo>,
-    places: HashMap<String, usize>,
-}
-
-impl Listed {
-    fn of(opened: &Opened) -> Result<Listed> {
-        if opened.archive().is_none() && opened.descriptor().is_none() {
-            let message = "tensors are found by the type of the message, which is not known: give \
-                           it as message, or open a file of another format by its path";
-            return Err(Error::new(ErrorKind::SchemaNeeded, message));
-        }
-        let tensors = opened.tensors()?;
-        let mut places = HashMap::with_capacity(tensors.len());
-        for (place, tensor) in tensors.iter().enumerate() {
-            places.entry(tensor.name.clone()).or_insert(place);
-        }
-        Ok(Listed { tensors, places })
+/// Fails if nothing tells which values of an input are tensors.
+fn check_typed(opened: &Opened) -> Result<()> {
+    if opened.archive().is_some() || opened.descriptor().is_some() {
+        return Ok(());
     }
-
-    fn named(&self, name: &str) -> Option<&TensorInfo> {
-        self.tensors.get(*self.places.get(name)?)
-    }
+    let message = "tensors are found by the type of the message, which is not known: give it as \
+                   message, or open a file of another format by its path";
+    Err(Error::new(ErrorKind::SchemaNeeded, message))
 }
 
 /// An open input. Methods can be called from any thread.
@@ -54,8 +37,6 @@ impl Listed {
 pub(crate) struct Handle {
     open: std::sync::RwLock<Option<Arc<Opened>>>,
     name: Option<String>,
-    /// From when they are first asked for.
-    listed: OnceLock<Listed>,
 }
 
 #[pymethods]
@@ -86,7 +67,6 @@ impl Handle {
         Ok(Handle {
             open: std::sync::RwLock::new(Some(Arc::new(open))),
             name,
-            listed: OnceLock::new(),
         })
     }
 
@@ -163,9 +143,12 @@ impl Handle {
     /// All tensors: name, dtype, shape, bytes, byte order, and whether elements are packed.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
-        let listed = detached(py, self.name.as_deref(), None, |_| self.listed(&open))?;
+        let tensors = detached(py, self.name.as_deref(), None, |_| {
+            check_typed(&open)?;
+            open.tensors()
+        })?;
         let list = PyList::empty(py);
-        for tensor in &listed.tensors {
+        for tensor in &tensors {
             let row = PyDict::new(py);
             row.set_item("name", &tensor.name)?;
             row.set_item("dtype", tensor.dtype.name())?;
@@ -180,11 +163,13 @@ impl Handle {
 
     /// The file whose bytes from this offset on are a tensor, if there is one: see
     /// `Opened::tensor_in_file`.
-    fn tensor_in_file(&self, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
+    fn tensor_in_file(&self, py: Python<'_>, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
         let open = self.open()?;
-        let info = self.listed.get().and_then(|listed| listed.named(name));
-        let place = info.and_then(|info| open.tensor_in_file(info));
-        Ok(place.map(|(path, range)| (path.to_owned(), range.start)))
+        detached(py, self.name.as_deref(), None, |_| {
+            let info = open.find_tensor(name)?;
+            let place = info.and_then(|info| open.tensor_in_file(&info));
+            Ok(place.map(|(path, range)| (path.to_owned(), range.start)))
+        })
     }
 
     /// Fills buffers with tensors, each with the one of its name. Nobody else may touch the buffers
@@ -210,13 +195,16 @@ impl Handle {
         }
         let name = self.name.as_deref();
         detached(py, name, progress.as_ref(), |progress: Progress| {
-            let listed = self.listed(&open)?;
-            let mut wanted = Vec::with_capacity(targets.len());
-            for (name, target) in names.iter().zip(&mut targets) {
-                let info = listed.named(name).ok_or_else(|| {
+            check_typed(&open)?;
+            let infos = names.iter().map(|name| {
+                open.find_tensor(name)?.ok_or_else(|| {
                     let message = format!("there is no tensor {name:?}");
                     Error::new(ErrorKind::InvalidPath, message)
-                })?;
+                })
+            });
+            let infos = infos.collect::<Result<Vec<_>>>()?;
+            let mut wanted = Vec::with_capacity(targets.len());
+            for (info, target) in infos.iter().zip(&mut targets) {
                 // SAFETY: No two of the buffers overlap, and the one caller, `Tensors.load`, fills
                 // arrays that it has just made and gives away only afterwards.
                 wanted.push((info, unsafe { target.as_mut_slice() }));
@@ -240,11 +228,8 @@ impl Handle {
             self.name.as_deref(),
             progress.as_ref(),
             |progress: Progress| {
-                let reader = match self.listed(&open)?.named(name) {
-                    Some(info) => open.read_tensor(info)?,
-                    // What goes by a path, or isn't there.
-                    None => open.tensor(name)?,
-                };
+                check_typed(&open)?;
+                let reader = open.tensor(name)?;
                 let meter = progress.meter(reader.info().bytes);
                 reader.write_to(&mut target.reporting(meter))
             },
@@ -260,14 +245,6 @@ impl Handle {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let closed = || PyValueError::new_err("I/O operation on closed file");
         open.clone().ok_or_else(closed)
-    }
-
-    fn listed(&self, open: &Opened) -> Result<&Listed> {
-        if let Some(listed) = self.listed.get() {
-            return Ok(listed);
-        }
-        let listed = Listed::of(open)?;
-        Ok(self.listed.get_or_init(|| listed))
     }
 }
 

@@ -13,7 +13,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::archive::no_tensor;
-use super::tensor_table::{Shared, TensorTable};
+use super::tensor_table::{Shared, TensorTable, Whole};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::{ChunkedFile, is_chunked};
 use crate::error::undecodable;
@@ -22,7 +22,9 @@ use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::split::Source;
-use crate::tensor::{Location, TensorInfo, TensorReader, placed_tensors_in, tensor_at};
+use crate::tensor::{
+    Location, TensorInfo, TensorReader, TensorRule, placed_tensors_in, tensor_at, tensor_in_pieces,
+};
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
@@ -366,34 +368,48 @@ impl Opened {
     ///
     /// If what they say of themselves can't be read.
     pub fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        if let Some(archive) = &self.archive {
-            return archive.tensors();
+        match &self.archive {
+            Some(archive) => archive.tensors(),
+            None => Ok(self.table()?.tensors().cloned().collect()),
         }
-        if let Some(table) = self.table.get() {
-            return Ok(table.tensors().to_vec());
-        }
-        if let (Some(format), Some(whole)) = (self.format, self.whole()?)
-            && let Some(tensors) = format.tensors_in_message(whole)?
-        {
-            return Ok(tensors);
-        }
-        let found = placed_tensors_in(&self.view()?, &self.registry.tensor_rules())?;
-        let file = match &self.message()?.stored {
-            Stored::Chunked(file) => Some(Arc::clone(file)),
-            Stored::Plain { .. } => None,
-        };
-        let table = self.table.get_or_init(|| TensorTable::new(found, file));
-        Ok(table.tensors().to_vec())
     }
 
-    /// A tensor by where it is, if that is known.
-    fn placed_reader(&self, info: &TensorInfo) -> Option<TensorReader<'_>> {
-        self.table()?.reader(info, self.plain())
+    /// The tensors of the message, which are listed once.
+    fn table(&self) -> Result<&TensorTable> {
+        if let Some(table) = self.listed() {
+            return Ok(table);
+        }
+        let table = self.list()?;
+        Ok(self.table.get_or_init(|| table))
     }
 
     /// The tensors of the message, once they have been listed.
-    pub(super) fn table(&self) -> Option<&TensorTable> {
+    pub(super) fn listed(&self) -> Option<&TensorTable> {
         self.table.get()
+    }
+
+    fn list(&self) -> Result<TensorTable> {
+        let view = self.view()?;
+        // Tensors are found by the type alone.
+        if view.descriptor().is_none() {
+            return Ok(TensorTable::default());
+        }
+        let portion = view.unwatched()?;
+        let whole = match (&self.message()?.stored, portion.plan()) {
+            (Stored::Plain { bytes, .. }, _) => Whole::Plain(Arc::clone(bytes)),
+            (Stored::Chunked(file), plan) => {
+                let plan = plan.cloned().unwrap_or_default();
+                Whole::Merged(Arc::new(MergedMessage::planned(Arc::clone(file), plan)))
+            }
+        };
+        let named = self
+            .format
+            .map(|format| format.tensors_in_message(whole.reader()));
+        let tensors = match named.transpose()?.flatten() {
+            Some(tensors) => tensors,
+            None => placed_tensors_in(&view, &self.registry.tensor_rules(), || Ok(portion))?,
+        };
+        Ok(TensorTable::new(tensors, whole))
     }
 
     pub(super) fn threads(&self) -> Option<NonZeroUsize> {
@@ -406,19 +422,30 @@ impl Opened {
     ///
     /// [`ErrorKind::InvalidPath`] if there is none, and as [`tensors`](Self::tensors).
     pub fn tensor(&self, name: &str) -> Result<TensorReader<'_>> {
-        let found = match &self.archive {
-            Some(archive) => archive.find(name)?,
-            None => {
-                let tensors = self.tensors()?;
-                let named = tensors.iter().find(|tensor| tensor.name == name);
-                let placed = || {
-                    let is_there = |tensor: &&TensorInfo| matches!(&tensor.location, Location::Message { text, .. } if text == name);
-                    tensors.iter().find(is_there)
-                };
-                named.or_else(placed).cloned()
-            }
-        };
+        let found = self.find_tensor(name)?;
         self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
+    }
+
+    /// The header of the tensor with this name, or else of the one at this path of the message;
+    /// `None` if there is neither.
+    ///
+    /// ```
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// # let bytes: std::sync::Arc<dyn record_file::ReadAt> = std::sync::Arc::new(b"\x0a\x01a");
+    /// let opened = Opened::of_reader(bytes, None, &OpenOptions::new())?;
+    /// // Nothing is known of its type, and so of no tensor.
+    /// assert_eq!(opened.find_tensor("weights")?, None);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`tensors`](Self::tensors).
+    pub fn find_tensor(&self, name: &str) -> Result<Option<TensorInfo>> {
+        match &self.archive {
+            Some(archive) => archive.find(name),
+            None => Ok(self.table()?.named(name).cloned()),
+        }
     }
 
     /// The bytes of a tensor that [`tensors`](Self::tensors) gave.
@@ -429,10 +456,20 @@ impl Opened {
     pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         match (&self.archive, &info.location) {
             (Some(archive), _) => archive.read(info),
-            (None, Location::Message { path, .. }) => match self.placed_reader(info) {
-                Some(reader) => Ok(reader),
-                None => self.tensor_in(path, &info.name),
-            },
+            (None, Location::Message { path, .. }) => {
+                let placed = self
+                    .listed()
+                    .and_then(|table| Some((table, table.placed(info)?)));
+                let Some((table, placed)) = placed else {
+                    return self.tensor_in(path, &info.name);
+                };
+                if let Some(elements) = placed.elements.clone() {
+                    return Ok(table.elements(info, elements));
+                }
+                let (rule, message) = self.tensor_rule(path)?;
+                let bytes = table.whole().reader();
+                tensor_in_pieces(bytes, placed.pieces.clone(), message, info, rule)
+            }
             (None, _) => Err(no_tensor(&info.name)),
         }
     }
@@ -560,15 +597,6 @@ impl Opened {
         }
     }
 
-    /// The bytes of the message, by position. `None` for an archive of tensors, which has no message.
-    fn whole(&self) -> Result<Option<Arc<dyn ReadAt>>> {
-        if let Some((bytes, _)) = self.plain() {
-            return Ok(Some(Arc::clone(bytes)));
-        }
-        let merged = self.merged()?;
-        Ok(merged.map(|merged| Arc::new(merged) as Arc<dyn ReadAt>))
-    }
-
     fn message(&self) -> Result<&Message> {
         self.message.as_ref().ok_or_else(|| {
             let title = self.format.map_or("archive", Format::title);
@@ -584,20 +612,27 @@ impl Opened {
     }
 
     fn tensor_in(&self, path: &FieldPath, name: &str) -> Result<TensorReader<'_>> {
-        let view = self.view()?;
+        let (rule, _) = self.tensor_rule(path)?;
+        tensor_at(self.view()?, path, name, rule)
+    }
+
+    /// The rule for the tensor at a path, and the type of its message.
+    fn tensor_rule(&self, path: &FieldPath) -> Result<(&'static TensorRule, MessageDescriptor)> {
         let target = self
             .descriptor()
             .map(|root| path.resolve(root))
             .transpose()?;
         let message = target.as_ref().and_then(|target| target.kind.message());
-        let rule = message.and_then(|message| self.registry.tensor_rule(message.full_name()));
-        let Some(rule) = rule else {
+        let ruled = message.and_then(|message| {
+            let rule = self.registry.tensor_rule(message.full_name())?;
+            Some((rule, message.clone()))
+        });
+        ruled.ok_or_else(|| {
             let rules = self.registry.tensor_rules();
             let known: Vec<&str> = rules.iter().map(|rule| rule.message).collect();
             let message = format!("only a {} is a tensor", known.join(" or "));
             let error = Error::new(ErrorKind::InvalidPath, message);
-            return Err(error.at_path(path.display(self.descriptor())));
-        };
-        tensor_at(view, path, name, rule)
+            error.at_path(path.display(self.descriptor()))
+        })
     }
 }

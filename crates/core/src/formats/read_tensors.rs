@@ -32,8 +32,8 @@ impl Opened {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
-        let place = self.table()?.place(info)?;
-        Some((self.message_file()?, place))
+        let placed = self.listed()?.placed(info)?;
+        Some((self.message_file()?, placed.elements.clone()?))
     }
 
     /// Reads tensors, each to a buffer of its [bytes](TensorInfo::bytes), in less time than one after
@@ -72,8 +72,8 @@ impl Opened {
             total = total.saturating_add(info.bytes);
         }
         let meter = progress.meter(total);
-        let left = match self.table() {
-            Some(table) => table.fill(wanted, self.plain(), self.threads(), &meter)?,
+        let left = match self.listed() {
+            Some(table) => table.fill(wanted, self.threads(), &meter)?,
             None => wanted,
         };
         for (info, mut buffer) in left {

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use record_file::ReadAt;
 
 use crate::Result;
-use crate::container::ChunkedFile;
 use crate::merged_message::MergedMessage;
 use crate::progress::Meter;
-use crate::tensor::{PlacedTensor, PlacedTensors, TensorInfo, TensorReader, fill_together};
+use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, fill_together};
 
 /// How much is read of a message in one piece between two looks at whether to go on: 32 MiB, which
 /// are several loads for each of a few threads.
@@ -20,67 +19,106 @@ const STEP: usize = 32 << 20;
 /// What a message is read from: a file, or an object in a store.
 pub(super) type Shared = Arc<dyn ReadAt>;
 
+/// A message by position: what the places of tensors are counted in.
+#[derive(Clone)]
+pub(super) enum Whole {
+    Plain(Shared),
+    Merged(Arc<MergedMessage<Shared>>),
+}
+
+// By hand: not every source has a `Debug`.
+impl std::fmt::Debug for Whole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Whole::Plain(_) => f.write_str("Plain"),
+            Whole::Merged(merged) => f.debug_tuple("Merged").field(merged).finish(),
+        }
+    }
+}
+
+impl Whole {
+    pub(super) fn reader(&self) -> Shared {
+        match self {
+            Whole::Plain(bytes) => Arc::clone(bytes),
+            Whole::Merged(merged) => Arc::clone(merged) as Shared,
+        }
+    }
+}
+
+impl Default for Whole {
+    fn default() -> Self {
+        Whole::Plain(Arc::new(b""))
+    }
+}
+
 /// The tensors of a message, as they were listed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TensorTable {
-    tensors: Vec<TensorInfo>,
-    /// Which bytes of the message each is, if it is in one piece there.
-    places: Vec<Option<Range<u64>>>,
+    tensors: Vec<PlacedTensor>,
+    /// By name; by path where no tensor has that name.
     by_name: HashMap<String, usize>,
-    /// The message, merged, if it is in chunks: what the places are counted in.
-    merged: Option<Arc<MergedMessage<Shared>>>,
+    whole: Whole,
 }
 
 impl TensorTable {
-    /// What was found in a message, and the file in chunks that it is in, if it is.
-    pub(super) fn new(found: PlacedTensors, file: Option<Arc<ChunkedFile<Shared>>>) -> TensorTable {
-        let merged = file.zip(found.plan);
-        let merged = merged.map(|(file, plan)| Arc::new(MergedMessage::planned(file, plan)));
-        let mut by_name = HashMap::with_capacity(found.tensors.len());
-        let (mut tensors, mut places) = (Vec::new(), Vec::new());
-        for (at, PlacedTensor { info, place }) in found.tensors.into_iter().enumerate() {
-            by_name.entry(info.name.clone()).or_insert(at);
-            tensors.push(info);
-            places.push(place);
+    /// The tensors that were found in a message.
+    pub(super) fn new(tensors: Vec<PlacedTensor>, whole: Whole) -> TensorTable {
+        let mut by_name = HashMap::with_capacity(2 * tensors.len());
+        for (at, tensor) in tensors.iter().enumerate() {
+            by_name.entry(tensor.info.name.clone()).or_insert(at);
+        }
+        for (at, tensor) in tensors.iter().enumerate() {
+            if let Location::Message { text, .. } = &tensor.info.location
+                && !by_name.contains_key(text)
+            {
+                by_name.insert(text.clone(), at);
+            }
         }
         TensorTable {
             tensors,
-            places,
             by_name,
-            merged,
+            whole,
         }
     }
 
-    pub(super) fn tensors(&self) -> &[TensorInfo] {
-        &self.tensors
+    pub(super) fn tensors(&self) -> impl Iterator<Item = &TensorInfo> {
+        self.tensors.iter().map(|tensor| &tensor.info)
     }
 
-    /// Where a tensor is, if it is one of these and in one piece.
-    pub(super) fn place(&self, info: &TensorInfo) -> Option<Range<u64>> {
-        let at = *self.by_name.get(&info.name)?;
-        let same = self.tensors.get(at).is_some_and(|known| known == info);
-        self.places.get(at).cloned().flatten().filter(|_| same)
+    /// The tensor with this name, or else at this path.
+    pub(super) fn named(&self, name: &str) -> Option<&TensorInfo> {
+        let tensor = self.tensors.get(*self.by_name.get(name)?)?;
+        Some(&tensor.info)
     }
 
-    /// A tensor by where it is, so that the path to it isn't followed again; none if that isn't known,
-    /// or it is better read by its path. `plain` is the message, if it is in one piece.
-    pub(super) fn reader(
+    /// A tensor with its places, if it is one of these.
+    pub(super) fn placed(&self, info: &TensorInfo) -> Option<&PlacedTensor> {
+        let tensor = self.tensors.get(*self.by_name.get(&info.name)?)?;
+        (tensor.info == *info).then_some(tensor)
+    }
+
+    /// The elements of a tensor, by their range, so that the path to it isn't followed again.
+    pub(super) fn elements(
         &self,
         info: &TensorInfo,
-        plain: Option<(&Arc<dyn ReadAt>, u64)>,
-    ) -> Option<TensorReader<'static>> {
-        let place = self.place(info)?;
-        if let Some((bytes, _)) = plain {
-            let bytes = Arc::clone(bytes);
-            return Some(TensorReader::of_range(info.clone(), bytes, place));
+        elements: Range<u64>,
+    ) -> TensorReader<'static> {
+        match &self.whole {
+            // A chunk by itself is streamed; of one that holds more the checksums are compared once.
+            Whole::Merged(merged) if merged.whole_chunks(&elements).is_some() => {
+                let merged = Arc::clone(merged);
+                TensorReader::of_parts(info.clone(), move |part, sink| {
+                    let range = elements.start + part.start..elements.start + part.end;
+                    merged.stream_range(range, sink)
+                })
+            }
+            whole => TensorReader::of_range(info.clone(), whole.reader(), elements),
         }
-        let merged = self.merged.as_ref()?;
-        // A chunk by itself is streamed; of one that holds more the checksums are compared once.
-        if merged.whole_chunks(&place).is_some() {
-            return None;
-        }
-        let bytes = Arc::clone(merged) as Arc<dyn ReadAt>;
-        Some(TensorReader::of_range(info.clone(), bytes, place))
+    }
+
+    /// The message that the places are counted in.
+    pub(super) fn whole(&self) -> &Whole {
+        &self.whole
     }
 
     /// Reads the tensors whose places are known, each to its buffer, which is as long, and gives back
@@ -88,22 +126,20 @@ impl TensorTable {
     pub(super) fn fill<'w, 'b>(
         &self,
         wanted: Vec<(&'w TensorInfo, &'b mut [u8])>,
-        plain: Option<(&Arc<dyn ReadAt>, u64)>,
         threads: Option<NonZeroUsize>,
         meter: &Meter,
     ) -> Result<Vec<(&'w TensorInfo, &'b mut [u8])>> {
         let (mut placed, mut others) = (Vec::new(), Vec::new());
         for (info, buffer) in wanted {
-            match self.place(info) {
+            let elements = self.placed(info).and_then(|one| one.elements.clone());
+            match elements {
                 Some(place) => placed.push((info, place, buffer)),
                 None => others.push((info, buffer)),
             }
         }
-        match (plain, &self.merged) {
-            (Some((bytes, _)), _) => read_plain(&**bytes, placed, threads, meter)?,
-            (None, Some(merged)) => read_chunks(merged, placed, threads, meter)?,
-            // Places are of one or the other.
-            (None, None) => others.extend(placed.into_iter().map(|(info, _, to)| (info, to))),
+        match &self.whole {
+            Whole::Plain(bytes) => read_plain(&**bytes, placed, threads, meter)?,
+            Whole::Merged(merged) => read_chunks(merged, placed, threads, meter)?,
         }
         Ok(others)
     }

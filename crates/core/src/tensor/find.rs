@@ -11,9 +11,8 @@ use record_file::ReadAt;
 use self::search::Search;
 use super::{TensorInfo, TensorRule};
 use crate::Result;
-use crate::merge::MergePlan;
 use crate::path::{FieldRef, KeyCodec, key_codec};
-use crate::view::MessageView;
+use crate::view::{MessageView, Portion};
 use crate::wire::WireCursor;
 
 /// The longest name that counts, in bytes.
@@ -185,48 +184,68 @@ pub fn tensors_in<S: ReadAt>(
     view: &MessageView<'_, S>,
     rules: &[&'static TensorRule],
 ) -> Result<Vec<TensorInfo>> {
-    let found = placed_tensors_in(view, rules)?;
-    Ok(found.tensors.into_iter().map(|one| one.info).collect())
+    let found = placed_tensors_in(view, rules, || view.unwatched())?;
+    Ok(found.into_iter().map(|one| one.info).collect())
 }
 
-/// The tensors of a message, and what their places are counted in.
-#[derive(Debug, Default)]
-pub(crate) struct PlacedTensors {
-    pub(crate) tensors: Vec<PlacedTensor>,
-    /// How the message is put together, if it is in chunks.
-    pub(crate) plan: Option<MergePlan>,
+/// A tensor of a message, and the bytes of the message that it is.
+///
+/// ```
+/// use proto_splitter_core::tensor::{DType, PlacedTensor, TensorInfo};
+///
+/// let info = TensorInfo::new("steps", DType::U8, vec![2]);
+/// let placed = PlacedTensor::new(info, vec![10..16]).elements(14..16);
+/// assert_eq!(placed.elements, Some(14..16));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlacedTensor {
+    /// The header, with the path of the tensor as its location.
+    pub info: TensorInfo,
+    /// The ranges of the message that are the tensor's own message, in order: usually one.
+    pub pieces: Vec<Range<u64>>,
+    /// The range of the elements; `None` unless the message has them in one piece and as they are in
+    /// memory.
+    pub elements: Option<Range<u64>>,
 }
 
-/// A tensor of a message, and where its elements are.
-#[derive(Debug)]
-pub(crate) struct PlacedTensor {
-    pub(crate) info: TensorInfo,
-    /// The bytes of the message, as the plan puts it together, that are the elements; none if these
-    /// don't stand there as they are in memory, in one piece.
-    pub(crate) place: Option<Range<u64>>,
+impl PlacedTensor {
+    /// A tensor whose message is these ranges of the whole message.
+    pub fn new(info: TensorInfo, pieces: Vec<Range<u64>>) -> PlacedTensor {
+        PlacedTensor {
+            info,
+            pieces,
+            elements: None,
+        }
+    }
+
+    /// The same tensor, whose elements are this range of the whole message.
+    #[must_use]
+    pub fn elements(mut self, elements: impl Into<Option<Range<u64>>>) -> PlacedTensor {
+        self.elements = elements.into();
+        self
+    }
 }
 
-/// [`tensors_in`], and where each is.
-pub(crate) fn placed_tensors_in<S: ReadAt>(
-    view: &MessageView<'_, S>,
+/// [`tensors_in`], and where each is in the bytes that `whole` opens.
+pub(crate) fn placed_tensors_in<'a, S: ReadAt>(
+    view: &MessageView<'a, S>,
     rules: &[&'static TensorRule],
-) -> Result<PlacedTensors> {
+    whole: impl FnOnce() -> Result<Portion<'a, S>>,
+) -> Result<Vec<PlacedTensor>> {
     let Some(root) = view.descriptor() else {
-        return Ok(PlacedTensors::default());
+        return Ok(Vec::new());
     };
     let types = Types::from(root, rules);
     if types.types.iter().all(|known| known.rule.is_none()) {
-        return Ok(PlacedTensors::default());
+        return Ok(Vec::new());
     }
-    let cursor = WireCursor::new(view.unwatched()?);
+    let cursor = WireCursor::new(whole()?);
     let range = 0..cursor.end();
     let mut search = Search::new(cursor, &types, root);
     let searched = search.message(&[range], 0, view.walked_depth());
     let (cursor, found) = search.end();
     let mut portion = cursor.into_input();
     searched.map_err(|error| portion.damage_first(error))?;
-    Ok(PlacedTensors {
-        tensors: found,
-        plan: portion.plan().cloned(),
-    })
+    Ok(found)
 }

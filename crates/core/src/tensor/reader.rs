@@ -242,7 +242,12 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-fn copy_range(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+/// Writes a range of what can be read by position.
+pub(super) fn copy_range(
+    source: &dyn ReadAt,
+    range: Range<u64>,
+    sink: &mut dyn Write,
+) -> Result<()> {
     let mut buffer = Vec::new();
     let mut at = range.start;
     while at < range.end {

@@ -2,15 +2,17 @@
 
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
+use super::reader::copy_range;
 use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
 use crate::path::{FieldPath, Step};
-use crate::view::MessageView;
+use crate::view::{MessageView, Portion};
 use crate::wire::{
-    Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint, unzigzag, wire_type,
+    Input, MAX_VARINT_LEN, SourceInput, WireCursor, WireType, decode_varint, unzigzag, wire_type,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -163,17 +165,149 @@ pub fn tensor_at<'a, S: ReadAt>(
     name: impl Into<String>,
     rule: &'static TensorRule,
 ) -> Result<TensorReader<'a>> {
-    let text = view.show(path);
+    let location = Location::Message {
+        path: path.clone(),
+        text: view.show(path),
+    };
+    let content = path.join(Step::field(rule.content));
+    let path = path.clone();
+    let info = TensorInfo::new(name, super::DType::Bool, Vec::new()).located(location);
+    reader_of(
+        AtPath {
+            view,
+            path,
+            content,
+        },
+        info,
+        rule,
+    )
+}
+
+/// The tensor that `info` lists, whose message of type `message` is these pieces of `bytes`.
+///
+/// # Errors
+///
+/// As [`tensor_at`].
+pub(crate) fn tensor_in_pieces(
+    bytes: Arc<dyn ReadAt>,
+    pieces: Vec<Range<u64>>,
+    message: MessageDescriptor,
+    info: &TensorInfo,
+    rule: &'static TensorRule,
+) -> Result<TensorReader<'static>> {
+    let size = bytes.size()?;
+    let place = InPieces {
+        bytes,
+        size,
+        pieces,
+        message,
+    };
+    reader_of(place, info.clone(), rule)
+}
+
+/// The place of a tensor's message.
+trait TensorPlace {
+    type Input<'s>: Input
+    where
+        Self: 's;
+
+    /// Opens the input that has the message, and gives the ranges of it there.
+    fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
+
+    /// Returns the error that counts after walking the input has failed.
+    fn failed(input: Self::Input<'_>, error: Error) -> Error;
+
+    /// Returns the type of the message, if it is known.
+    fn message(&self) -> Result<Option<MessageDescriptor>>;
+
+    /// Writes some bytes of the content, which begins at `start` of the input.
+    fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()>;
+}
+
+/// The value at a path.
+struct AtPath<'a, S> {
+    view: MessageView<'a, S>,
+    path: FieldPath,
+    content: FieldPath,
+}
+
+impl<'a, S: ReadAt> TensorPlace for AtPath<'a, S> {
+    type Input<'s>
+        = Portion<'a, S>
+    where
+        Self: 's;
+
+    fn open(&self) -> Result<(Portion<'a, S>, Vec<Range<u64>>)> {
+        self.view.find_some(&self.path)
+    }
+
+    fn failed(mut input: Portion<'a, S>, error: Error) -> Error {
+        input.damage_first(error)
+    }
+
+    fn message(&self) -> Result<Option<MessageDescriptor>> {
+        let kind = self.view.kind(&self.path)?;
+        Ok(kind.and_then(|kind| kind.message().cloned()))
+    }
+
+    fn write_content(&self, _: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        self.view.get_range_to(&self.content, part, sink)
+    }
+}
+
+/// Known ranges of a message.
+struct InPieces {
+    bytes: Arc<dyn ReadAt>,
+    size: u64,
+    pieces: Vec<Range<u64>>,
+    message: MessageDescriptor,
+}
+
+impl TensorPlace for InPieces {
+    type Input<'s> = SourceInput<'s, dyn ReadAt>;
+
+    fn open(&self) -> Result<(SourceInput<'_, dyn ReadAt>, Vec<Range<u64>>)> {
+        Ok((
+            SourceInput::new(&*self.bytes, self.size),
+            self.pieces.clone(),
+        ))
+    }
+
+    fn failed(_: SourceInput<'_, dyn ReadAt>, error: Error) -> Error {
+        error
+    }
+
+    fn message(&self) -> Result<Option<MessageDescriptor>> {
+        Ok(Some(self.message.clone()))
+    }
+
+    fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        copy_range(&*self.bytes, start + part.start..start + part.end, sink)
+    }
+}
+
+/// Reads the header of a tensor that `info` names and locates, and gives its elements.
+fn reader_of<'a, P: TensorPlace + Send + 'a>(
+    place: P,
+    info: TensorInfo,
+    rule: &'static TensorRule,
+) -> Result<TensorReader<'a>> {
+    let TensorInfo { name, location, .. } = info;
+    let text = match &location {
+        Location::Message { text, .. } => text.clone(),
+        _ => name.clone(),
+    };
     let bad = |message: String| {
         let error = Error::new(ErrorKind::InvalidMessage, message);
         Err(error.at_path(&text))
     };
-    let (portion, pieces) = view.find_some(path)?;
-    let mut cursor = WireCursor::new(portion);
-    let header = Header::read(&mut cursor, &pieces, rule);
-    let header = match header {
-        Ok(header) => header,
-        Err(error) => return Err(cursor.into_input().damage_first(error).at_path(text)),
+    let header = {
+        let (input, pieces) = place.open()?;
+        let mut cursor = WireCursor::new(input);
+        match Header::read(&mut cursor, &pieces, rule) {
+            Ok(header) => header,
+            Err(error) => return Err(P::failed(cursor.into_input(), error).at_path(text)),
+        }
     };
     let Some(element) = rule.element(header.number) else {
         let number = header.number;
@@ -190,11 +324,7 @@ pub fn tensor_at<'a, S: ReadAt>(
         let shape = &header.shape;
         return bad(format!("a tensor of the shape {shape:?} has no size"));
     };
-    let location = Location::Message {
-        path: path.clone(),
-        text: text.clone(),
-    };
-    let info = header.info(name.into(), rule, location).sized(bytes);
+    let info = header.info(name, rule, location).sized(bytes);
     if header.content > 0 {
         let there = header.content;
         if there != bytes {
@@ -202,26 +332,22 @@ pub fn tensor_at<'a, S: ReadAt>(
                 "a tensor of {bytes} bytes by its shape has {there}"
             ));
         }
-        let content = path.join(Step::field(rule.content));
+        let start = header.content_start;
         return Ok(TensorReader::of_parts(info, move |range, sink| {
-            view.get_range_to(&content, range, sink)
+            place.write_content(start, range, sink)
         }));
     }
-    let descriptor = view.descriptor().map(|root| path.resolve(root));
-    let message = descriptor
-        .transpose()?
-        .and_then(|target| target.kind.message().cloned());
-    let Some(form) = message
+    let Some(form) = place
+        .message()?
         .as_ref()
         .and_then(|message| Form::of(message, element, rule))
     else {
         let field = element.field;
         return bad(format!("field {field} of the tensor has no numbers in it"));
     };
-    let path = path.clone();
     Ok(TensorReader::new(info, move |sink| {
-        let (portion, pieces) = view.find_some(&path)?;
-        let cursor = WireCursor::new(portion);
+        let (input, pieces) = place.open()?;
+        let cursor = WireCursor::new(input);
         let mut elements = OneByOne {
             cursor,
             form,
@@ -233,7 +359,7 @@ pub fn tensor_at<'a, S: ReadAt>(
         };
         let written = elements.write(&pieces, element.field, rule.fills_up, bytes);
         let OneByOne { cursor, .. } = elements;
-        written.map_err(|error| cursor.into_input().damage_first(error).at_path(text))
+        written.map_err(|error| P::failed(cursor.into_input(), error).at_path(text))
     }))
 }
 

@@ -81,6 +81,8 @@ pub struct SourceInput<'a, S: ?Sized> {
     window: Vec<u8>,
     start: u64,
     next_len: usize,
+    /// The source gave less for the window than it was asked for.
+    is_short: bool,
 }
 
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
@@ -96,6 +98,7 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
             window: Vec::new(),
             start: 0,
             next_len: FIRST_WINDOW,
+            is_short: false,
         }
     }
 }
@@ -154,7 +157,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         // The last field of a window reaches a little beyond it.
         let reach = self.window.len() + self.window.len() / 4;
         let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
-        self.next_len = if in_sequence {
+        // A source in many short runs would clear a large window for each.
+        self.next_len = if in_sequence && !self.is_short {
             (self.next_len * 2).min(LARGEST_WINDOW)
         } else {
             FIRST_WINDOW
@@ -165,6 +169,7 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         self.start = position;
         let filled = self.fill(position, want.min(left));
         self.window.truncate(*filled.as_ref().unwrap_or(&0));
+        self.is_short = self.window.len() < len;
         filled.map(drop)
     }
 

@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{Checks, ConvertOptions, OpenOptions, Registry};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::{ChunkCompression, Source, SplitExt, SplitOptions};
-use proto_splitter_onnx::proto::{ModelProto, descriptor_pool};
+use proto_splitter_onnx::proto::{ModelProto, TensorProto, descriptor_pool};
 use proto_splitter_onnx::{OnnxFormat, OnnxSplitter, TENSOR};
+use record_file::ReadAt;
 
 use crate::support::{everywhere, external, noise, of_initializers, raw, write};
 
@@ -254,4 +257,85 @@ fn the_rule_names_fields_that_hold_what_it_says() {
         assert!(name(element.field).ends_with("_data"));
     }
     assert_eq!(types.values().len(), TENSOR.elements.len() + 1);
+}
+
+/// Counts the reads of a source, and the bytes read.
+struct Counting {
+    bytes: Vec<u8>,
+    reads: Arc<AtomicU64>,
+    read: Arc<AtomicU64>,
+}
+
+impl ReadAt for Counting {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.bytes.read_at(offset, buf)?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        self.bytes.size()
+    }
+}
+
+/// The reads, and the bytes read, that listing `count` tensors and reading each by its name takes,
+/// in at least this many chunks.
+fn work_of_reading(count: u32, least: usize, tensor: impl Fn(u32) -> TensorProto) -> (u64, u64) {
+    let model = of_initializers((0..count).map(tensor).collect::<Vec<_>>());
+    let options = SplitOptions::new()
+        .max_chunk_size(50_000)
+        .value_chunk_size(Some(200));
+    let mut bytes = Vec::new();
+    let written = OnnxSplitter.write_to_with(Source::from(&model), &mut bytes, &options);
+    let chunks = written.unwrap().chunks.len();
+    assert!(chunks > least, "{chunks} chunks");
+    let (reads, read) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let source = Counting {
+        bytes,
+        reads: Arc::clone(&reads),
+        read: Arc::clone(&read),
+    };
+    let opened = FORMATS.open_reader(Arc::new(source), &OpenOptions::new());
+    let opened = opened.unwrap();
+    for number in 0..count {
+        let reader = opened.tensor(&format!("t{number}")).unwrap();
+        let elements = reader.to_vec().unwrap();
+        assert_eq!(elements, noise(number, 300), "t{number}");
+    }
+    (reads.load(Ordering::Relaxed), read.load(Ordering::Relaxed))
+}
+
+#[test]
+fn twice_as_many_tensors_in_chunks_of_their_own_take_twice_the_reads() {
+    let in_floats = |number: u32| {
+        let floats = noise(number, 300);
+        let floats = floats
+            .chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        TensorProto {
+            dims: vec![75],
+            data_type: Some(1),
+            name: Some(format!("t{number}")),
+            float_data: floats.collect(),
+            ..Default::default()
+        }
+    };
+    let in_bytes = |number: u32| raw(&format!("t{number}"), noise(number, 300));
+    // Elements one by one stay in their messages, and these are in slices of the list.
+    let tables: [(&str, usize, &dyn Fn(u32) -> TensorProto); 2] =
+        [("raw_data", 300, &in_bytes), ("float_data", 1, &in_floats)];
+    for (field, least, tensor) in tables {
+        let (reads, bytes) = work_of_reading(300, least, tensor);
+        let (more_reads, more_bytes) = work_of_reading(600, 2 * least, tensor);
+        let most = |one: u64| one * 5 / 2;
+        assert!(
+            more_reads <= most(reads),
+            "{field}: {reads}, {more_reads} reads"
+        );
+        assert!(
+            more_bytes <= most(bytes),
+            "{field}: {bytes}, {more_bytes} bytes"
+        );
+    }
 }

@@ -72,6 +72,27 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     Ok(())
 }
 
+/// Copies this many bytes of a chunk, all of which it has to have.
+pub(crate) fn copy_exactly(stream: &mut dyn Read, len: u64, sink: &mut dyn Write) -> Result<()> {
+    let buffer = usize::try_from(len).unwrap_or(usize::MAX).min(COPY_LEN);
+    copy_through(stream, len, &mut vec![0; buffer], sink)
+}
+
+fn copy_through<W: Write + ?Sized>(
+    stream: &mut dyn Read,
+    mut len: u64,
+    buffer: &mut [u8],
+    sink: &mut W,
+) -> Result<()> {
+    while len > 0 {
+        let want = usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
+        stream.read_exact(&mut buffer[..want]).map_err(read_error)?;
+        sink.write_all(&buffer[..want])?;
+        len -= want as u64;
+    }
+    Ok(())
+}
+
 struct Streams<'a, S: ?Sized> {
     plan: &'a MergePlan,
     store: &'a S,
@@ -86,6 +107,16 @@ struct OpenChunk<'a> {
     position: u64,
     /// What the time for reading it is counted to.
     timed: Span,
+}
+
+/// Counts the time for reading an open chunk.
+struct Timed<'o, 'a>(&'o mut OpenChunk<'a>);
+
+impl Read for Timed<'_, '_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let OpenChunk { stream, timed, .. } = &mut *self.0;
+        timed.in_scope(|| stream.read(buf))
+    }
 }
 
 impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
@@ -111,19 +142,9 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         if skipped != gap {
             return Err(shorter());
         }
-        let mut left = range.end - range.start;
-        while left > 0 {
-            let want = usize::try_from(left)
-                .unwrap_or(usize::MAX)
-                .min(buffer.len());
-            let stream = &mut source.stream;
-            let read = source
-                .timed
-                .in_scope(|| stream.read_exact(&mut buffer[..want]));
-            read.map_err(read_error)?;
-            sink.write_all(&buffer[..want])?;
-            left -= want as u64;
-        }
+        let len = range.end - range.start;
+        let mut timed = Timed(&mut source);
+        copy_through(&mut timed, len, buffer, sink)?;
         source.position = range.end;
         self.put_back(chunk, source)
     }

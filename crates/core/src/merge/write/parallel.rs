@@ -181,7 +181,7 @@ pub(crate) fn write_at<S: ChunkStore + ?Sized>(
     meter: &Meter,
 ) -> Result<u32> {
     let mut crcs = vec![0; plan.segments().len()];
-    let mut jobs = Jobs::new(store);
+    let mut jobs = Jobs::new();
     for (at, segment) in plan.segments().iter().enumerate() {
         let mut place = FileAt::new(file, offset + segment.start());
         match &segment.source {
@@ -209,7 +209,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     meter: &Meter,
 ) -> Result<u32> {
     let mut crcs = vec![0; plan.segments().len()];
-    let mut jobs = Jobs::new(store);
+    let mut jobs = Jobs::new();
     let mut whole = Vec::new();
     let mut rest = out;
     for (at, segment) in plan.segments().iter().enumerate() {
@@ -266,7 +266,7 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let mut jobs = Jobs::new(store);
+    let mut jobs = Jobs::new();
     let mut count = 0;
     for place in places {
         let wanted = place.range.start.get()..place.range.end.get();
@@ -306,7 +306,7 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let (mut jobs, mut whole) = (Jobs::new(store), Vec::new());
+    let (mut jobs, mut whole) = (Jobs::new(), Vec::new());
     let mut count = 0;
     for (wanted, buffer) in places {
         let len = usize::try_from(wanted.end.saturating_sub(wanted.start)).ok();
@@ -352,39 +352,44 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     run(store, jobs, &whole, &mut crcs, threads, meter)
 }
 
-/// The jobs, by chunk.
+/// The pieces to be filled, each with its chunk.
 struct Jobs<P> {
-    by_chunk: Vec<Option<Job<P>>>,
+    pieces: Vec<(usize, Piece<P>)>,
 }
 
 impl<P> Jobs<P> {
-    fn new<S: ChunkStore + ?Sized>(store: &S) -> Self {
-        Jobs {
-            by_chunk: (0..store.len()).map(|_| None).collect(),
-        }
+    fn new() -> Self {
+        Jobs { pieces: Vec::new() }
     }
 
     fn add(&mut self, chunk: usize, segment: usize, range: Range<u64>, place: P) {
-        let empty = || Job {
-            chunk,
-            bytes: 0,
-            pieces: Vec::new(),
-        };
-        let job = self.by_chunk[chunk].get_or_insert_with(empty);
-        job.bytes += range.end - range.start;
-        job.pieces.push(Piece {
+        let piece = Piece {
             segment,
             range,
             place,
-        });
+        };
+        self.pieces.push((chunk, piece));
     }
 
     /// The largest last, so that it is taken first: what is left at the end is small, and no thread
     /// waits long for another.
     fn into_queue(self) -> Vec<Job<P>> {
-        let mut queue: Vec<Job<P>> = self.by_chunk.into_iter().flatten().collect();
-        for job in &mut queue {
-            job.pieces.sort_by_key(|piece| piece.range.start);
+        let mut pieces = self.pieces;
+        pieces.sort_by_key(|(chunk, piece)| (*chunk, piece.range.start));
+        let mut queue: Vec<Job<P>> = Vec::new();
+        for (chunk, piece) in pieces {
+            let bytes = piece.range.end - piece.range.start;
+            match queue.last_mut().filter(|job| job.chunk == chunk) {
+                Some(job) => {
+                    job.bytes += bytes;
+                    job.pieces.push(piece);
+                }
+                None => queue.push(Job {
+                    chunk,
+                    bytes,
+                    pieces: vec![piece],
+                }),
+            }
         }
         queue.sort_by_key(|job| (job.bytes, std::cmp::Reverse(job.chunk)));
         queue

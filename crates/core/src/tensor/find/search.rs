@@ -29,8 +29,8 @@ pub(super) struct Search<'a, I> {
 
 /// A tensor that was found.
 struct Found {
-    /// Where its message begins.
-    start: u64,
+    /// The ranges of its message.
+    pieces: Vec<Range<u64>>,
     /// What those around it and itself are called; empty if nothing is.
     name: String,
     path: FieldPath,
@@ -44,7 +44,9 @@ impl Found {
     fn memory(&self) -> usize {
         let texts = 2 * self.name.len() + 2 * self.text.len();
         let steps = size_of_val(self.path.steps());
-        size_of::<Self>() + size_of::<PlacedTensor>() + texts + steps + self.header.memory()
+        let pieces = size_of_val(self.pieces.as_slice());
+        let own = size_of::<Self>() + size_of::<PlacedTensor>();
+        own + texts + steps + pieces + self.header.memory()
     }
 }
 
@@ -78,7 +80,7 @@ impl<'a, I: Input> Search<'a, I> {
     pub(super) fn end(self) -> (WireCursor<I>, Vec<PlacedTensor>) {
         let mut found: Vec<Found> = self.found.into_iter().flatten().collect();
         if self.is_unordered {
-            found.sort_by_key(|tensor| tensor.start);
+            found.sort_by_key(|tensor| tensor.pieces.first().map_or(0, |piece| piece.start));
         }
         let mut taken = HashSet::new();
         let placed = found.into_iter().map(|tensor| {
@@ -91,10 +93,9 @@ impl<'a, I: Input> Search<'a, I> {
                 path: tensor.path,
                 text: tensor.text,
             };
-            PlacedTensor {
-                info: tensor.header.info(name, tensor.rule, location),
-                place: tensor.header.place(tensor.rule),
-            }
+            let elements = tensor.header.place(tensor.rule);
+            let info = tensor.header.info(name, tensor.rule, location);
+            PlacedTensor::new(info, tensor.pieces).elements(elements)
         });
         (self.cursor, placed.collect())
     }
@@ -288,7 +289,7 @@ impl<'a, I: Input> Search<'a, I> {
         let header = Header::read(&mut self.cursor, pieces, rule);
         let header = header.map_err(|error| error.at_path(self.shown()))?;
         let found = Found {
-            start: pieces.first().map_or(0, |piece| piece.start),
+            pieces: pieces.to_vec(),
             name: self.names.join("/"),
             path: self.path.clone(),
             text: self.shown(),
