@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use prost::Message;
-use proto_splitter::atomic::AtomicFile;
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::container::Trailer;
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::{PartOptions, PartReport, PartStore, PartsPlan, with_checksum};
@@ -250,8 +250,8 @@ fn end_of_part(infos: &[ChunkInfo]) -> ChunkMetadata {
 struct Believing(PathBuf);
 
 impl PartStore for Believing {
-    fn begin(&self) -> Result<AtomicFile> {
-        AtomicFile::create(self.0.join("part"), true)
+    fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
+        AtomicFile::create(self.0.join("part"), made_from, true)
     }
 
     fn keep(&self, _: AtomicFile, name: &str) -> Result<()> {

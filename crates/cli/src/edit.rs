@@ -1,11 +1,10 @@
 //! `protosplit remove`, `insert`, `strip` and `edit`.
 
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::atomic::{AtomicFile, at_target, check_space};
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::edit::{Changed, Changes};
 use proto_splitter::formats::{ALL, Converted};
 use proto_splitter::merge::ReadOptions;
@@ -29,9 +28,6 @@ use crate::rewrite;
 use crate::size;
 use crate::source::{Source, check_apart};
 use crate::split::note_removed;
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 256 << 10;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -356,16 +352,9 @@ fn plain(
     force: bool,
     progress: &proto_splitter::progress::Progress,
 ) -> Result<Made, Error> {
-    let mut out = AtomicFile::create(target, force)?;
-    out.restrict_to_files(read)?;
-    check_space(target, changed.message.total_size())?;
-    let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
-    let bytes = changed
-        .write_to(&mut sink, progress)
-        .and_then(|size| Ok(sink.flush().map(|()| size)?))
-        .map_err(|error| at_target(error, target))?;
-    drop(sink);
-    out.commit()?;
+    let out = AtomicFile::create(target, &MadeFrom::files(read), force)?;
+    out.check_space(changed.message.total_size())?;
+    let bytes = out.write(|mut sink| changed.write_to(&mut sink, progress))?;
     Ok(Made {
         path: target.to_owned(),
         bytes,

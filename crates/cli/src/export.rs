@@ -5,10 +5,10 @@ mod safetensors;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
-use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::progress::{Meter, Progress};
 use proto_splitter::tensor::TensorInfo;
 use proto_splitter::{Error, ErrorKind, Opened};
@@ -21,9 +21,6 @@ use crate::input::{self, check_named, shown};
 use crate::output::Output;
 use crate::size;
 use crate::source;
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 256 << 10;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -124,22 +121,17 @@ fn write(
     args: &ExportArgs,
     meter: &Meter,
 ) -> Result<u64, Error> {
-    let target = &args.output;
-    let file = AtomicFile::create(target, args.force)?;
-    file.restrict_to_files(opened.files())?;
-    let mut sink = BufWriter::with_capacity(GATHER, file.writer_at(0));
-    let written = match format {
-        ExportFormat::Safetensors => safetensors::write(opened, tensors, &mut sink, meter),
-        ExportFormat::Npz => npz::write(opened, tensors, &mut sink, meter),
-    };
-    written
-        .and_then(|()| Ok(sink.flush()?))
-        .map_err(|error| at_target(error, target))?;
-    drop(sink);
-    meter.check()?;
-    let size = file.as_file().metadata()?.len();
-    file.commit()?;
-    Ok(size)
+    let made_from = MadeFrom::files(opened.files());
+    let file = AtomicFile::create(&args.output, &made_from, args.force)?;
+    file.check_space(tensors.iter().map(|tensor| tensor.bytes).sum())?;
+    file.write(|mut sink| {
+        match format {
+            ExportFormat::Safetensors => safetensors::write(opened, tensors, &mut sink, meter),
+            ExportFormat::Npz => npz::write(opened, tensors, &mut sink, meter),
+        }?;
+        meter.check()?;
+        Ok(sink.stream_position()?)
+    })
 }
 
 /// Counts what is written through it as done.

@@ -2,10 +2,10 @@
 
 mod value;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::{ChunkStore, ReadOptions};
 use proto_splitter::path::{FieldPath, PathQuery};
@@ -24,14 +24,10 @@ use crate::input::{self, Form, Input, STANDARD};
 use crate::merge;
 use crate::npy;
 use crate::output::Output;
-use crate::remote;
 use crate::source::{self, Source};
 use crate::suggest;
 use crate::text;
 use crate::types::{SCHEMA_NEEDED, said_by};
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 256 << 10;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let mut input = input::find_with(&args.file, &args.reading.schema.companion)?;
@@ -254,15 +250,7 @@ fn to_target(
     let Some(target) = target(args) else {
         return write(output);
     };
-    let mut file = AtomicFile::create(target, args.force)?;
-    // Objects in stores have no modes.
-    file.restrict_to_files(read.iter().filter(|file| !remote::is_url(file)))?;
-    let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
-    write(&mut buffered)
-        .and_then(|()| Ok(buffered.flush()?))
-        .map_err(|error| at_target(error, target))?;
-    drop(buffered);
-    file.commit()
+    AtomicFile::create(target, &MadeFrom::files(read), args.force)?.write(|sink| write(sink))
 }
 
 fn write(

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::atomic::{AtomicFile, FileSink, MadeFrom};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::{MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::parts::PartsPlan;
@@ -157,17 +157,14 @@ fn from_or_to_store(
         target.finish()?;
         merged
     } else {
-        let mut target = AtomicFile::create(args.output(), args.force)?;
-        let mut sink = io::BufWriter::with_capacity(GATHER, target.as_file_mut());
-        let merged = file
-            .merge_to(&mut sink, options)
-            .map_err(|error| failed(at_target(error, args.output())))?;
-        let flushed = io::Write::flush(&mut sink);
-        flushed.map_err(|error| Failure::io(args.output(), &error))?;
-        drop(sink);
-        options.progress.check()?;
-        target.commit()?;
-        merged
+        // Objects in stores have no modes.
+        let target = AtomicFile::create(args.output(), &MadeFrom::Nothing, args.force)?;
+        let merge = |mut sink: &mut dyn FileSink| {
+            let merged = file.merge_to(&mut sink, options)?;
+            options.progress.check()?;
+            Ok(merged)
+        };
+        target.write(merge).map_err(failed)?
     };
     if let Some(warning) = warning(args.output(), merged.size) {
         output.note(warning);
@@ -176,9 +173,6 @@ fn from_or_to_store(
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 1 << 20;
 
 /// Writes the message to standard output, and nothing else.
 fn to_standard_output(

@@ -1,10 +1,10 @@
 //! `protosplit pieces`.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter::atomic::TemporaryFolder;
+use proto_splitter::atomic::{MadeFrom, TemporaryFolder, create_new};
 use proto_splitter::path::{FieldPath, PathQuery, Step};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::{MessageView, Piece, PieceOptions};
@@ -71,12 +71,14 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let mut pieces = view
         .pieces(&field, &wanted)
         .map_err(|error| failed(&error))?;
+    let made_from = MadeFrom::files(source.files(&input));
     let mut written = Vec::new();
     while let Some(piece) = pieces.next().transpose().map_err(|error| failed(&error))? {
         let name = format!("{:05}.pb", written.len() + 1);
         let path = temporary.path().join(&name);
         let mut write = || -> Result<(), Error> {
-            let mut file = BufWriter::with_capacity(GATHER, File::create(&path)?);
+            let file = create_new(&path, &made_from)?;
+            let mut file = BufWriter::with_capacity(GATHER, file);
             pieces.write_to(&mut file)?;
             file.flush()?;
             Ok(file.get_ref().sync_all()?)

@@ -3,12 +3,13 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter::atomic::AtomicFile;
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
+use proto_splitter::directory::MODEL_STEM;
 
 use crate::Exit;
 use crate::args::{Command, PrintedArgs};
 use crate::failure::Failure;
-use crate::input::{self, STANDARD};
+use crate::input::{self, CHUNKED, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 use crate::source;
 
@@ -22,11 +23,11 @@ pub(crate) fn run(
     let Some((target, force, read)) = target(command) else {
         return work(output);
     };
-    for read in read {
+    for read in &read {
         check_apart(read, target)?;
     }
-    let mut file =
-        AtomicFile::create(target, force).map_err(|error| Failure::of(target, &error))?;
+    let file = AtomicFile::create(target, &made_from(read.iter().copied()), force);
+    let mut file = file.map_err(|error| Failure::of(target, &error))?;
     let mut buffered = BufWriter::new(file.as_file_mut());
     let exit = work(&mut output.for_file(&mut buffered))?;
     buffered
@@ -61,6 +62,18 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let target = target.filter(|target| *target != Path::new(STANDARD))?;
     let read = read.into_iter().map(|path| path.as_path()).collect();
     Some((target, printed.force, read))
+}
+
+/// The files that arguments may mean: themselves, a prefix's, and the model of a folder.
+pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
+    let meant = read.into_iter().flat_map(|path| {
+        let model = path.join(MODEL_STEM);
+        let [of_prefix, of_folder] =
+            [path, &model].map(|stem| [CHUNKED, PLAIN].map(|end| with_extension(stem, end)));
+        let other = [path.to_owned()].into_iter().chain(of_prefix);
+        other.chain(of_folder)
+    });
+    MadeFrom::files(meant.filter(|path| path.is_file()))
 }
 
 /// Fails if the target is what is read, or a file in a folder that is.

@@ -1,10 +1,9 @@
 //! `protosplit recompress` and `protosplit replace`.
 
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::atomic::{AtomicFile, FileSink, MadeFrom};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::edit::{
     Changes, RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
@@ -29,9 +28,6 @@ use crate::output::Output;
 use crate::size;
 use crate::source::{self, Source};
 use crate::split::{OtherFile, note_removed};
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 256 << 10;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -155,15 +151,12 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
                 }
                 Source::Plain(file) => {
                     let reading = reading.clone().progress(progress.clone());
-                    let mut out = AtomicFile::create(target, force)?;
-                    out.restrict_to_files([&input.file])?;
-                    let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
-                    let size = replace_plain(file, &path, value, &mut sink, &reading)
-                        .and_then(|size| Ok(sink.flush().map(|()| size)?))
-                        .map_err(|error| at_target(error, target))?;
-                    drop(sink);
-                    out.commit()?;
-                    Ok(Made::Plain(size))
+                    let made_from = MadeFrom::files([&input.file]);
+                    let out = AtomicFile::create(target, &made_from, force)?;
+                    let replaced = |mut sink: &mut dyn FileSink| {
+                        replace_plain(file, &path, value, &mut sink, &reading)
+                    };
+                    out.write(replaced).map(Made::Plain)
                 }
             }
         };

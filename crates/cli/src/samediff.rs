@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proto_splitter::atomic::MadeFrom;
 use proto_splitter_samediff::{
     Array, Draft, Error, Model, SameDiffWriteOptions, Tag, TagView, import, left_out_of_classic,
     write_classic, write_safetensors,
@@ -131,7 +132,7 @@ fn extract(args: &ExtractArgs, output: &mut Output<'_>) -> Result<Exit, Failure>
         None => Ok(model.default_tag()),
     };
     let tag = tag.map_err(&failed)?;
-    let options = options(&args.out, output);
+    let options = options(&args.out, &[&args.file], output);
     let target = &args.out.output;
     let written = match args.to {
         TagForm::Samediff => Draft::open(&model).and_then(|mut draft| {
@@ -160,7 +161,7 @@ fn drop_tags(args: &DropArgs, output: &mut Output<'_>) -> Result<Exit, Failure> 
     if args.collect_garbage {
         draft.collect_garbage();
     }
-    write(&draft, &args.out, &args.file, output)
+    write(&draft, &args.out, &[&args.file], output)
 }
 
 fn merge(args: &MergeModelsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -198,7 +199,8 @@ fn merge(args: &MergeModelsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
             .deduplicate()
             .map_err(|error| Failure::from(proto_splitter::Error::from(error)))?;
     }
-    write(&merged, &args.out, &args.out.output, output)
+    let read: Vec<&Path> = args.files.iter().map(|file| &**file).collect();
+    write(&merged, &args.out, &read, output)
 }
 
 fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -220,7 +222,9 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
         }
     };
     added.map_err(&failed)?;
-    write(&draft, &args.out, &args.input, output)
+    let onto = args.onto.as_deref();
+    let read: Vec<&Path> = [&*args.input].into_iter().chain(onto).collect();
+    write(&draft, &args.out, &read, output)
 }
 
 fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -231,7 +235,7 @@ fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
         None => draft.rename_tag(&args.old, parse_tag(&args.new)?),
     };
     renamed.map_err(failed(&args.file))?;
-    write(&draft, &args.out, &args.file, output)
+    write(&draft, &args.out, &[&args.file], output)
 }
 
 /// Writes a model after one change to it.
@@ -242,7 +246,7 @@ fn edit(
 ) -> Result<Exit, Failure> {
     let mut draft = open(&args.file)?;
     change(&mut draft).map_err(failed(&args.file))?;
-    write(&draft, &args.out, &args.file, output)
+    write(&draft, &args.out, &[&args.file], output)
 }
 
 fn parse_tag(name: &str) -> Result<Tag, Failure> {
@@ -256,8 +260,11 @@ fn open(path: &Path) -> Result<Draft, Failure> {
         .map_err(failed(path))
 }
 
-fn options(args: &WritingArgs, output: &Output<'_>) -> SameDiffWriteOptions {
+/// The options for a file that is made from these, one of which it may be.
+fn options(args: &WritingArgs, read: &[&Path], output: &Output<'_>) -> SameDiffWriteOptions {
+    let read = read.iter().map(|file| file.to_path_buf()).collect();
     SameDiffWriteOptions::new()
+        .made_from(MadeFrom::Edited(read))
         .force(args.force)
         .progress(output.writing("writing"))
 }
@@ -265,12 +272,17 @@ fn options(args: &WritingArgs, output: &Output<'_>) -> SameDiffWriteOptions {
 fn write(
     draft: &Draft,
     args: &WritingArgs,
-    input: &Path,
+    read: &[&Path],
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
+    // Of several models, none is to blame alone.
+    let named = match read {
+        [one] => one,
+        _ => args.output.as_path(),
+    };
     let written = draft
-        .write(&args.output, &options(args, output))
-        .map_err(failed(input))?;
+        .write(&args.output, &options(args, read, output))
+        .map_err(failed(named))?;
     say(output, &args.output, written.size)
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use proto_splitter::atomic::MadeFrom;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::{Limits, ReadOptions};
@@ -233,17 +234,8 @@ pub(crate) fn check_apart<P: AsRef<Path>>(
     read: impl IntoIterator<Item = P>,
     target: &Path,
 ) -> Result<(), Failure> {
-    let Ok(real) = fs::canonicalize(target) else {
-        return Ok(());
-    };
-    let mut read = read.into_iter();
-    if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
-        let name = target.display();
-        return Err(Failure::usage(format!(
-            "{name} is what is read, and is not overwritten"
-        )));
-    }
-    Ok(())
+    let apart = MadeFrom::files(read).check_apart(target);
+    apart.map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// A message in chunks, which is opened nowhere else.

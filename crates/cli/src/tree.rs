@@ -11,7 +11,6 @@ mod squarify;
 mod text;
 
 use std::collections::{BinaryHeap, HashSet};
-use std::io::Write;
 use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
@@ -30,6 +29,7 @@ use crate::get;
 use crate::input::{self, Input};
 use crate::merge;
 use crate::output::Output;
+use crate::printed::made_from;
 use crate::source::{self, Source};
 use crate::suggest;
 use shown::{Entered, Limits, Report};
@@ -84,11 +84,11 @@ fn show(
 ) -> Result<Exit, Failure> {
     if let Some(target) = &args.html {
         let page = page::page(limits(args, whole, PAGE), &report)?;
-        write(target, &page, args.force, output)?;
+        write(args, target, &page, output)?;
     }
     if let Some(target) = &args.svg {
         let picture = picture::svg(&report(limits(args, whole, PICTURE)));
-        write(target, &picture, args.force, output)?;
+        write(args, target, &picture, output)?;
     }
     let is_text = args.html.is_none() && args.svg.is_none();
     let limits = limits(args, whole, if is_text { TEXT } else { PICTURE });
@@ -139,15 +139,21 @@ fn of_archive(
     show(args, output, tree.size, report)
 }
 
-fn write(target: &Path, text: &str, force: bool, output: &mut Output<'_>) -> Result<(), Failure> {
+fn write(
+    args: &TreeArgs,
+    target: &Path,
+    text: &str,
+    output: &mut Output<'_>,
+) -> Result<(), Failure> {
     if target == Path::new("-") {
         return output.print(text);
     }
     let failed = |error: Error| Failure::of(target, &error);
-    let mut file = AtomicFile::create(target, force).map_err(failed)?;
-    let written = file.as_file_mut().write_all(text.as_bytes());
-    written.map_err(|error| Failure::io(target, &error))?;
-    file.commit().map_err(failed)
+    let read = [Some(args.file.as_path()), args.diff.as_deref()];
+    let made_from = made_from(read.into_iter().flatten());
+    let file = AtomicFile::create(target, &made_from, args.force).map_err(failed)?;
+    let written = file.write(|sink| Ok(sink.write_all(text.as_bytes())?));
+    written.map_err(failed)
 }
 
 /// Walks the message, or the part of it that is asked for, and for a page its largest members. What

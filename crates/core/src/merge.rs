@@ -21,7 +21,7 @@ mod write;
 
 pub use chunk_merger::ChunkMerger;
 pub use merger::Merger;
-pub(crate) use merger::{Found, at_file, find, to_sink};
+pub(crate) use merger::{Found, at_file, find, to_file as merge_to_file, to_sink};
 pub(crate) use open::{
     no_way_to_others, open_path, open_path_as, open_path_with, open_sources, open_sources_with,
     read_trailer,

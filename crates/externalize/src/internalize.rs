@@ -1,10 +1,9 @@
 //! The way back: an externalized model becomes what it was.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::rope::Rope;
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -113,17 +112,19 @@ const BUFFER_LEN: usize = 1 << 20;
 fn copy(rope: &Rope, to: &Path, options: &ExternalizeOptions) -> Result<()> {
     let size = rope.total_size();
     let meter = options.progress.meter(size);
-    let mut file = AtomicFile::create(to, false)?;
-    let mut buffer = vec![0; BUFFER_LEN];
-    let mut done = 0;
-    while done < size {
-        let left = usize::try_from(size - done).unwrap_or(usize::MAX);
-        let step = buffer.len().min(left);
-        rope.read_exact_at(done, &mut buffer[..step])?;
-        io::Write::write_all(file.as_file_mut(), &buffer[..step])
-            .map_err(|error| at_target(error.into(), to))?;
-        meter.advance(step as u64)?;
-        done += step as u64;
-    }
-    file.commit()
+    let file = AtomicFile::create(to, &MadeFrom::files(rope.files()), false)?;
+    file.check_space(size)?;
+    file.write(|sink| {
+        let mut buffer = vec![0; BUFFER_LEN];
+        let mut done = 0;
+        while done < size {
+            let left = usize::try_from(size - done).unwrap_or(usize::MAX);
+            let step = buffer.len().min(left);
+            rope.read_exact_at(done, &mut buffer[..step])?;
+            sink.write_all(&buffer[..step])?;
+            meter.advance(step as u64)?;
+            done += step as u64;
+        }
+        Ok(())
+    })
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use prost::Message;
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::checksum::{combine, crc32c};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
@@ -302,12 +302,16 @@ impl ExternalizePlan {
         if self.options.mapped {
             record = record.mapped();
         }
-        record.write(folder, &bytes)?;
-        let mut file = AtomicFile::create(folder.join("saved_model.pb"), true)?;
-        let written = file.as_file_mut().write_all(&bytes);
-        written.map_err(|error| at_target(error.into(), file.target()))?;
-        file.commit()?;
+        record.write(folder, &bytes, &self.made_from())?;
+        let model = folder.join("saved_model.pb");
+        let file = AtomicFile::create(model, &self.made_from(), true)?;
+        file.write(|sink| Ok(sink.write_all(&bytes)?))?;
         Ok(bytes.len() as u64)
+    }
+
+    /// The model, in whose own folder its files may be replaced.
+    fn made_from(&self) -> MadeFrom {
+        MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
     /// Writes all contents to a bundle; gives the crc32c of each.
@@ -324,6 +328,7 @@ impl ExternalizePlan {
         });
         // What an interrupted run has left is in the way.
         let mut options = BundleOptions::new()
+            .made_from(self.made_from())
             .force(true)
             .progress(self.options.progress.clone());
         if let Some(threads) = self.options.threads {
@@ -339,11 +344,11 @@ impl ExternalizePlan {
     fn write_mapped(&self, folder: &Path) -> Result<Vec<u32>> {
         make_folder(folder)?;
         let meter = self.options.progress.meter(self.stored());
-        let contents = &self.contents.all;
+        let (contents, made_from) = (&self.contents.all, self.made_from());
         let write = |at: usize, buffer: &mut [u8]| -> Result<u32> {
             let content = &contents[at];
             let path = rewrite::local::content_path(folder, content);
-            let mut file = AtomicFile::create(&path, true)?;
+            let mut file = AtomicFile::create(&path, &made_from, true)?;
             let (mut done, mut crc) = (0, 0);
             while done < content.size {
                 let left = usize::try_from(content.size - done).unwrap_or(usize::MAX);

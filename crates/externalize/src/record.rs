@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::checksum::{combine, crc32c};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_tensor_bundle::{data_path, index_path};
@@ -173,7 +173,7 @@ impl Record {
     }
 
     /// Writes it to the folder of the model, whose `saved_model.pb` has these bytes.
-    pub(crate) fn write(mut self, folder: &Path, model: &[u8]) -> Result<()> {
+    pub(crate) fn write(mut self, folder: &Path, model: &[u8], made_from: &MadeFrom) -> Result<()> {
         self.model = blake3::hash(model).as_bytes().to_vec();
         let path = folder.join(RECORD_FILE);
         if let Some(parent) = path.parent() {
@@ -185,10 +185,8 @@ impl Record {
         let check = crc32c(&bytes);
         bytes.push(CHECK_TAG);
         bytes.extend(check.to_le_bytes());
-        let mut file = AtomicFile::create(&path, true)?;
-        let written = file.as_file_mut().write_all(&bytes);
-        written.map_err(|error| at_target(error.into(), &path))?;
-        file.commit()
+        let file = AtomicFile::create(&path, made_from, true)?;
+        file.write(|sink| Ok(sink.write_all(&bytes)?))
     }
 
     /// The record in a model's folder; `None` if there is none.

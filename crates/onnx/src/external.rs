@@ -66,8 +66,6 @@ pub struct ExternalOptions {
     threads: Option<NonZeroUsize>,
     progress: Progress,
     max_depth: u32,
-    /// The files that the model is read from.
-    sources: Vec<PathBuf>,
 }
 
 impl Default for ExternalOptions {
@@ -89,7 +87,6 @@ impl ExternalOptions {
             threads: None,
             progress: Progress::none(),
             max_depth: DEFAULT_MAX_DEPTH,
-            sources: Vec::new(),
         }
     }
 
@@ -152,17 +149,6 @@ impl ExternalOptions {
     #[must_use]
     pub const fn max_depth(mut self, depth: u32) -> Self {
         self.max_depth = depth;
-        self
-    }
-
-    /// The files that the model is read from (unknown): what is written isn't more readable than
-    /// they are, and none of them is removed.
-    #[must_use]
-    pub(crate) fn sources<P: AsRef<Path>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
-        self.sources = files
-            .into_iter()
-            .map(|file| file.as_ref().to_owned())
-            .collect();
         self
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
-use proto_splitter_core::atomic::same_file;
+use proto_splitter_core::atomic::{MadeFrom, same_file};
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
     OpenOptions, Opened,
@@ -266,8 +266,8 @@ impl Format for OnnxFormat {
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
-        let external = external_options(options)?.sources(opened.files());
-        refuse_sources(opened, output)?;
+        let external = external_options(options)?;
+        let made_from = MadeFrom::files(opened.files());
         check_references(opened, output)?;
         let merged = opened.merged()?;
         let size = match (&merged, opened.plain()) {
@@ -285,7 +285,7 @@ impl Format for OnnxFormat {
             }
         };
         if !is_pair {
-            let converted = one_piece(opened, size, output, options, &external)?;
+            let converted = one_piece(opened, size, output, options, &external, &made_from)?;
             return Ok(if size > MAX_MODEL_SIZE {
                 converted.note("no reader of protobuf takes a file over 2 GiB")
             } else {
@@ -299,9 +299,6 @@ impl Format for OnnxFormat {
             }
             (None, None) => return Err(no_message()),
         };
-        for file in plan.data_files() {
-            refuse_sources(opened, &file)?;
-        }
         // Files that references lead to are not replaced either.
         let replaced = |file: &PathBuf| {
             opened
@@ -310,9 +307,10 @@ impl Format for OnnxFormat {
                 .any(|one| same_file(one, file))
         };
         if let Some(file) = plan.data_files().find(replaced) {
-            return Err(is_read(&file));
+            let message = format!("refusing to overwrite the input {}", file.display());
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        Ok(converted(plan.write()?))
+        Ok(converted(plan.write(&made_from)?))
     }
 }
 
@@ -323,9 +321,10 @@ fn one_piece(
     output: &Path,
     options: &ConvertOptions,
     external: &ExternalOptions,
+    made_from: &MadeFrom,
 ) -> Result<Converted> {
     if let Some((reader, _)) = opened.plain() {
-        return write_one_piece(&**reader, size, output, external).map(converted);
+        return write_one_piece(&**reader, size, output, made_from, external).map(converted);
     }
     let input = opened.files().first().ok_or_else(no_message)?;
     let reading = ReadOptions::new()
@@ -355,20 +354,6 @@ fn converted(written: WrittenOnnx) -> Converted {
             file.display()
         ))
     })
-}
-
-/// Fails if a file that the model is read from would be replaced.
-fn refuse_sources(opened: &Opened, output: &Path) -> Result<()> {
-    match opened.files().iter().any(|file| same_file(file, output)) {
-        true => Err(is_read(output)),
-        false => Ok(()),
-    }
-}
-
-#[cold]
-fn is_read(file: &Path) -> Error {
-    let message = format!("{}: the model is read from this file", file.display());
-    Error::new(ErrorKind::InvalidConfig, message)
 }
 
 /// Fails if references that the model keeps would lead elsewhere from where it is written.

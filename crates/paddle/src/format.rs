@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
+use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
     Converted, Entry, Format, OpenOptions, Opened, Verified,
@@ -210,9 +211,10 @@ impl Format for PaddleFormat {
             .arrangement(arrangement)
             .force(options.force)
             .progress(options.progress.clone());
+        let made_from = MadeFrom::files(opened.files());
         let written = match (opened.merged()?, opened.plain()) {
-            (Some(merged), _) => write_chunked(&merged, output, &writing)?,
-            (None, Some((bytes, size))) => write_plain(bytes, size, output, &writing)?,
+            (Some(merged), _) => write_chunked(&merged, made_from, output, &writing)?,
+            (None, Some((bytes, size))) => write_plain((bytes, size), made_from, output, &writing)?,
             (None, None) => {
                 let message = "there is no message to make files of";
                 return Err(Error::new(ErrorKind::InvalidConfig, message));

@@ -10,7 +10,7 @@ mod source;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter_core::atomic::at_target;
+use proto_splitter_core::atomic::{MadeFrom, at_target};
 use proto_splitter_core::container::{ChunkedFile, Limits, is_chunked};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
@@ -119,7 +119,8 @@ pub fn convert(
 ) -> Result<WrittenModel> {
     let message = model.rope()?;
     let source = MessageSource::Positioned(&message, message.total_size());
-    write_with(folder.as_ref(), options, &source, || {
+    let made_from = MadeFrom::files(message.files());
+    write_with(folder.as_ref(), made_from, options, &source, || {
         message.check_unchanged()
     })
 }
@@ -142,10 +143,11 @@ pub fn write_model(
         if is_chunked(message)? {
             let merged =
                 MergedMessage::new(ChunkedFile::open_shared(message, &Limits::new())?, None)?;
-            return write_chunked(&merged, folder, options);
+            return write_chunked(&merged, MadeFrom::files([message]), folder, options);
         }
         let part = FilePart::open(message)?;
-        write_plain(&part, part.len(), folder, options)
+        let made_from = MadeFrom::files([message]);
+        write_plain((&part, part.len()), made_from, folder, options)
     };
     write().map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NoFolder => error,
@@ -156,6 +158,7 @@ pub fn write_model(
 /// As [`write_model`], from a file in chunks that is open.
 pub(crate) fn write_chunked(
     merged: &MergedMessage<Arc<dyn ReadAt>>,
+    made_from: MadeFrom,
     folder: &Path,
     options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
@@ -166,28 +169,30 @@ pub(crate) fn write_chunked(
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
     }
-    write_with(folder, options, &MessageSource::Chunked(merged), || Ok(()))
+    let source = MessageSource::Chunked(merged);
+    write_with(folder, made_from, options, &source, || Ok(()))
 }
 
 /// As [`write_model`], from a message that is read by position.
 pub(crate) fn write_plain(
-    message: &dyn ReadAt,
-    size: u64,
+    (message, size): (&dyn ReadAt, u64),
+    made_from: MadeFrom,
     folder: &Path,
     options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
     let source = MessageSource::Positioned(message, size);
-    write_with(folder, options, &source, || Ok(()))
+    write_with(folder, made_from, options, &source, || Ok(()))
 }
 
 /// Writes the files of a message, and calls `check` when all bytes were read.
 fn write_with(
     folder: &Path,
+    made_from: MadeFrom,
     options: &PaddleWriteOptions,
     source: &MessageSource<'_>,
     check: impl FnOnce() -> Result<()>,
 ) -> Result<WrittenModel> {
-    let staging = Staging::create(folder, options.force)?;
+    let staging = Staging::create(folder, made_from, options.force)?;
     let meter = options.progress.meter(source.size());
     let mut files = Files::new(staging, options.arrangement, source, &meter);
     let write = || {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
     OpenOptions, Opened,
@@ -203,6 +204,7 @@ fn convert(
     }
     let tag = options.settings.get(TAG).map(String::as_str);
     let writing = SameDiffWriteOptions::new()
+        .made_from(MadeFrom::Edited(opened.files().to_vec()))
         .force(options.force)
         .progress(options.progress.clone());
     let (bytes, left_out) = write(path, target, tag, output, &writing)?;

@@ -21,12 +21,12 @@ mod regular;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{ErrorKind as IoErrorKind, Write};
+use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 
 use prost::Message;
 use prost_reflect::MessageDescriptor;
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::VersionDef;
 
@@ -150,10 +150,10 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
 ///
 /// [`ErrorKind::Io`].
 pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<()> {
-    let mut file = AtomicFile::create(folder.as_ref().join(FINGERPRINT_FILE), true)?;
-    let written = file.as_file_mut().write_all(&fingerprint.encode_to_vec());
-    written.map_err(|error| at_target(error.into(), file.target()))?;
-    file.commit()
+    let path = folder.as_ref().join(FINGERPRINT_FILE);
+    let models = ["saved_model.pb", "saved_model.cpb"].map(|name| folder.as_ref().join(name));
+    let file = AtomicFile::create(path, &MadeFrom::files(models), true)?;
+    file.write(|sink| Ok(sink.write_all(&fingerprint.encode_to_vec())?))
 }
 
 /// A new uuid, as TensorFlow makes them: 128 random bits as a decimal number.

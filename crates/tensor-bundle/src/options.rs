@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
 
 /// The most files with tensors that a bundle may have here. TensorFlow has room for five digits in
@@ -20,6 +21,7 @@ pub const MAX_SHARDS: u32 = 99_999;
 pub struct BundleOptions {
     threads: Option<NonZeroUsize>,
     pub(crate) force: bool,
+    pub(crate) made_from: MadeFrom,
     pub(crate) progress: Progress,
 }
 
@@ -30,6 +32,7 @@ impl BundleOptions {
         BundleOptions {
             threads: None,
             force: false,
+            made_from: MadeFrom::Nothing,
             progress: Progress::none(),
         }
     }
@@ -38,6 +41,14 @@ impl BundleOptions {
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
+        self
+    }
+
+    /// The files that the tensors come from: new files are no more readable than they are. Default:
+    /// none.
+    #[must_use]
+    pub fn made_from(mut self, made_from: MadeFrom) -> Self {
+        self.made_from = made_from;
         self
     }
 

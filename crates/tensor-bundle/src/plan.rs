@@ -177,11 +177,12 @@ impl<'a> BundlePlan<'a> {
     ) -> Result<WrittenBundle> {
         let prefix = prefix.as_ref();
         let num_shards = u32::try_from(self.shards.len()).unwrap_or(MAX_SHARDS);
-        let mut index = AtomicFile::create(index_path(prefix), options.force)?;
+        let mut index = AtomicFile::create(index_path(prefix), &options.made_from, options.force)?;
+        index.check_space(self.size())?;
         let mut shards = Vec::with_capacity(self.shards.len());
         for (shard, len) in (0..num_shards).zip(&self.shards) {
             let path = data_path(prefix, shard, num_shards);
-            let file = AtomicFile::create(&path, options.force)?;
+            let file = AtomicFile::create(&path, &options.made_from, options.force)?;
             file.as_file()
                 .set_len(*len)
                 .map_err(|error| Error::from(error).context(path.display()))?;

@@ -61,7 +61,8 @@ pub(super) fn run(
         .check_complete()
         .map_err(|error| Failure::of(&args.input, &error))?;
     source::check_apart(opened.files(), target)?;
-    let message = Source::from_reader(bytes.clone(), size, descriptor.clone());
+    let message =
+        Source::from_reader(bytes.clone(), size, descriptor.clone()).read_from(opened.files());
     let options = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)
         .value_chunk_size(args.value_chunk_size.0)

@@ -1,9 +1,8 @@
 //! Merging what can be had of a damaged file.
 
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::edit::{Loss, Salvaged, salvage};
 use proto_splitter::merge::ReadOptions;
@@ -23,9 +22,6 @@ use crate::remote;
 use crate::size;
 use crate::source;
 use crate::types::Types;
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 256 << 10;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -132,17 +128,8 @@ fn write(
     target: &Path,
     force: bool,
 ) -> Result<u64, Error> {
-    let mut out = AtomicFile::create(target, force)?;
-    // Objects in stores have no modes.
-    out.restrict_to_files(Some(read).filter(|file| !remote::is_url(file)))?;
-    let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
-    let merged = salvaged
-        .file
-        .merge_to(&mut sink, reading)
-        .and_then(|merged| Ok(sink.flush().map(|()| merged)?))
-        .map_err(|error| at_target(error, target))?;
-    drop(sink);
-    out.commit()?;
+    let out = AtomicFile::create(target, &MadeFrom::files([read]), force)?;
+    let merged = out.write(|mut sink| salvaged.file.merge_to(&mut sink, reading))?;
     Ok(merged.size)
 }
 

@@ -1,9 +1,7 @@
 //! Merging a message that several files make: they are written as one.
 
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::{Error, Opened};
 use serde::Serialize;
 
@@ -16,9 +14,6 @@ use crate::input::{Input, STANDARD, shown};
 use crate::output::Output;
 use crate::size;
 use crate::source;
-
-/// How much is gathered for a write to a file.
-const GATHER: usize = 256 << 10;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -50,7 +45,8 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     source::check_apart(opened.files(), args.output())?;
-    let output_bytes = write(opened, args.output(), args.force).map_err(failed)?;
+    let written = opened.write_file_with(args.output(), args.force);
+    let output_bytes = written.map_err(failed)?;
     if let Some(warning) = warning(args.output(), output_bytes) {
         output.note(warning);
     }
@@ -65,19 +61,6 @@ pub(super) fn run(
     };
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
-}
-
-fn write(opened: &Opened, target: &Path, force: bool) -> Result<u64, Error> {
-    let mut file = AtomicFile::create(target, force)?;
-    file.restrict_to_files(opened.files())?;
-    let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
-    let written = opened.write_to(&mut sink);
-    let size = written
-        .and_then(|size| Ok(sink.flush().map(|()| size)?))
-        .map_err(|error| at_target(error, target))?;
-    drop(sink);
-    file.commit()?;
-    Ok(size)
 }
 
 impl Report {

@@ -51,7 +51,7 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
         .changes
         .sort_by_key(|row| std::cmp::Reverse(row.change.unsigned_abs()));
     if let Some(target) = &args.html {
-        super::write(target, &diff_page::page(&report), args.force, output)?;
+        super::write(args, target, &diff_page::page(&report), output)?;
     }
     if args.html.is_none() || args.json {
         let full_paths = args.full_paths;

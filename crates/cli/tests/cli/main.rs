@@ -30,6 +30,7 @@ mod onnx;
 mod other_schemas;
 mod paddle;
 mod pieces;
+mod private_outputs;
 mod process;
 mod rewrite;
 mod samediff;

@@ -2,10 +2,10 @@
 
 use super::copy::Rewrite;
 use super::options::{RewriteOptions, Rewritten};
+use crate::Result;
 use crate::chunked_file::ChunkedFile;
-use crate::io::{AtomicFile, at_target, check_absent, same_file};
+use crate::io::{AtomicFile, MadeFrom, at_target, check_absent, same_file};
 use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
-use crate::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use std::path::Path;
 
@@ -23,15 +23,8 @@ pub(super) fn write<S: ReadAt>(
             .iter()
             .any(|read| same_file(read, path))
     };
-    if is_read(target) {
-        let message = format!(
-            "{} is what is read, and is not overwritten",
-            target.display()
-        );
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    }
-    let main = AtomicFile::create(target, options.force)?;
-    main.restrict_to_files(file.store().paths())?;
+    let made_from = MadeFrom::files(file.store().paths());
+    let main = AtomicFile::create(target, &made_from, options.force)?;
     for path in parts_beside(main.target())? {
         if !is_read(&path) {
             check_absent(&path, options.force)?;

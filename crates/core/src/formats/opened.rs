@@ -3,7 +3,7 @@
 mod outside;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,8 @@ use super::tensor_table::{Shared, TensorTable, Whole};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::{ChunkedFile, is_chunked};
 use crate::error::undecodable;
-use crate::io::{AtomicFile, at_target};
+use crate::io::{AtomicFile, MadeFrom};
+use crate::merge::merge_to_file;
 use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};
@@ -27,9 +28,6 @@ use crate::tensor::{
 };
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
-
-/// How much is gathered for a write to a file: 256 KiB.
-const GATHER: usize = 256 << 10;
 
 /// An input that is open: a message, wherever its bytes are; or an archive of named tensors; or
 /// both. It is made by [`Registry::open`] and by the [formats](Format) themselves.
@@ -555,23 +553,39 @@ impl Opened {
         }
     }
 
-    /// Writes the message, of any size, to a new file, which appears complete or not at all; says
-    /// how many bytes it has.
+    /// Writes the message, of any size, to a new file, which appears complete or not at all; returns
+    /// the number of bytes. The same as [`write_file_with`](Self::write_file_with) without force.
     ///
     /// # Errors
     ///
-    /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`] if the file is there.
+    /// As [`write_file_with`](Self::write_file_with); [`ErrorKind::AlreadyExists`] if the file exists.
     pub fn write_file(&self, target: impl AsRef<Path>) -> Result<u64> {
-        let target = target.as_ref();
-        let file = AtomicFile::create(target, false)?;
-        let mut sink = BufWriter::with_capacity(GATHER, file.writer_at(0));
-        let written = self.write_to(&mut sink);
-        let size = written
-            .and_then(|size| Ok(sink.flush().map(|()| size)?))
-            .map_err(|error| at_target(error, target))?;
-        drop(sink);
-        file.commit()?;
-        Ok(size)
+        self.write_file_with(target, false)
+    }
+
+    /// Writes the message, of any size, to a file, which appears complete or not at all; returns the
+    /// number of bytes. Chunks are merged on several threads. The file is no more readable than those
+    /// that the message is read from, and replaces an existing file if `force` is set.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`];
+    /// [`ErrorKind::InvalidConfig`] if the target is a file that the message is read from;
+    /// [`ErrorKind::Io`] if there is no room for it.
+    pub fn write_file_with(&self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
+        let message = self.message()?;
+        let made_from = MadeFrom::files(&self.files);
+        let file = AtomicFile::create(target, &made_from, force)?;
+        match &message.stored {
+            Stored::Chunked(chunked) => {
+                let options = self.options.reading(message.descriptor.clone());
+                Ok(merge_to_file(chunked.store(), file, &options)?.size)
+            }
+            Stored::Plain { size, .. } => {
+                file.check_space(*size)?;
+                file.write(|mut sink| self.write_to(&mut sink))
+            }
+        }
     }
 
     /// The message, to be split.
@@ -593,7 +607,10 @@ impl Opened {
         };
         match file {
             Some(path) => Source::open(path, descriptor),
-            None => Ok(Source::from_reader(Arc::clone(bytes), *size, descriptor)),
+            None => {
+                let source = Source::from_reader(Arc::clone(bytes), *size, descriptor);
+                Ok(source.read_from(&self.files))
+            }
         }
     }
 

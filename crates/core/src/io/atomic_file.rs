@@ -1,7 +1,7 @@
 //! Files that appear complete or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -19,6 +19,129 @@ pub use super::temporary::TemporaryFolder;
 use super::temporary::file_beside;
 use crate::{Error, ErrorKind, Result};
 
+/// Bytes that are gathered for a write in order: 256 KiB.
+const GATHER: usize = 256 << 10;
+
+/// The input of an output: a new file is no more readable than the files it is made from, and
+/// replaces none of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MadeFrom {
+    /// These files, none of which the output may replace.
+    Files(Vec<PathBuf>),
+    /// These files, one of which the output may replace: an edit in place.
+    Edited(Vec<PathBuf>),
+    /// Something secret that is no file: only the owner may read the output.
+    Private,
+    /// Nothing that is a file: the umask decides who may read the output.
+    #[default]
+    Nothing,
+}
+
+impl MadeFrom {
+    /// These files. An input that is no file, such as a stream, is none of them.
+    ///
+    /// ```
+    /// use proto_splitter_core::atomic::MadeFrom;
+    ///
+    /// let made_from = MadeFrom::files(["model.onnx"]);
+    /// assert_eq!(made_from, MadeFrom::Files(vec!["model.onnx".into()]));
+    /// ```
+    pub fn files<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> MadeFrom {
+        MadeFrom::Files(
+            files
+                .into_iter()
+                .map(|file| file.as_ref().to_owned())
+                .collect(),
+        )
+    }
+
+    /// Fails if the output would replace a file it is made from.
+    ///
+    /// ```
+    /// use proto_splitter_core::atomic::MadeFrom;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let model = folder.path().join("model.onnx");
+    /// std::fs::write(&model, b"")?;
+    /// let error = MadeFrom::files([&model]).check_apart(&model).unwrap_err();
+    /// assert!(error.to_string().starts_with("refusing to overwrite the input "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] with the name of the file.
+    pub fn check_apart(&self, target: &Path) -> Result<()> {
+        if !matches!(self, MadeFrom::Files(_)) || !self.contains(target) {
+            return Ok(());
+        }
+        let message = format!("refusing to overwrite the input {}", target.display());
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    }
+
+    /// Returns true if a path leads to one of the files.
+    pub fn contains(&self, path: &Path) -> bool {
+        let (MadeFrom::Files(files) | MadeFrom::Edited(files)) = self else {
+            return false;
+        };
+        files.iter().any(|file| same_file(file, path))
+    }
+
+    /// The permissions that a new file keeps to, at the most.
+    #[cfg(unix)]
+    fn mode(&self) -> Result<u32> {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let files = match self {
+            MadeFrom::Private => return Ok(0o600),
+            MadeFrom::Nothing => return Ok(0o777),
+            MadeFrom::Files(files) | MadeFrom::Edited(files) => files,
+        };
+        let mut mode = 0o777;
+        for file in files {
+            let metadata = match fs::metadata(file) {
+                Ok(metadata) => metadata,
+                // An object in a store has a name, and no mode.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::from(error).context(file.display())),
+            };
+            // A file without a name is a copy of what came through a pipe, which anyone might see.
+            if metadata.nlink() > 0 {
+                mode &= metadata.permissions().mode();
+            }
+        }
+        Ok(mode)
+    }
+}
+
+/// Creates a file in a folder that appears complete or not at all; it is no more readable than what it
+/// is made from.
+///
+/// ```
+/// use proto_splitter_core::atomic::{MadeFrom, create_new};
+///
+/// let folder = tempfile::tempdir()?;
+/// let file = create_new(&folder.path().join("00001.pb"), &MadeFrom::Private)?;
+/// # #[cfg(unix)]
+/// # {
+/// use std::os::unix::fs::PermissionsExt;
+/// assert_eq!(file.metadata()?.permissions().mode() & 0o777, 0o600);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the file exists or can't be created.
+pub fn create_new(path: &Path, made_from: &MadeFrom) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o666 & made_from.mode()?);
+    #[cfg(not(unix))]
+    let _ = made_from;
+    options.open(path)
+}
+
 /// A file that is written beside its target and takes its place once it is complete.
 ///
 /// Dropped without [`commit`](Self::commit), it leaves nothing behind.
@@ -26,11 +149,11 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 /// use std::io::Write;
 ///
-/// use proto_splitter_core::atomic::AtomicFile;
+/// use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let target = folder.path().join("model.pb");
-/// let mut file = AtomicFile::create(&target, false)?;
+/// let mut file = AtomicFile::create(&target, &MadeFrom::Nothing, false)?;
 /// file.as_file_mut().write_all(b"all of it")?;
 /// assert!(!target.exists());
 /// file.commit()?;
@@ -44,6 +167,19 @@ pub struct AtomicFile {
     force: bool,
 }
 
+/// The sink of [`AtomicFile::write`]: written in order, but for what a format patches afterwards.
+pub trait FileSink: Write + Seek {}
+
+impl<W: Write + Seek> FileSink for W {}
+
+/// The mode of a new file.
+enum NewMode<'a> {
+    /// The mode of another file, whatever was there.
+    Of(&'a File),
+    /// The mode of the file it replaces; or else at most that of the files it is made from.
+    AtMost(&'a MadeFrom),
+}
+
 /// Writes from `offset` on, without moving the file's own position: for several threads at once.
 #[doc(hidden)]
 pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
@@ -53,18 +189,25 @@ pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
 impl AtomicFile {
     /// Starts a file that becomes `target`. A target that is a symlink is written through.
     ///
+    /// A new file is no more readable than what it is made from; an existing one keeps its mode.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
+    /// As [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
     /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::InvalidConfig`] if it is there and
     /// no file, as a device or a pipe, whose place no file is to take; [`ErrorKind::Io`] if its
     /// folder can't be written to.
-    pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
-        AtomicFile::create_with(target.as_ref(), force, None)
+    pub fn create(
+        target: impl AsRef<Path>,
+        made_from: &MadeFrom,
+        force: bool,
+    ) -> Result<AtomicFile> {
+        let target = target.as_ref();
+        made_from.check_apart(target)?;
+        AtomicFile::create_with(target, force, &NewMode::AtMost(made_from))
     }
 
-    /// [`create`](Self::create), with the mode of another file if one is given.
-    fn create_with(target: &Path, force: bool, like: Option<&File>) -> Result<AtomicFile> {
+    fn create_with(target: &Path, force: bool, mode: &NewMode<'_>) -> Result<AtomicFile> {
         let create = || -> io::Result<AtomicFile> {
             let target = written_through(target)?;
             check_folder(&target)?;
@@ -80,19 +223,25 @@ impl AtomicFile {
             if existing.is_some() && !force {
                 return Err(already_exists(&target).into());
             }
-            let like = match like {
-                Some(file) => Some(file.metadata()?.permissions()),
-                None => existing,
+            let like = match mode {
+                NewMode::Of(file) => Some(file.metadata()?.permissions()),
+                NewMode::AtMost(_) => existing,
             };
             // A new file gets what the umask leaves, like any other.
             #[cfg(unix)]
-            let mode = Some(
-                like.clone()
-                    .unwrap_or_else(|| std::os::unix::fs::PermissionsExt::from_mode(0o666)),
-            );
+            let permissions = {
+                use std::os::unix::fs::PermissionsExt;
+                Some(match (&like, mode) {
+                    (None, NewMode::AtMost(made_from)) => {
+                        // The umask takes from a new file, as from any other.
+                        fs::Permissions::from_mode(0o666 & made_from.mode()?)
+                    }
+                    (like, _) => like.clone().unwrap_or(fs::Permissions::from_mode(0o600)),
+                })
+            };
             #[cfg(not(unix))]
-            let mode = None;
-            let temporary = file_beside(&target, mode).map_err(without_temporary)?;
+            let permissions = None;
+            let temporary = file_beside(&target, permissions).map_err(without_temporary)?;
             #[cfg(unix)]
             if let Some(permissions) = like {
                 temporary.as_file().set_permissions(permissions)?;
@@ -118,7 +267,7 @@ impl AtomicFile {
     /// [`commit_as`](Self::commit_as) gives it one.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
-        AtomicFile::create_with(&target, true, Some(self.as_file()))
+        AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))
     }
 
     /// The file as it is so far.
@@ -137,11 +286,11 @@ impl AtomicFile {
     /// ```
     /// use std::io::Write;
     ///
-    /// use proto_splitter_core::atomic::AtomicFile;
+    /// use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
     ///
     /// let folder = tempfile::tempdir()?;
     /// let target = folder.path().join("two");
-    /// let file = AtomicFile::create(&target, false)?;
+    /// let file = AtomicFile::create(&target, &MadeFrom::Nothing, false)?;
     /// file.writer_at(4).write_all(b"last")?;
     /// file.writer_at(0).write_all(b"1st ")?;
     /// file.commit()?;
@@ -152,51 +301,42 @@ impl AtomicFile {
         writer_at(self.as_file(), offset)
     }
 
-    /// Takes away what `permissions` don't give, so that a new file isn't more readable than the
-    /// one it is made from.
+    /// Fails if the file system has fewer than this many bytes left, so that a long write isn't begun
+    /// in vain.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the mode can't be changed.
-    pub fn restrict_to(&self, permissions: &fs::Permissions) -> Result<()> {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let own = self.as_file().metadata()?.permissions().mode();
-            let mode = own & permissions.mode();
-            self.as_file()
-                .set_permissions(fs::Permissions::from_mode(mode))?;
-        }
-        #[cfg(not(unix))]
-        let _ = permissions;
-        Ok(())
+    /// [`ErrorKind::Io`] with the file, what it needs and what is free.
+    pub fn check_space(&self, bytes: u64) -> Result<()> {
+        check_space(&self.target, bytes)
     }
 
-    /// Takes away what those files don't give that this one is made from; but one that is there
-    /// keeps its mode.
+    /// Writes the file in order, through a buffer, and brings it to its place. Gives what `write`
+    /// gives.
+    ///
+    /// ```
+    /// use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let target = folder.path().join("model.pb");
+    /// let file = AtomicFile::create(&target, &MadeFrom::Nothing, false)?;
+    /// file.write(|sink| Ok(sink.write_all(b"all of it")?))?;
+    /// assert_eq!(std::fs::read(&target)?, b"all of it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if a mode can't be read or changed.
-    pub fn restrict_to_files<P: AsRef<Path>>(
-        &self,
-        files: impl IntoIterator<Item = P>,
-    ) -> Result<()> {
-        if self.target.exists() {
-            return Ok(());
-        }
-        for file in files {
-            let file = file.as_ref();
-            let metadata = fs::metadata(file);
-            let metadata = metadata.map_err(|error| Error::from(error).context(file.display()))?;
-            // A file without a name is a copy of what came through a pipe, which anyone might see.
-            #[cfg(unix)]
-            if std::os::unix::fs::MetadataExt::nlink(&metadata) == 0 {
-                continue;
-            }
-            self.restrict_to(&metadata.permissions())?;
-        }
-        Ok(())
+    /// What `write` reports, with the target's name if there is no room for the file; as
+    /// [`commit`](Self::commit). Then nothing is left of it.
+    pub fn write<T>(self, write: impl FnOnce(&mut dyn FileSink) -> Result<T>) -> Result<T> {
+        let mut sink = BufWriter::with_capacity(GATHER, self.writer_at(0));
+        let written = write(&mut sink)
+            .and_then(|made| Ok(sink.flush().map(|()| made)?))
+            .map_err(|error| at_target(error, &self.target))?;
+        drop(sink);
+        self.commit()?;
+        Ok(written)
     }
 
     /// Where the file will be.
@@ -291,7 +431,7 @@ mod tests {
     use super::*;
 
     fn write(target: &Path, force: bool, bytes: &[u8]) -> Result<()> {
-        let mut file = AtomicFile::create(target, force)?;
+        let mut file = AtomicFile::create(target, &MadeFrom::Nothing, force)?;
         file.as_file_mut().write_all(bytes)?;
         file.commit()
     }
@@ -300,7 +440,7 @@ mod tests {
     fn a_file_appears_only_when_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a");
-        let mut file = AtomicFile::create(&target, false).unwrap();
+        let mut file = AtomicFile::create(&target, &MadeFrom::Nothing, false).unwrap();
         file.as_file_mut().write_all(b"half").unwrap();
         assert!(!target.exists());
         drop(file);
@@ -319,7 +459,7 @@ mod tests {
         let target = folder.path().join("a");
         fs::write(&target, b"old").unwrap();
         // At once, and not when all is written.
-        let error = AtomicFile::create(&target, false).unwrap_err();
+        let error = AtomicFile::create(&target, &MadeFrom::Nothing, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"old");
         write(&target, true, b"new").unwrap();
@@ -354,7 +494,7 @@ mod tests {
     fn a_file_that_appears_meanwhile_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a");
-        let file = AtomicFile::create(&target, false).unwrap();
+        let file = AtomicFile::create(&target, &MadeFrom::Nothing, false).unwrap();
         fs::write(&target, b"other").unwrap();
         assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"other");
@@ -410,9 +550,8 @@ mod tests {
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         for target in ["new", "there"] {
-            let file = AtomicFile::create(path(target), true).unwrap();
-            file.restrict_to_files([path("open"), path("private")])
-                .unwrap();
+            let made_from = MadeFrom::files([path("open"), path("private")]);
+            let file = AtomicFile::create(path(target), &made_from, true).unwrap();
             file.commit().unwrap();
         }
         assert_eq!((mode("new"), mode("there")), (0o600, 0o640));
@@ -421,8 +560,7 @@ mod tests {
             use std::os::fd::AsRawFd;
             let piped = tempfile::tempfile().unwrap();
             let name = format!("/proc/self/fd/{}", piped.as_raw_fd());
-            let file = AtomicFile::create(path("piped"), false).unwrap();
-            file.restrict_to_files([name]).unwrap();
+            let file = AtomicFile::create(path("piped"), &MadeFrom::files([name]), false).unwrap();
             file.commit().unwrap();
             fs::write(path("like any"), "").unwrap();
             assert_eq!(mode("piped"), mode("like any"));

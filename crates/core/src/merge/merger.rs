@@ -15,8 +15,7 @@ use crate::container::{Limits, Trailer, TrailerUse};
 use crate::error::undecodable;
 use crate::io::detect::is_chunked;
 use crate::io::{
-    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_space, open_file, same_file,
-    with_extension,
+    AtomicFile, CHUNKED_EXTENSION, MadeFrom, PLAIN_EXTENSION, at_target, open_file, with_extension,
 };
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::buffer::reserve;
@@ -283,62 +282,46 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// Fails if `target` is one of the files that the file at `path` has chunks in.
-fn check_no_part(file: &RecordStore<File>, path: &Path, target: &Path) -> Result<()> {
-    if file.trailer().metadata().files.is_empty() {
-        return Ok(());
-    }
-    let real = std::fs::canonicalize(path)?;
-    let folder = real.parent().unwrap_or(&real);
-    let mut files = file.trailer().metadata().files.iter();
-    if files.any(|part| same_file(&folder.join(&part.path), target)) {
-        Err(not_overwritten(target))
-    } else {
-        Ok(())
-    }
-}
-
-#[cold]
-fn not_overwritten(target: &Path) -> Error {
-    let message = format!(
-        "{} is what is read, and is not overwritten",
-        target.display()
-    );
-    Error::new(ErrorKind::InvalidConfig, message)
-}
-
 /// Writes the message that was found to a file.
 fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Merged> {
     let (force, options) = (options.force, &options.reading);
-    let (Found::Chunked(input) | Found::Plain(input)) = found;
-    if same_file(input, target) {
-        return Err(not_overwritten(target));
-    }
-    let mut out = AtomicFile::create(target, force)?;
-    out.restrict_to_files([input])?;
-    let merged = match found {
+    match found {
         Found::Plain(path) => {
-            check_space(out.target(), open_file(path)?.metadata()?.len())?;
-            copy_plain(path, out.as_file_mut(), options)
-                .map_err(|error| at_target(error, target))?
+            let mut out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
+            out.check_space(open_file(path)?.metadata()?.len())?;
+            let merged = copy_plain(path, out.as_file_mut(), options)
+                .map_err(|error| at_target(error, target))?;
+            options.progress.check()?;
+            out.commit()?;
+            Ok(merged)
         }
         Found::Chunked(path) => {
+            let out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
             let merge = || {
                 let file = open_path(path, &options.limits)?;
-                check_no_part(&file, path, target)?;
-                with_plan(file.trailer(), &file, options, |chunks, plan| {
-                    check_space(out.target(), plan.total_len())?;
-                    execute_to_file(file.trailer(), chunks, plan, out.as_file(), options)
-                        .map_err(|error| at_target(error, target))
-                })
+                MadeFrom::files(file.paths()).check_apart(target)?;
+                to_file(&file, out, options)
             };
             let merged = merge().map_err(|error| at_file(error, path))?;
-            Merged {
+            Ok(Merged {
                 input: path.clone(),
                 ..merged
-            }
+            })
         }
-    };
+    }
+}
+
+/// Merges the chunks of open files to a file, on threads.
+pub(crate) fn to_file<S: ReadAt>(
+    store: &RecordStore<S>,
+    out: AtomicFile,
+    options: &ReadOptions,
+) -> Result<Merged> {
+    let merged = with_plan(store.trailer(), store, options, |chunks, plan| {
+        out.check_space(plan.total_len())?;
+        execute_to_file(store.trailer(), chunks, plan, out.as_file(), options)
+            .map_err(|error| at_target(error, out.target()))
+    })?;
     options.progress.check()?;
     out.commit()?;
     Ok(merged)

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::io::AtomicFile;
+use crate::io::{AtomicFile, MadeFrom};
 use crate::{Error, ErrorKind, Result};
 
 /// The version of plans and reports that this program writes.
@@ -65,7 +65,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
 
 /// Writes a plan or report to a file, which appears complete or not at all.
 pub(super) fn write_file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
-    let mut file = AtomicFile::create(path, force)?;
+    let mut file = AtomicFile::create(path, &MadeFrom::Nothing, force)?;
     let written = file.as_file_mut().write_all(bytes);
     written.map_err(|error| Error::from(error).context(path.display()))?;
     file.commit()

@@ -16,8 +16,8 @@ use super::shares::shares;
 use super::uploading::{Uploading, check_no_object};
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{
-    AtomicFile, at_target, check_absent, check_space, combine, folder, open_file, same_file,
-    threads, written_through,
+    AtomicFile, MadeFrom, at_target, check_absent, check_space, combine, folder, open_file,
+    same_file, threads, written_through,
 };
 use crate::merge::{
     ChunkStore, MergeOptions, MergePlan, Merged, check_size, compared, with_plan, write_at,
@@ -75,9 +75,7 @@ pub(super) fn plan(
 /// Where the file is going to be, by a path that means the same on every host.
 fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
     let target = written_through(target)?;
-    if same_file(input, &target) {
-        return Err(reads(&target.display().to_string()));
-    }
+    MadeFrom::files([input]).check_apart(&target)?;
     check_absent(&target, force)?;
     let name = text_of(target.file_name().unwrap_or_default().into())?;
     absolute_beside(&target, &name)
@@ -85,7 +83,7 @@ fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
 
 #[cold]
 fn reads(target: &str) -> Error {
-    let message = format!("{target} is what is read, and is not overwritten");
+    let message = format!("refusing to overwrite the input {target}");
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
@@ -177,8 +175,7 @@ impl Planned {
         if fs::metadata(&room).is_ok_and(|there| there.len() == self.total()) {
             return Ok(());
         }
-        let file = AtomicFile::create(&room, true)?;
-        file.restrict_to_files(self.input.file())?;
+        let file = AtomicFile::create(&room, &MadeFrom::files(self.input.file()), true)?;
         file.as_file().set_len(self.total()).map_err(failed)?;
         file.commit()
     }

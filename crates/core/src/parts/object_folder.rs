@@ -9,8 +9,8 @@ use record_file::ReadAt;
 use super::objects::Objects;
 use super::rereading::sum_up;
 use super::store::PartStore;
-use crate::io::AtomicFile;
 use crate::io::temporary::TemporaryFolder;
+use crate::io::{AtomicFile, MadeFrom};
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
@@ -39,8 +39,8 @@ impl ObjectFolder {
 }
 
 impl PartStore for ObjectFolder {
-    fn begin(&self) -> Result<AtomicFile> {
-        AtomicFile::create(self.folder.path().join("part"), true)
+    fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
+        AtomicFile::create(self.folder.path().join("part"), made_from, true)
     }
 
     fn keep(&self, mut file: AtomicFile, name: &str) -> Result<()> {

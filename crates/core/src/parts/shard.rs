@@ -13,7 +13,7 @@ use super::report::{PartReport, of_all_parts};
 use super::splitting::{CommittedSplit, check_count, place_main};
 use super::store::{self, FolderStore, PartStore};
 use crate::container::{ChunkKind, Limits, Profile, Trailer, TrailerUse, describe_type};
-use crate::io::{AtomicFile, FileAt, at_target, written_through};
+use crate::io::{AtomicFile, FileAt, MadeFrom, at_target, written_through};
 use crate::path::FieldPath;
 use crate::progress::Progress;
 use crate::proto::chunk_info::Type;
@@ -172,7 +172,8 @@ impl ShardWriter {
     ) -> Result<ShardWriter> {
         let main = main_of(prefix.as_ref())?;
         let store = FolderStore::beside(&main);
-        let mut file = store.begin()?;
+        // The values are a caller's, and in no file.
+        let mut file = store.begin(&MadeFrom::Nothing)?;
         let front = || -> Result<u64> {
             let mut front = RecordWriter::new(file.as_file_mut(), WriterOptions::new())?;
             front.flush()?;
@@ -325,7 +326,7 @@ pub fn commit_shards(
     let chunks = trailer.chunks.len();
     let limits = Limits::new().max_files(files.len());
     Trailer::from_metadata(trailer.clone(), TrailerUse::Whole, &limits)?;
-    let mut file = AtomicFile::create(&main, true)?;
+    let mut file = AtomicFile::create(&main, &rest.made_from(), true)?;
     let described = describe_type(rest.descriptor(), true);
     write_base(&mut file, &described, trailer, rest, &options)
         .map_err(|error| at_target(error, &main))?;

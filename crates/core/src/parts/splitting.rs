@@ -279,8 +279,7 @@ impl Planned {
     ) -> Result<Outcome> {
         let chunks = self.part(part)?;
         let source = self.open(options)?;
-        let file = store.begin()?;
-        file.restrict_to_files(source.path())?;
+        let file = store.begin(&source.made_from())?;
         let options = self.options(options);
         let written = write_part(&chunks, &source, file, (&self.main(), part), &options)
             .map_err(|error| at_target(error, &self.main()))?;
@@ -330,11 +329,10 @@ impl Planned {
         source.check_unchanged()?;
         let files = trailer.files.clone();
         let mut file = if is_object(&self.message.prefix) {
-            store.begin()?
+            store.begin(&source.made_from())?
         } else {
-            AtomicFile::create(self.main(), true)?
+            AtomicFile::create(self.main(), &source.made_from(), true)?
         };
-        file.restrict_to_files(source.path())?;
         let described = RecordsMetadata::parse(&self.message.records_metadata)?;
         write_main(&mut file, &described, trailer, &self.options(options))
             .map_err(|error| at_target(error, &self.main()))?;

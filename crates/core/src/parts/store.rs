@@ -9,7 +9,7 @@ use record_file::{ReadAt, ReaderOptions, RecordFile};
 
 use crate::container::DEFAULT_MAX_TRAILER_SIZE;
 use crate::io::synced::warn_unless_synced;
-use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder, with_extension};
+use crate::io::{AtomicFile, CHUNKED_EXTENSION, MadeFrom, folder, with_extension};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
@@ -20,12 +20,12 @@ use crate::{Error, ErrorKind, Result};
 /// follows from its content. So one that is handed over twice is the same, and no part takes the
 /// place of what another plan, or a file that is there, needs.
 pub trait PartStore: Sync {
-    /// Begins a part's file.
+    /// Begins a part's file, no more readable than what it is made from.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if that fails; [`ErrorKind::NoFolder`] if there is no place for it.
-    fn begin(&self) -> Result<AtomicFile>;
+    fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile>;
 
     /// Takes over a file that is complete. What has that name has the same content.
     ///
@@ -63,10 +63,11 @@ impl FolderStore {
     /// The folder that `main` is in, or is going to be.
     ///
     /// ```
+    /// use proto_splitter_core::atomic::MadeFrom;
     /// use proto_splitter_core::parts::{FolderStore, PartStore};
     /// let folder = tempfile::tempdir()?;
     /// let store = FolderStore::beside(folder.path().join("model.cpb"));
-    /// store.keep(store.begin()?, "model.00001-89abcdef.cpb")?;
+    /// store.keep(store.begin(&MadeFrom::Nothing)?, "model.00001-89abcdef.cpb")?;
     /// assert!(folder.path().join("model.00001-89abcdef.cpb").is_file());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -76,9 +77,9 @@ impl FolderStore {
 }
 
 impl PartStore for FolderStore {
-    fn begin(&self) -> Result<AtomicFile> {
+    fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
         // Its name is known once its content is.
-        AtomicFile::create(self.main.with_extension("protosplit-part"), true)
+        AtomicFile::create(self.main.with_extension("protosplit-part"), made_from, true)
     }
 
     fn keep(&self, file: AtomicFile, name: &str) -> Result<()> {

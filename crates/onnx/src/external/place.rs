@@ -19,7 +19,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{AtomicFile, FolderLock, same_file, warn_unless_synced};
+use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, warn_unless_synced};
 use proto_splitter_core::{Error, Result};
 
 use super::ExternalOptions;
@@ -32,6 +32,7 @@ const INTERIM: [&str; 2] = [".new1", ".new2"];
 /// The files of a pair that are being written.
 pub(super) struct Placing<'a> {
     target: &'a Path,
+    made_from: &'a MadeFrom,
     options: &'a ExternalOptions,
     model: AtomicFile,
     data: Vec<Data>,
@@ -54,14 +55,11 @@ impl<'a> Placing<'a> {
     pub(super) fn begin(
         target: &'a Path,
         paths: Vec<PathBuf>,
+        made_from: &'a MadeFrom,
         options: &'a ExternalOptions,
     ) -> Result<Placing<'a>> {
         let force = options.force || OldData::of(target).is_unfinished(target, &paths);
-        let create = |path: &Path| -> Result<AtomicFile> {
-            let file = AtomicFile::create(path, force)?;
-            file.restrict_to_files(&options.sources)?;
-            Ok(file)
-        };
+        let create = |path: &Path| AtomicFile::create(path, made_from, force);
         // The model first: if it may not be replaced, nothing else is begun.
         let model = create(target)?;
         let data = paths.into_iter().map(|path| {
@@ -70,10 +68,16 @@ impl<'a> Placing<'a> {
         });
         Ok(Placing {
             target,
+            made_from,
             options,
             model,
             data: data.collect::<Result<_>>()?,
         })
+    }
+
+    /// Fails if the file system has fewer than this many bytes left.
+    pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
+        self.model.check_space(bytes)
     }
 
     /// The data files and where they will be.
@@ -89,6 +93,7 @@ impl<'a> Placing<'a> {
     ) -> Result<Placed> {
         let Placing {
             target,
+            made_from,
             options,
             model,
             data,
@@ -109,7 +114,7 @@ impl<'a> Placing<'a> {
         write_model(&names(&interim.0), &model)?;
         model.commit()?;
         let interim = std::mem::take(&mut interim.0);
-        let data_files = match rename(target, &interim, &paths, &write_model) {
+        let data_files = match rename((target, made_from), &interim, &paths, &write_model) {
             Ok(()) => paths,
             Err(error) => {
                 tracing::warn!("{}: {error}: its data stays where it is", target.display());
@@ -119,7 +124,7 @@ impl<'a> Placing<'a> {
         let keep: Vec<&Path> = data_files.iter().map(PathBuf::as_path).collect();
         remove_interim(target, &keep);
         Ok(Placed {
-            removed_files: old.remove(&keep, target, options),
+            removed_files: old.remove(&keep, target, made_from),
             data_files,
         })
     }
@@ -127,7 +132,7 @@ impl<'a> Placing<'a> {
 
 /// Gives data its own names, and has the model refer to them.
 fn rename(
-    target: &Path,
+    (target, made_from): (&Path, &MadeFrom),
     interim: &[PathBuf],
     paths: &[PathBuf],
     write_model: &impl Fn(&[String], &AtomicFile) -> Result<()>,
@@ -139,7 +144,7 @@ fn rename(
         link(from, to).map_err(|error| Error::from(error).context(to.display()))?;
     }
     paths.first().map(|path| warn_unless_synced(path));
-    let model = AtomicFile::create(target, true)?;
+    let model = AtomicFile::create(target, made_from, true)?;
     write_model(&names(paths), &model)?;
     model.commit()
 }
@@ -248,12 +253,10 @@ impl OldData {
         &self,
         keep: &[&Path],
         target: &Path,
-        options: &ExternalOptions,
+        made_from: &MadeFrom,
     ) -> Vec<PathBuf> {
         let goes = |path: &&PathBuf| {
-            is_own(path, target)
-                && !keep.contains(&path.as_path())
-                && !options.sources.iter().any(|source| same_file(source, path))
+            is_own(path, target) && !keep.contains(&path.as_path()) && !made_from.contains(path)
         };
         let mut removed = Vec::new();
         for path in self.0.iter().filter(goes) {

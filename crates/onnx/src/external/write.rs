@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{AtomicFile, WRITE_LEN, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, WRITE_LEN, at_target};
 use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::{Error, ErrorKind, MessageOffset, Result, threads};
@@ -74,29 +74,11 @@ impl OnnxSource {
             return Err(Error::new(ErrorKind::Io, message).context(missing.display()));
         }
         let reader = std::sync::Arc::clone(self.reader());
-        let options = &options.clone().sources(self.files());
+        let made_from = MadeFrom::files(self.files());
         if !is_pair {
-            self.check_apart([target.to_owned()])?;
-            return write_one_piece(&*reader, self.size(), target, options);
+            return write_one_piece(&*reader, self.size(), target, &made_from, options);
         }
-        let plan = ExternalPlan::new(reader, self.size(), target, options)?;
-        self.check_apart(plan.data_files().chain([target.to_owned()]))?;
-        plan.write()
-    }
-
-    /// Fails if one of the targets is a file that the model is read from.
-    fn check_apart(&self, targets: impl IntoIterator<Item = PathBuf>) -> Result<()> {
-        for target in targets {
-            let Ok(target) = fs::canonicalize(&target) else {
-                continue;
-            };
-            let is_source = |file: &Path| fs::canonicalize(file).is_ok_and(|file| file == target);
-            if self.files().any(is_source) {
-                let message = format!("{}: the model is read from this file", target.display());
-                return Err(Error::new(ErrorKind::InvalidConfig, message));
-            }
-        }
-        Ok(())
+        ExternalPlan::new(reader, self.size(), target, options)?.write(&made_from)
     }
 }
 
@@ -110,11 +92,12 @@ pub fn write_one_piece(
     reader: &dyn ReadAt,
     size: u64,
     target: &Path,
+    made_from: &MadeFrom,
     options: &ExternalOptions,
 ) -> Result<WrittenOnnx> {
     let old = OldData::of(target);
-    let file = AtomicFile::create(target, options.force)?;
-    file.restrict_to_files(&options.sources)?;
+    let file = AtomicFile::create(target, made_from, options.force)?;
+    file.check_space(size)?;
     let meter = options.progress.meter(size);
     let pieces: Vec<_> = pieces(0..size, 0).collect();
     run(options, pieces.len(), |at| {
@@ -125,7 +108,7 @@ pub fn write_one_piece(
     Ok(WrittenOnnx {
         path: target.to_owned(),
         data_files: Vec::new(),
-        removed_files: old.remove(&[], target, options),
+        removed_files: old.remove(&[], target, made_from),
         tensors: 0,
         model_size: size,
         data_size: 0,
@@ -141,9 +124,10 @@ impl ExternalPlan {
     /// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if a file can't be
     /// written; [`ErrorKind::InvalidMessage`] if a tensor hasn't got as many elements as its shape
     /// says; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
-    pub fn write(&self) -> Result<WrittenOnnx> {
+    pub fn write(&self, made_from: &MadeFrom) -> Result<WrittenOnnx> {
         let paths: Vec<PathBuf> = self.data_files().collect();
-        let placing = Placing::begin(&self.target, paths, &self.options)?;
+        let placing = Placing::begin(&self.target, paths, made_from, &self.options)?;
+        placing.check_space(self.model_size().saturating_add(self.data_size()))?;
         for ((file, path), planned) in placing.data().zip(&self.files) {
             file.as_file()
                 .set_len(planned.size)

@@ -150,7 +150,7 @@ fn a_model_converts_to_each_target_and_settings_are_checked() {
         assert!(
             error
                 .to_string()
-                .contains("the model is read from this file"),
+                .contains("refusing to overwrite the input"),
             "{error}"
         );
     }

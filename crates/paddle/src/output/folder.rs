@@ -1,10 +1,10 @@
 //! Folders that appear complete or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{TemporaryFolder, check_folder};
+use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, check_folder, create_new};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{rivals, separate_path};
@@ -18,13 +18,14 @@ pub(super) struct Staging {
     /// Paths of its files, from the folder.
     files: Vec<PathBuf>,
     is_merged: bool,
+    made_from: MadeFrom,
 }
 
 impl Staging {
     /// Starts a folder that becomes `target`. One that has files already is in the way, unless
     /// `force` is set: then files of the same names are replaced, unless others
     /// [would be read with them](Self::check_unrivalled).
-    pub(super) fn create(target: &Path, force: bool) -> Result<Staging> {
+    pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).context(target.display());
         check_folder(target)?;
         let is_filled = match fs::read_dir(target) {
@@ -47,6 +48,7 @@ impl Staging {
             target: target.to_owned(),
             files: Vec::new(),
             is_merged: is_filled,
+            made_from,
         })
     }
 
@@ -57,7 +59,7 @@ impl Staging {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
-            OpenOptions::new().write(true).create_new(true).open(&path)
+            create_new(&path, &self.made_from)
         };
         let file = create().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
@@ -102,6 +104,7 @@ impl Staging {
             target,
             mut files,
             is_merged,
+            ..
         } = self;
         files.sort_by_key(|file| last.is_some_and(|last| file == Path::new(last)));
         let commit = || -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::{Error, Result};
 
 use super::ParameterFile;
@@ -47,7 +47,7 @@ impl ParameterWriter {
     /// As [`AtomicFile::create`].
     pub fn create(path: impl AsRef<Path>, layout: Layout, force: bool) -> Result<Self> {
         Ok(ParameterWriter {
-            file: AtomicFile::create(path, force)?,
+            file: AtomicFile::create(path, &MadeFrom::Nothing, force)?,
             layout,
             count: 0,
         })

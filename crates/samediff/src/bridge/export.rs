@@ -38,7 +38,7 @@ pub fn write_classic(
     let path = path.as_ref();
     let write = || {
         let (mut bytes, payloads) = lay_out(tag)?;
-        let file = AtomicFile::create(path, options.force)?;
+        let file = AtomicFile::create(path, &options.made_from, options.force)?;
         let total = payloads.last().map_or(bytes.len() as u64, |last| {
             last.start + last.array.data_len()
         });

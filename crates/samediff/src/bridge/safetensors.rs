@@ -160,7 +160,7 @@ pub fn write_safetensors(
     let write = || {
         let arrays = arrays(tag)?;
         let (header, total) = header(&arrays, &said(&tag.graph()?))?;
-        let file = AtomicFile::create(path, options.force)?;
+        let file = AtomicFile::create(path, &options.made_from, options.force)?;
         let meter = options.progress.meter(total);
         let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
         output.write_all(&(header.len() as u64).to_le_bytes())?;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::progress::{Meter, Progress};
 
 use super::plan::{Entry, Plan};
@@ -20,6 +20,7 @@ use crate::{Array, Error, Result, layout, text};
 #[derive(Clone, Debug, Default)]
 pub struct SameDiffWriteOptions {
     pub(crate) force: bool,
+    pub(crate) made_from: MadeFrom,
     compression: ZipCompression,
     pub(crate) progress: Progress,
 }
@@ -30,6 +31,7 @@ impl SameDiffWriteOptions {
     pub const fn new() -> Self {
         SameDiffWriteOptions {
             force: false,
+            made_from: MadeFrom::Nothing,
             compression: ZipCompression::Keep,
             progress: Progress::none(),
         }
@@ -39,6 +41,14 @@ impl SameDiffWriteOptions {
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
+        self
+    }
+
+    /// The files that the model comes from: a new file is no more readable than they are. Default:
+    /// none.
+    #[must_use]
+    pub fn made_from(mut self, made_from: MadeFrom) -> Self {
+        self.made_from = made_from;
         self
     }
 
@@ -86,7 +96,7 @@ impl Draft {
         let path = path.as_ref();
         let write = || {
             let plan = Plan::of(self)?;
-            let file = AtomicFile::create(path, options.force)?;
+            let file = AtomicFile::create(path, &options.made_from, options.force)?;
             let written = self.execute(&plan, file.writer_at(0), options)?;
             file.commit()?;
             Ok(written)

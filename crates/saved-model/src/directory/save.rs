@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::split::SplitExt;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -136,7 +136,8 @@ impl SavedModelDir {
                 SavedModelSplitter.write_with(self.source()?, prefix, &split)?;
             }
             _ => {
-                let mut file = AtomicFile::create(&target, false)?;
+                let made_from = MadeFrom::files([self.model_path()]);
+                let mut file = AtomicFile::create(&target, &made_from, false)?;
                 let copied = self.model.copy_to(file.as_file_mut());
                 copied.map_err(|error| at_target(error, &target))?;
                 file.commit()?;

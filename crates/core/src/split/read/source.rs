@@ -12,7 +12,7 @@ use record_file::ReadAt;
 
 use super::page_cache::Recent;
 use super::segmented_input::Pieces;
-use crate::io::Stamp;
+use crate::io::{MadeFrom, Stamp};
 use crate::rope::Rope;
 use crate::wire::SourceInput;
 use crate::{Error, ErrorKind, Result};
@@ -45,6 +45,8 @@ pub struct Source {
     file: Option<Arc<OpenFile>>,
     /// What the reader reads from, if it is a rope.
     rope: Option<Arc<Rope>>,
+    /// Other files that the reader reads from.
+    read_from: Vec<PathBuf>,
 }
 
 /// Where the bytes are.
@@ -106,6 +108,7 @@ impl Source {
             descriptor,
             file: None,
             rope: None,
+            read_from: Vec::new(),
         }
     }
 
@@ -136,6 +139,7 @@ impl Source {
                 descriptor,
                 file: Some(Arc::new(file)),
                 rope: None,
+                read_from: Vec::new(),
             })
         };
         open().map_err(|error| Error::from(error).context(path.display()))
@@ -170,7 +174,16 @@ impl Source {
             descriptor,
             file: None,
             rope: None,
+            read_from: Vec::new(),
         }
+    }
+
+    /// The same source, whose reader reads from these files: a file written from it is no more
+    /// readable than they are.
+    #[must_use]
+    pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Source {
+        self.read_from.extend(files.into_iter().map(Into::into));
+        self
     }
 
     /// The message that a rope over several files is. As with a file, a change to one of them while
@@ -191,6 +204,13 @@ impl Source {
     /// The message's type.
     pub fn descriptor(&self) -> &MessageDescriptor {
         &self.descriptor
+    }
+
+    /// The files that an output is made from.
+    pub(crate) fn made_from(&self) -> MadeFrom {
+        let rope = self.rope.iter().flat_map(|rope| rope.files());
+        let others = self.read_from.iter().map(PathBuf::as_path);
+        MadeFrom::files(self.path().into_iter().chain(rope).chain(others))
     }
 
     /// The file the message is in, if it is in one.

@@ -1,7 +1,7 @@
 //! Executing a plan to a file.
 
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use record_file::Compression;
 
@@ -11,8 +11,8 @@ use super::multi_file::{DonePart, parts_beside, stem_beside};
 use super::records::write_records;
 use super::written::{Written, WrittenFile};
 use crate::io::{
-    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_absent, check_space,
-    same_file, with_extension, written_through,
+    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_absent, same_file,
+    with_extension, written_through,
 };
 use crate::split::options::SplitOptions;
 use crate::split::plan::split_plan::SplitPlan;
@@ -63,7 +63,7 @@ pub(in crate::split) fn write(
     if sibling_goes {
         check_sibling(sibling, force)?;
     }
-    let mut file = AtomicFile::create(path, force)?;
+    let mut file = AtomicFile::create(path, &source.made_from(), force)?;
     let main = written_through(&chunked)?;
     if plan.is_split() && options.max_file_size.is_some() {
         stem_beside(&main)?;
@@ -73,11 +73,8 @@ pub(in crate::split) fn write(
             check_absent(&path, force)?;
         }
     }
-    if let (Some(source), false) = (source.path(), path.exists()) {
-        file.restrict_to(&fs::metadata(source)?.permissions())?;
-    }
     if options.compression == Compression::None.into() || !plan.is_split() {
-        check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
+        file.check_space(plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     let parts = write_content(plan, source, &mut file, options, &mut written)?;
     source.check_unchanged()?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::parts::{
     Committed, FolderStore, PartOptions, PartReport, PartStore, PartsPlan,
@@ -51,8 +51,8 @@ fn died<T>() -> Result<T> {
 }
 
 impl PartStore for Mortal {
-    fn begin(&self) -> Result<AtomicFile> {
-        let file = self.folder.begin()?;
+    fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
+        let file = self.folder.begin(made_from)?;
         match self.fate {
             Fate::DiesWriting => {
                 fs::write(file.folder().join(".protosplit-left.tmp"), "a half").unwrap();

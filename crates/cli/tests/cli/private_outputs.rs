@@ -1,0 +1,233 @@
+//! Outputs that are made from private files, which nobody else can read either.
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use proto_splitter::prost::Message;
+
+use crate::support::{Dir, fixture};
+
+/// Names of members of the model.
+const NODE: &str = "meta_graphs[0].graph_def.node[1]";
+const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
+
+/// Every command that makes a file of what it reads, with arguments, each with an output of its own.
+const WRITING: &[&[&str]] = &[
+    &["split", "model", "-o", "split", "--max-chunk-size", "20KiB"],
+    &[
+        "split",
+        "graph.pb",
+        "--message",
+        "tensorflow.GraphDef",
+        "-o",
+        "graph2",
+    ],
+    &["split", "m.onnx", "-o", "m2", "--max-chunk-size", "10KiB"],
+    &[
+        "split",
+        "paddle",
+        "-o",
+        "paddle2",
+        "--max-chunk-size",
+        "300B",
+    ],
+    &["merge", "small", "-o", "merge"],
+    &["merge", "m.cpb", "-o", "m3.onnx"],
+    &["merge", "pair/m.onnx", "-o", "m4.onnx"],
+    &["verify", "small", "-o", "verify"],
+    &["tree", "small", "-o", "tree"],
+    &["tree", "small", "--html", "tree.html"],
+    &["info", "small", "-o", "info"],
+    &["ls", "small", "-o", "ls"],
+    &["layout", "small", "-o", "layout"],
+    &["tensors", "m.onnx", "-o", "tensors"],
+    &["get", "small", NODE, "-o", "get"],
+    &["get", "m.onnx", "w", "-o", "get.npy"],
+    &["export", "m.onnx", "-o", "export.safetensors"],
+    &["export", "m.cpb", "-o", "export.npz"],
+    &[
+        "pieces",
+        "model",
+        "--field",
+        "meta_graphs[0].graph_def.node",
+        "--count",
+        "9",
+        "-o",
+        "pieces",
+    ],
+    &["convert", "model", "convert", "--to", "cpb"],
+    &["convert", "small", "convert2", "--to", "pb"],
+    &["convert", "m.onnx", "-o", "m5.onnx", "--to", "onnx"],
+    &["convert", "m.cpb", "-o", "m6.onnx", "--to", "external"],
+    &["convert", "m.onnx", "-o", "m7.cpb"],
+    &["convert", "paddle", "-o", "paddle3.cpb"],
+    &["convert", "paddle", "-o", "paddle4", "--to", "combined"],
+    &["convert", "z.zip", "-o", "z.fb", "--to", "fb"],
+    &[
+        "externalize",
+        "model",
+        "-o",
+        "externalize",
+        "--min-size",
+        "1KiB",
+    ],
+    &["internalize", "runs", "-o", "internalize"],
+    &["fingerprint", "model", "-o", "fingerprint"],
+    &["diff", "model", "small", "-o", "diff"],
+    &[
+        "recompress",
+        "small",
+        "--compression",
+        "none",
+        "-o",
+        "recompress",
+    ],
+    &[
+        "replace", "small", NODE_NAME, "--with", "name", "-o", "replace",
+    ],
+    &[
+        "replace",
+        "model/saved_model.pb",
+        NODE_NAME,
+        "--with",
+        "name",
+        "-o",
+        "replace.pb",
+    ],
+    &["remove", "model", NODE, "-o", "remove"],
+    &[
+        "insert",
+        "model",
+        "meta_graphs[0].meta_info_def.tags",
+        "--value",
+        "gpu",
+        "-o",
+        "insert",
+    ],
+    &["strip", "model", "--tensors", "-o", "strip"],
+    &[
+        "edit",
+        "model/saved_model.pb",
+        "--remove",
+        NODE,
+        "-o",
+        "edit.pb",
+    ],
+    &["samediff", "add", "z.fb", "--tag", "x", "-o", "add.zip"],
+    &["samediff", "gc", "z.zip", "-o", "gc.zip"],
+    &[
+        "samediff",
+        "extract",
+        "z.zip",
+        "-o",
+        "extract.safetensors",
+        "--to",
+        "safetensors",
+    ],
+];
+
+/// The commands that write nothing of what they read to a file.
+const OTHERS: &[&str] = &["cat", "completions", "help", "man", "schema"];
+
+/// Runs the command in a shell whose new files are readable by all.
+fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {
+    Command::new("sh")
+        .args([
+            "-c",
+            "umask 022; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_protosplit"),
+        ])
+        .args(args)
+        .current_dir(dir.path(""))
+        .output()
+        .unwrap()
+}
+
+/// Models of every format, as their owner alone can read them.
+fn prepared() -> Dir {
+    let dir = Dir::new();
+    fs::create_dir(dir.path("model")).unwrap();
+    let model = fixture("functions_consts").join("saved_model.pb");
+    dir.copy(&model, "model/saved_model.pb");
+    let graph = fixture("graphdef_dtypes").join("graph.pb");
+    dir.copy(&graph, "graph.pb");
+    dir.file("name", "another");
+    dir.file("m.onnx", crate::onnx::model().encode_to_vec());
+    fs::create_dir(dir.path("pair")).unwrap();
+    fs::create_dir(dir.path("paddle")).unwrap();
+    for name in ["model.pdmodel", "model.pdiparams"] {
+        let file = fixture("../paddle").join("infer_fc").join(name);
+        dir.copy(&file, &format!("paddle/{name}"));
+    }
+    fs::rename(crate::samediff::model(&dir), dir.path("z.zip")).unwrap();
+    for args in [
+        &["split", "model", "-o", "small", "--max-chunk-size", "20KiB"][..],
+        &["split", "m.onnx", "-o", "m", "--max-chunk-size", "10KiB"],
+        &["convert", "m.onnx", "-o", "pair/m.onnx", "--to", "external"],
+        &["externalize", "model", "-o", "runs", "--min-size", "1KiB"],
+    ] {
+        let made = ran(&dir, args);
+        assert!(made.status.success(), "{args:?}: {made:?}");
+    }
+    for file in dir.files() {
+        fs::set_permissions(dir.path(&file), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn no_command_makes_a_file_more_readable_than_what_it_is_made_from() {
+    let dir = prepared();
+    let mut known: BTreeSet<String> = dir.files().into_iter().collect();
+    let mut open = Vec::new();
+    for args in WRITING {
+        let ran = ran(&dir, args);
+        let now: BTreeSet<String> = dir.files().into_iter().collect();
+        let new: Vec<&String> = now.difference(&known).collect();
+        assert!(
+            !new.is_empty(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        for file in new {
+            let mode = fs::metadata(dir.path(file)).unwrap().permissions().mode() & 0o777;
+            if mode & 0o077 != 0 {
+                open.push(format!("{}: {file} has the mode {mode:o}", args.join(" ")));
+            }
+        }
+        known = now;
+    }
+    assert!(open.is_empty(), "{}", open.join("\n"));
+}
+
+#[test]
+fn every_command_is_among_those_that_write_or_those_that_do_not() {
+    let dir = Dir::new();
+    assert!(ran(&dir, &["man", "pages"]).status.success());
+    let listed: BTreeSet<&str> = WRITING
+        .iter()
+        .map(|args| args[0])
+        .chain(OTHERS.iter().copied())
+        .collect();
+    for page in dir.files() {
+        let name = page
+            .trim_start_matches("pages/protosplit")
+            .trim_end_matches(".1");
+        // The page of a command within another is of the other's.
+        let Some(command) = name
+            .trim_start_matches('-')
+            .split('-')
+            .next()
+            .filter(|name| !name.is_empty())
+        else {
+            continue;
+        };
+        assert!(
+            listed.contains(command),
+            "{command}: say in this file whether it writes"
+        );
+    }
+}
