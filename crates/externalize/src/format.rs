@@ -81,9 +81,10 @@ impl Format for ExternalizedFormat {
         let files = files.into_iter().filter(|file| file.is_file());
         let source = Arc::clone(&rope) as Arc<dyn ReadAt>;
         let opened = Opened::of_reader(source, descriptor, options)?.reading(files);
-        let bundle = match record.mapped {
-            true => None,
-            false => Some(Bundle::open(prefix)?),
+        let bundle = if record.mapped {
+            None
+        } else {
+            Some(Bundle::open(prefix)?)
         };
         Ok(opened.checked_by(Kept {
             rope,
@@ -158,9 +159,10 @@ impl Archive for Kept {
         let found = match &self.bundle {
             Some(bundle) => Archive::verify(bundle, progress)?,
             None => {
-                let checks = match self.has_checksums {
-                    true => Checks::Checksums,
-                    false => Checks::Structure,
+                let checks = if self.has_checksums {
+                    Checks::Checksums
+                } else {
+                    Checks::Structure
                 };
                 Verified::new(self.contents, Kept::read(self, progress)?, checks)
             }

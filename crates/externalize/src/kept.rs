@@ -146,17 +146,9 @@ impl Stored {
             }
             Stored::Files(folder) => {
                 let path = content_path(folder, &piece.content)?;
-                match piece.crc32c {
-                    Some(crc32c) => {
-                        let file = MappedFile::new(path.clone(), crc32c)?;
-                        let size = file.size;
-                        (rope.reader(path, Arc::new(file))?, size, Some(crc32c))
-                    }
-                    None => {
-                        let file = rope.open(path)?;
-                        (file, rope.file_size(file)?, None)
-                    }
-                }
+                let file = MappedFile::new(path.clone(), piece.crc32c)?;
+                let size = file.size;
+                (rope.reader(path, Arc::new(file))?, size, piece.crc32c)
             }
         };
         let range = 0..size;
@@ -173,9 +165,8 @@ impl Stored {
             Stored::Bundle(bundle) => Ok(tensor(bundle, &piece.content)?.0),
             Stored::Files(folder) => {
                 let path = content_path(folder, &piece.content)?;
-                let file = File::open(&path)
-                    .map_err(|error| Error::from(error).context(path.display()))?;
-                Ok(Arc::new(file))
+                // The checksum in the record is that of the varints.
+                Ok(Arc::new(MappedFile::new(path, None)?))
             }
         }
     }
@@ -203,19 +194,24 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A file that a constant is mapped from, compared with its checksum once all of it was read. It is
-/// opened for each read: there may be more of them than a process may have open.
+/// A file that a constant is mapped from, compared with its checksum, if it has one, once all of it
+/// was read. It is opened for each read: there may be more of them than a process may have open.
 struct MappedFile {
     path: PathBuf,
     size: u64,
-    crc32c: u32,
+    crc32c: Option<u32>,
     seen: CrcOfPieces,
 }
 
 impl MappedFile {
-    fn new(path: PathBuf, crc32c: u32) -> Result<MappedFile> {
-        let metadata =
-            fs::metadata(&path).map_err(|error| Error::from(error).context(path.display()))?;
+    fn new(path: PathBuf, crc32c: Option<u32>) -> Result<MappedFile> {
+        let in_file = |error: Error| error.context(path.display());
+        let metadata = fs::metadata(&path).map_err(|error| in_file(error.into()))?;
+        // Opening a pipe would wait for its other end.
+        if !metadata.is_file() {
+            let message = "not a regular file";
+            return Err(in_file(Error::new(ErrorKind::InvalidMessage, message)));
+        }
         let size = metadata.len();
         Ok(MappedFile {
             path,
@@ -231,13 +227,14 @@ impl ReadAt for MappedFile {
         let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let len = buf.len().min(left);
         let read = File::open(&self.path)?.read_at(offset, &mut buf[..len])?;
-        match self.seen.add(offset, &buf[..read]) {
-            Some(found) if found != self.crc32c => {
-                let what = format!("{} bytes", self.size);
-                Err(differs(&what, found, self.crc32c).at_offset(0).into())
-            }
-            _ => Ok(read),
+        if let Some(kept) = self.crc32c
+            && let Some(found) = self.seen.add(offset, &buf[..read])
+            && found != kept
+        {
+            let what = format!("{} bytes", self.size);
+            return Err(differs(&what, found, kept).at_offset(0).into());
         }
+        Ok(read)
     }
 
     fn size(&self) -> io::Result<u64> {

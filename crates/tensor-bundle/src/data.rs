@@ -177,11 +177,15 @@ impl CheckedSpan {
     }
 
     fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(self.span.offset + at, buf);
-        let noted = read
-            .map_err(Error::from)
-            .and_then(|read| self.note(at, &buf[..read]).map(|()| read));
-        noted.map_err(|error| self.named(error).into())
+        let read = match self.file.read_at(self.span.offset + at, buf) {
+            Ok(read) => read,
+            // Whoever reads tries again.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => return Err(self.named(error.into()).into()),
+        };
+        self.note(at, &buf[..read])
+            .map_err(|error| self.named(error))?;
+        Ok(read)
     }
 
     #[cold]

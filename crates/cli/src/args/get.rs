@@ -28,7 +28,8 @@ Examples:
   protosplit get model/ --tensor dense/kernel -o kernel.npy
       A tensor by its name, from any file that has tensors.
   protosplit get model/ --tensor embedding --rows 0:100 --format npy -o some.npy
-      Its first hundred rows; of the others nothing is read in a .pb file.
+      Its first hundred rows; of the others nothing is read in a .pb file. A checksum of a
+      whole tensor, as a TensorFlow checkpoint has it, is only compared when all rows are read.
   protosplit get model.onnx 'graph.initializer[3]' --format npy -o weights.npy \\
       --message onnx.ModelProto --proto onnx.proto";
 

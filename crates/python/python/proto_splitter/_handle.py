@@ -142,6 +142,9 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     Replacing the file by another of its name is safe, and what everything in this package does.
     ``read(name, copy=True)`` gives an array of its own.
 
+    A tensor that has a checksum, as those of a TensorFlow checkpoint have, is compared with it when
+    it is read (:class:`ChecksumError`).
+
     Types that NumPy lacks, as ``bfloat16``, need the package ``ml_dtypes``.
     """
 
