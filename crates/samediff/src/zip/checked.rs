@@ -113,13 +113,28 @@ impl<R: Read> Checked<R> {
 
     /// Compares what was seen. One byte more would show that the length was a lie, and has a decoder
     /// see its end.
-    fn end(&mut self) -> Result<()> {
-        if self.inner.read(&mut [0]).unwrap_or(0) != 0 {
-            return Err(self.sum.too_long());
+    fn end(&mut self) -> io::Result<()> {
+        if self.read_inner(&mut [0])? != 0 {
+            return Err(self.sum.too_long().into());
         }
         self.sum.finish()?;
         self.is_over = true;
         Ok(())
+    }
+
+    /// Reads bytes that aren't checked yet. Decoders tell bad input by several kinds of errors.
+    fn read_inner(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+
+        self.inner.read(buf).map_err(|error| {
+            let is_own = error.get_ref().is_some_and(|own| own.is::<Error>());
+            let is_damage = matches!(error.kind(), InvalidInput | InvalidData | UnexpectedEof);
+            if is_damage && !is_own {
+                self.sum.undecodable().into()
+            } else {
+                error
+            }
+        })
     }
 }
 
@@ -135,21 +150,7 @@ impl<R: Read> Read for Checked<R> {
             self.end()?;
             return Ok(0);
         }
-        let read = match self.inner.read(&mut buf[..wanted]) {
-            Ok(read) => read,
-            // Decoders tell bad input by any of these.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput
-                        | io::ErrorKind::InvalidData
-                        | io::ErrorKind::UnexpectedEof
-                ) && !error.get_ref().is_some_and(|own| own.is::<Error>()) =>
-            {
-                return Err(self.sum.undecodable().into());
-            }
-            Err(error) => return Err(error),
-        };
+        let read = self.read_inner(&mut buf[..wanted])?;
         if read == 0 {
             self.sum.finish()?;
         }

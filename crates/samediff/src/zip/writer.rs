@@ -180,8 +180,13 @@ impl Tap {
     /// Takes note that all stored bytes have gone by.
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
+        inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
+        // A stream that is complete takes no byte more.
+        let more = self.inflated.write(&[0]);
         let sink = self.inflated.get_ref();
-        inflated.map_err(|error| sink.explained(error))?;
+        if !matches!(more, Ok(0)) {
+            return Err(sink.sum.undecodable());
+        }
         sink.sum.finish()
     }
 }
