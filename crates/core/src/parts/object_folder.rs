@@ -1,17 +1,14 @@
 //! The folder of a main file that is an object, as a store of the files of parts.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use record_file::ReadAt;
 
 use super::objects::Objects;
-use super::rereading::sum_up;
 use super::store::PartStore;
 use crate::io::temporary::TemporaryFolder;
 use crate::io::{AtomicFile, MadeFrom};
-use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
 /// Keeps the files of parts as objects beside the main file. Until a file is complete it is in a
@@ -50,15 +47,9 @@ impl PartStore for ObjectFolder {
         let size = content.metadata()?.len();
         content.seek(SeekFrom::Start(0))?;
         match self.objects.put(&name, content, size, false) {
-            // Its name is that of its content, so it is what another run has brought there, unless
-            // it was damaged since.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                if self.is_same(&name, content, size)? {
-                    return Ok(());
-                }
-                content.seek(SeekFrom::Start(0))?;
-                self.objects.put(&name, content, size, true)
-            }
+            // Its name is that of its content, so it is what another run has brought there. The
+            // commit looks into it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             done => done,
         }
     }
@@ -66,18 +57,6 @@ impl PartStore for ObjectFolder {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         let content = self.objects.open_beside(&self.main, name);
         content.map_err(|error| error.context(name.escape_debug()))
-    }
-}
-
-impl ObjectFolder {
-    /// Returns true if the object has the content of this file of `size` bytes.
-    fn is_same(&self, name: &str, content: &File, size: u64) -> Result<bool> {
-        let there = self.objects.open(name)?.source;
-        if there.size()? != size {
-            return Ok(false);
-        }
-        let meter = Progress::none().meter(size);
-        Ok(sum_up(&*there, 0..size, &meter)? == sum_up(content, 0..size, &meter)?)
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) fn reread_files(
         let read = reread_file(source, &part.chunks, options.threads);
         read.map_err(|error| {
             error
-                .context("damaged since it was written, so the part has to be run again")
+                .context("damaged since it was written: delete it and have the part run again")
                 .context(part.file.path.escape_debug())
                 .context(format_args!("part {number}"))
         })?;

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use proto_splitter_core::atomic::at_target;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
@@ -158,7 +159,8 @@ pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result
     let meter = copying.meter(metadata.len());
     let mut copied = 0;
     loop {
-        let step = io::copy(&mut (&source).take(STEP), &mut target)?;
+        let step = io::copy(&mut (&source).take(STEP), &mut target)
+            .map_err(|error| io::Error::from(at_target(error.into(), to)))?;
         copied += step;
         copying.report(from, copied, metadata.len().max(copied));
         meter.advance(step)?;
