@@ -260,7 +260,8 @@ def check_memory(checks, mib):
         print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x, left {left:.2f}x; "
               f"C++ load {figures[name][2]:.2f}x, run {figures[name][3]:.2f}x", flush=True)
         with checks.check(f"{name}: what is left when all is gone"):
-            assert left <= 0.2 or name == "original", left
+            # TensorFlow itself has taken a few MiB meanwhile.
+            assert left <= 0.2 + (16 << 20) / size or name == "original", left
     with checks.check("memory of the externalized model"):
         smaller = figures["externalized"] + figures["its signature alone"]
         assert all(figure <= 1.2 for figure in smaller), figures

@@ -97,9 +97,10 @@ impl Rewriter<'_> {
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
         for function in 0..self.functions().len() {
-            let values = match self.arguments.contains_key(&function) {
-                true => Values::Arguments,
-                false => Values::Variables(Scope::Function),
+            let values = if self.arguments.contains_key(&function) {
+                Values::Arguments
+            } else {
+                Values::Variables(Scope::Function)
             };
             let nodes = &mut self.functions()[function].node_def;
             let caller = Caller {
