@@ -561,13 +561,13 @@ fn a_model_without_its_data_is_looked_at_and_what_needs_the_data_names_it() {
     let tensor: &[&str] = &["--tensor", "w", "--format", "raw"];
     for (command, arguments, writes) in [
         ("get", tensor, true),
-        ("get", &[], true),
-        ("split", &[], true),
-        ("merge", &[], true),
-        ("convert", &["--to", "onnx"], true),
-        ("export", &["--format", "npz"], true),
-        ("edit", &["--remove", "domain"], true),
-        ("verify", &[], false),
+        ("get", &[][..], true),
+        ("split", &[][..], true),
+        ("merge", &[][..], true),
+        ("convert", &["--to", "onnx"][..], true),
+        ("export", &["--format", "npz"][..], true),
+        ("edit", &["--remove", "domain"][..], true),
+        ("verify", &[][..], false),
     ] {
         let output = dir.path("out");
         let mut args: Vec<PathBuf> = vec![command.into(), pair.clone()];

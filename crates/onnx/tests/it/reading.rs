@@ -450,7 +450,8 @@ fn whoever_reads_all_of_a_file_learns_that_its_checksum_is_another() {
         (
             "split",
             Box::new(|| {
-                let written = OnnxSplitter.write_with(&open(&path)?, out.join("m"), &split);
+                let model = open(&path)?;
+                let written = OnnxSplitter.write_with(model.source(), out.join("m"), &split);
                 written.map(drop)
             }),
         ),
@@ -507,7 +508,7 @@ fn what_there_is_of_a_model_can_be_looked_at_without_its_data() {
     assert_eq!(opened.tensor("t").unwrap().to_vec().unwrap(), b"0123");
     let tensors = opened.tensors().unwrap();
     let shown = missing.display().to_string();
-    assert_eq!(tensors[1].location.to_string(), format!("{shown} at 8"));
+    assert_eq!(tensors[1].location.to_string(), "missing at 8");
     let properties = opened.archive().unwrap().properties().unwrap();
     assert!(properties.contains(&("missing file".into(), shown.clone())));
 
