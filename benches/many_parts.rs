@@ -197,6 +197,7 @@ fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
             plan_id: id.clone().into(),
             part: u32::try_from(part).unwrap(),
             result: Some(report::Result::Split(done)),
+            ..Default::default()
         };
         PartReport::from_bytes(&with_checksum(report.encode_to_vec())).unwrap()
     };

@@ -15,7 +15,6 @@ mod same;
 mod write;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 
 use proto_splitter_core::progress::Progress;
 

@@ -16,7 +16,7 @@ use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
-    DType, ElementRule, Location, PlacedTensor, ShapeRule, TensorInfo, TensorRule,
+    DType, ElementRule, Location, PlacedTensor, ShapeRule, TensorRule,
 };
 use proto_splitter_core::wire::{WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};

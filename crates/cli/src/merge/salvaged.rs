@@ -18,7 +18,6 @@ use crate::fingerprint::note_refusal;
 use crate::harmless::one_line;
 use crate::input::{Form, Input, PLAIN, STANDARD, shown, with_extension};
 use crate::output::{Output, shown_path};
-use crate::remote;
 use crate::size;
 use crate::source;
 use crate::types::Types;

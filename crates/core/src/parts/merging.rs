@@ -17,7 +17,7 @@ use super::uploading::{Uploading, check_no_object};
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{
     AtomicFile, MadeFrom, at_target, check_absent, check_space, combine, folder, open_file,
-    same_file, threads, written_through,
+    threads, written_through,
 };
 use crate::merge::{
     ChunkStore, MergeOptions, MergePlan, Merged, check_size, compared, with_plan, write_at,

@@ -1,6 +1,5 @@
 //! Carrying out the plan: the data is copied, and then all files take their places.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
