@@ -236,7 +236,7 @@ mod tests {
     fn what_is_not_a_url_of_a_store_is_refused_by_name() {
         for (url, why) in [
             ("ftp://host/file", "not a URL of s3"),
-            ("http://host/file?token=1", "with a query"),
+            ("http://host/file?part=1", "with a query"),
             ("no url", "not a URL"),
         ] {
             let error = ObjectLocation::parse(url).unwrap_err().to_string();

@@ -252,7 +252,7 @@ impl Watch {
             }
         };
         // What came in time is said.
-        drop(tokio::time::timeout(self.options.idle_timeout(), reading).await);
+        let _ = tokio::time::timeout(self.options.idle_timeout(), reading).await;
         let text = String::from_utf8_lossy(&read);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = redact(&text);
