@@ -281,7 +281,9 @@ fn recompressing_changes_nothing_but_how_chunks_are_stored() {
         );
         let summaries = other.summaries().unwrap();
         assert!(
-            summaries.iter().all(|chunk| chunk.compression == Some(kind)),
+            summaries
+                .iter()
+                .all(|chunk| chunk.compression == Some(kind)),
             "{text}"
         );
         let crcs = |file: &proto_splitter::proto::proto_splitter::ChunkMetadata| -> Vec<_> {

@@ -16,6 +16,7 @@ use super::report::{PartReport, of_all_parts};
 use super::store::{PartStore, main_of};
 use super::work::Committed;
 use super::{merging, splitting, verifying};
+use crate::io::AtomicFile;
 use crate::merge::MergeOptions;
 use crate::proto::parts::Plan;
 use crate::proto::parts::plan::Work;

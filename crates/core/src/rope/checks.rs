@@ -161,7 +161,7 @@ mod tests {
             for (inserts, start, len) in steps {
                 let range = start..start + len;
                 for at in range.clone() {
-                    expected[at as usize] = inserts;
+                    expected[usize::try_from(at).unwrap()] = inserts;
                 }
                 if inserts {
                     insert(&mut ranges, range);
@@ -173,7 +173,7 @@ mod tests {
             for (start, end) in ranges {
                 prop_assert!(start < end);
                 for at in start..end {
-                    prop_assert!(!std::mem::replace(&mut found[at as usize], true));
+                    prop_assert!(!std::mem::replace(&mut found[usize::try_from(at).unwrap()], true));
                 }
             }
             prop_assert_eq!(found, expected);
