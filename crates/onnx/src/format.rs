@@ -362,6 +362,9 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     else {
         return Ok(());
     };
+    if !outside.exists() {
+        return opened.check_complete();
+    }
     let folder_of = |file: &Path| {
         let folder = file.parent().filter(|folder| *folder != Path::new(""));
         fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()
@@ -372,9 +375,6 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
         && data.starts_with(&from)
     {
         return Ok(());
-    }
-    if !outside.exists() {
-        return opened.check_complete();
     }
     let message = format!(
         "{}: the model refers to {}, which is not found from there: write it beside the data, or \
