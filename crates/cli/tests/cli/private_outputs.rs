@@ -45,7 +45,7 @@ const WRITING: &[&[&str]] = &[
     &["layout", "small", "-o", "layout"],
     &["tensors", "m.onnx", "-o", "tensors"],
     &["get", "small", NODE, "-o", "get"],
-    &["get", "m.onnx", "w", "-o", "get.npy"],
+    &["get", "m.onnx", "graph.initializer[0]", "-o", "get.npy"],
     &["export", "m.onnx", "-o", "export.safetensors"],
     &["export", "m.cpb", "-o", "export.npz"],
     &[
