@@ -24,7 +24,8 @@ use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::split::Source;
 use crate::tensor::{
-    Location, TensorInfo, TensorReader, TensorRule, placed_tensors_in, tensor_at, tensor_in_pieces,
+    Location, TensorInfo, TensorReader, TensorRule, leading, placed_tensors_in, tensor_at,
+    tensor_in_pieces,
 };
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
@@ -388,8 +389,11 @@ impl Opened {
 
     fn list(&self) -> Result<TensorTable> {
         let view = self.view()?;
+        let rules = self.registry.tensor_rules();
         // Tensors are found by the type alone.
-        if view.descriptor().is_none() {
+        let leads =
+            |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
+        if !view.descriptor().is_some_and(leads) {
             return Ok(TensorTable::default());
         }
         let portion = view.unwatched()?;
@@ -405,7 +409,7 @@ impl Opened {
             .map(|format| format.tensors_in_message(whole.reader()));
         let tensors = match named.transpose()?.flatten() {
             Some(tensors) => tensors,
-            None => placed_tensors_in(&view, &self.registry.tensor_rules(), || Ok(portion))?,
+            None => placed_tensors_in(&view, &rules, || Ok(portion))?,
         };
         Ok(TensorTable::new(tensors, whole))
     }
