@@ -16,15 +16,23 @@ pub use proto_splitter_core::formats::{
     Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
 };
 
-/// All formats that ship.
+/// All formats that ship, as far as the features of this crate are on.
 pub static ALL: Registry = Registry::new(&[
+    #[cfg(feature = "tensorflow")]
     &proto_splitter_graph_def::GraphDefFormat,
+    #[cfg(feature = "paddle")]
     &proto_splitter_paddle::PaddleFormat,
+    #[cfg(feature = "samediff")]
     &proto_splitter_samediff::SameDiffFormat,
+    #[cfg(feature = "samediff")]
     &proto_splitter_samediff::SafetensorsFormat,
     // Before the plain one, as which it would be read too.
+    #[cfg(feature = "externalize")]
     &proto_splitter_externalize::ExternalizedFormat,
+    #[cfg(feature = "tensorflow")]
     &proto_splitter_saved_model::SavedModelFormat,
+    #[cfg(feature = "onnx")]
     &proto_splitter_onnx::OnnxFormat,
+    #[cfg(feature = "tensorflow")]
     &proto_splitter_tensor_bundle::CheckpointFormat,
 ]);

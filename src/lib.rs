@@ -57,6 +57,17 @@
 //!   this one alone.
 //!
 //! Sizes, offsets and positions are in bytes.
+//!
+//! # Crate features
+//!
+//! All are on by default.
+//!
+//! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` reads `saved_model.pbtxt`, too.
+//! - `externalize`: SavedModels of any size in unmodified TensorFlow.
+//! - `onnx`, `paddle`, `samediff`: the models of these.
+//! - `formats`: all of the above.
+//! - `brotli`, `snappy`, `zstd`: what chunks are compressed with; `codecs` is all three.
+//! - `zero-copy`: typed messages are split without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
 
 pub use proto_splitter_core::merge::Merger;
@@ -76,20 +87,27 @@ pub use proto_splitter_core::{
 pub use proto_splitter_core::{bytes, prost, prost_reflect};
 /// Makes SavedModels of any size run in unmodified TensorFlow.
 #[doc(inline)]
+#[cfg(feature = "externalize")]
 pub use proto_splitter_externalize as externalize;
+#[cfg(feature = "tensorflow")]
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 /// ONNX models of any size: one message wherever their tensors are, and external data both ways.
 #[doc(inline)]
+#[cfg(feature = "onnx")]
 pub use proto_splitter_onnx as onnx;
 /// Paddle's models: programs, tensor streams and parameter files.
+#[cfg(feature = "paddle")]
 pub use proto_splitter_paddle as paddle;
+#[cfg(feature = "samediff")]
 pub use proto_splitter_samediff as samediff;
+#[cfg(feature = "tensorflow")]
 pub use proto_splitter_saved_model::{
     ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,
     fingerprint,
 };
 /// Reads and writes TensorFlow's checkpoints.
 #[doc(inline)]
+#[cfg(feature = "tensorflow")]
 pub use proto_splitter_tensor_bundle as tensor_bundle;
 pub use record_file;
 
@@ -136,8 +154,11 @@ pub fn member_names() -> Vec<size_tree::NameRule> {
 /// `onnx.ModelProto`, and all they reach.
 pub mod proto {
     pub use proto_splitter_core::proto as proto_splitter;
+    #[cfg(feature = "tensorflow")]
     pub use proto_splitter_graph_def::proto as graph_def;
+    #[cfg(feature = "onnx")]
     pub use proto_splitter_onnx::proto as onnx;
+    #[cfg(feature = "tensorflow")]
     pub use proto_splitter_saved_model::proto as saved_model;
 }
 

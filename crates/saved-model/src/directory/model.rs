@@ -212,6 +212,14 @@ fn check_depth(text: &str) -> Result<()> {
     Ok(())
 }
 
+#[cfg(not(feature = "text-format"))]
+fn parse(text: &str) -> Result<Bytes> {
+    check_depth(text)?;
+    let message = "a SavedModel as text needs a build with the feature text-format";
+    Err(Error::new(ErrorKind::InvalidConfig, message))
+}
+
+#[cfg(feature = "text-format")]
 fn parse(text: &str) -> Result<Bytes> {
     check_depth(text)?;
     let parsed = DynamicMessage::parse_text_format(descriptor(SAVED_MODEL)?, text);
