@@ -6,8 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use prost::Message;
-use prost_reflect::DynamicMessage;
 use proto_splitter_core::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
@@ -221,6 +219,9 @@ fn parse(text: &str) -> Result<Bytes> {
 
 #[cfg(feature = "text-format")]
 fn parse(text: &str) -> Result<Bytes> {
+    use prost::Message;
+    use prost_reflect::DynamicMessage;
+
     check_depth(text)?;
     let parsed = DynamicMessage::parse_text_format(descriptor(SAVED_MODEL)?, text);
     let message = parsed.map_err(|error| {
