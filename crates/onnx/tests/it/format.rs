@@ -323,7 +323,8 @@ fn twice_as_many_tensors_in_chunks_of_their_own_take_twice_the_reads() {
     };
     let in_bytes = |number: u32| raw(&format!("t{number}"), noise(number, 300));
     // Elements one by one stay in their messages, and these are in slices of the list.
-    let tables: [(&str, usize, &dyn Fn(u32) -> TensorProto); 2] =
+    type Make<'a> = &'a dyn Fn(u32) -> TensorProto;
+    let tables: [(&str, usize, Make<'_>); 2] =
         [("raw_data", 300, &in_bytes), ("float_data", 1, &in_floats)];
     for (field, least, tensor) in tables {
         let (reads, bytes) = work_of_reading(300, least, tensor);
