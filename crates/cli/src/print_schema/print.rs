@@ -379,7 +379,8 @@ impl Printer {
         fields.sort_by_key(|(field, _)| field.number());
         let known = fields
             .into_iter()
-            .filter(|(field, _)| field.name() != "uninterpreted_option")
+            // Features were said in the words of proto2 when the schema was read.
+            .filter(|(field, _)| !matches!(field.name(), "uninterpreted_option" | "features"))
             .map(|(field, value)| (field.name().to_owned(), field.kind(), value));
         let mut extensions: Vec<_> = options.extensions().collect();
         extensions.sort_by_key(|(extension, _)| extension.number());

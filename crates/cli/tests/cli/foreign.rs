@@ -62,9 +62,15 @@ const VERBS: &[&[&str]] = &[
     &["schema", "--message=tensorflow.GraphDef"],
     &["split", "--message=tensorflow.GraphDef", "-o", "OUT"],
     &["merge", "-o", "OUT"],
-    &["strip", "--message=tensorflow.GraphDef", "-o", "OUT"],
+    &[
+        "strip",
+        "--over=1",
+        "--message=tensorflow.GraphDef",
+        "-o",
+        "OUT",
+    ],
     &["remove", "1", "-o", "OUT"],
-    &["pieces", "1", "-o", "OUT"],
+    &["pieces", "--field=1", "--count=1", "-o", "OUT"],
     &["export", "-o", "OUT.npz"],
     &["convert", "--to=external", "-o", "OUT"],
 ];
@@ -88,7 +94,7 @@ fn every_verb_names_what_a_file_is_instead() {
         ("m.txt", text, "it is text"),
         ("saved_model.pb", b"", "the file is empty"),
         ("m.onnx", b"", "the file is empty"),
-        ("m.pb", front, "invalid tag"),
+        ("m.pb", front, "run past the end of the message"),
     ];
     for (name, bytes, what) in kinds {
         for verb in VERBS {

@@ -20,6 +20,9 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file"),
 ];
 
+/// What is said of JSON.
+const JSON: &str = "it is text, by its beginning JSON";
+
 /// How the pointers begin that Git LFS keeps in place of large files.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 
@@ -66,8 +69,9 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
         let message = format!("the file is empty, and so no {title}");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
-    let broken = front(candidate);
-    match (broken, download(candidate.head())) {
+    // Programs of other versions are JSON, of which their format says more.
+    let what = download(candidate.head()).filter(|what| is_one_message || what != JSON);
+    match (front(candidate), what) {
         (Err(_), Some(what)) => {
             let message = format!("no {title}: {what}");
             Err(Error::new(ErrorKind::InvalidMessage, message))
@@ -90,10 +94,7 @@ fn check_message(candidate: &Candidate<'_>) -> Result<()> {
         _ => None,
     });
     Err(match what {
-        Some(what) => {
-            let at = error.offset().unwrap_or_default();
-            Error::new(error.kind(), format!("{error}; {what}")).at_offset(at)
-        }
+        Some(what) => Error::new(error.kind(), format!("{error}; {what}")),
         None => error,
     })
 }
@@ -210,7 +211,7 @@ fn download(head: &[u8]) -> Option<String> {
         return Some("it is an HTML page, maybe one that was downloaded by mistake".to_owned());
     }
     Some(match front.chars().next()? {
-        '{' | '[' => "it is text, by its beginning JSON".to_owned(),
+        '{' | '[' => JSON.to_owned(),
         '<' => "it is text, by its beginning XML or HTML".to_owned(),
         _ => "it is text, maybe in protobuf's text format".to_owned(),
     })
