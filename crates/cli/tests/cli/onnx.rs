@@ -421,6 +421,7 @@ fn external_data_is_found_in_another_folder_or_left_where_it_is() {
     ];
     run_all(args).ok();
     assert!(fs::read(&back).unwrap() == fs::read(&one).unwrap());
+    fs::rename(dir.path("data/pair.onnx.data"), dir.path("pair.onnx.data")).unwrap();
     let kept = dir.path("kept.onnx");
     run([
         &"convert",

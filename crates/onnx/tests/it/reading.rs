@@ -475,7 +475,7 @@ fn whoever_reads_all_of_a_file_learns_that_its_checksum_is_another() {
     ];
     for (what, way) in ways {
         let Err(error) = way() else {
-            panic!("{what}: read")
+            panic!("{what}: all of it was read");
         };
         assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{what}: {error}");
         let shown = folder.path().join("w").display().to_string();
@@ -530,7 +530,7 @@ fn what_there_is_of_a_model_can_be_looked_at_without_its_data() {
     }));
     for (at, error) in errors.into_iter().enumerate() {
         let Err(error) = error else {
-            panic!("{at}: no error")
+            panic!("{at}: nothing was missing");
         };
         assert_eq!(error.kind(), ErrorKind::Io, "{at}: {error}");
         assert!(error.to_string().starts_with(&shown), "{at}: {error}");
