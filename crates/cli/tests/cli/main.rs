@@ -38,6 +38,7 @@ mod schemas;
 mod servers;
 mod split;
 mod standard_streams;
+mod stored_checksums;
 mod stores;
 mod system;
 mod tensorflow_checksums;

@@ -1,0 +1,242 @@
+//! The rule for all formats: whatever has a stored checksum is compared whenever all of its bytes are
+//! read. So a verb that reads a file in which a bit was flipped fails, or does what it did before.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter::onnx::proto::StringStringEntryProto;
+use proto_splitter::prost::Message;
+use proto_splitter_samediff::{Draft, Model, SameDiffWriteOptions, ZipCompression};
+use proto_splitter_testkit::generate::Random;
+use protosplit_cli::Exit;
+use sha1::{Digest, Sha1};
+
+use crate::support::{Dir, files, fixture, run_all};
+
+/// Bits that are flipped in each input, for each verb.
+const FLIPS: usize = 24;
+
+/// A model, the files of it that checksums cover, and the verbs that read all of these.
+struct Input {
+    name: &'static str,
+    /// What the verbs are given, below the folder that `make` fills.
+    argument: &'static str,
+    covered: &'static [&'static str],
+    /// `IN` is the argument, `TWIN` a sound copy, and `OUT/NAME` an output.
+    verbs: &'static [&'static str],
+    make: fn(&Path),
+}
+
+const INPUTS: &[Input] = &[
+    Input {
+        name: "file in chunks",
+        argument: "model.cpb",
+        covered: &["model.cpb"],
+        verbs: &[
+            "verify IN",
+            "verify IN --deep",
+            "merge IN -o OUT/m.pb",
+            "export IN -o OUT/a.npz",
+            "recompress IN -o OUT/m.cpb --compression zstd:1",
+            "convert IN OUT/m --to pb",
+            "diff IN TWIN",
+        ],
+        make: in_chunks,
+    },
+    Input {
+        name: "checkpoint",
+        argument: "variables",
+        covered: &["variables.data-00000-of-00001"],
+        verbs: &[
+            "verify IN",
+            "export IN -o OUT/a.npz",
+            "export IN -o OUT/a.safetensors",
+        ],
+        make: checkpoint,
+    },
+    Input {
+        name: "externalized model",
+        argument: "runs",
+        covered: &[
+            "runs/assets/proto_splitter_constants.data-00000-of-00001",
+            "runs/assets.extra/proto_splitter_original.pb",
+        ],
+        verbs: &["verify IN", "internalize IN -o OUT/back"],
+        make: externalized,
+    },
+    Input {
+        name: "SameDiff archive of stored entries",
+        argument: "model.zip",
+        covered: &["model.zip"],
+        verbs: SAMEDIFF,
+        make: stored_archive,
+    },
+    Input {
+        name: "SameDiff archive of deflated entries",
+        argument: "model.zip",
+        covered: &["model.zip"],
+        verbs: SAMEDIFF,
+        make: deflated_archive,
+    },
+    Input {
+        name: "ONNX model with checksums of its data",
+        argument: "model.onnx",
+        covered: &["weights"],
+        verbs: &[
+            "verify IN",
+            "split IN -o OUT/m --max-chunk-size 4KiB",
+            "convert IN -o OUT/m.onnx --to onnx",
+            "convert IN -o OUT/m.onnx --to external",
+            "export IN -o OUT/a.npz",
+            "export IN -o OUT/a.safetensors",
+            "get IN --tensor w --format npy -o OUT/w.npy",
+            "diff IN TWIN",
+        ],
+        make: onnx_pair,
+    },
+];
+
+const SAMEDIFF: &[&str] = &[
+    "verify IN",
+    "export IN -o OUT/a.npz",
+    "export IN -o OUT/a.safetensors",
+    "convert IN -o OUT/m.fb --to fb",
+    "convert IN -o OUT/m.zip --to samediff",
+    "samediff dedup IN -o OUT/m.zip",
+];
+
+fn words(line: &str, input: &Path, twin: &Path, out: &Path) -> Vec<PathBuf> {
+    let word = |word: &str| match word {
+        "IN" => input.to_owned(),
+        "TWIN" => twin.to_owned(),
+        _ => match word.strip_prefix("OUT/") {
+            Some(name) => out.join(name),
+            None => word.into(),
+        },
+    };
+    line.split(' ').map(word).collect()
+}
+
+fn ran(words: &[PathBuf]) -> crate::support::Ran {
+    run_all(words.iter().map(|word| word as &dyn AsRef<Path>))
+}
+
+fn in_chunks(folder: &Path) {
+    let model = fixture("functions_consts").join("saved_model.pb");
+    let target = folder.join("model");
+    let line = "split IN -o TWIN --message tensorflow.SavedModel --max-chunk-size 16KiB";
+    let words = words(line, &model, &target, folder);
+    assert_eq!(ran(&words).exit, Exit::Done);
+}
+
+fn checkpoint(folder: &Path) {
+    let source = fixture("keras_mlp/variables/variables");
+    for extension in ["index", "data-00000-of-00001"] {
+        let to = folder.join("variables").with_extension(extension);
+        fs::copy(source.with_extension(extension), to).unwrap();
+    }
+}
+
+fn externalized(folder: &Path) {
+    let (model, runs) = (fixture("functions_consts"), folder.join("runs"));
+    let words = words(
+        "externalize IN -o TWIN --min-size 1KiB",
+        &model,
+        &runs,
+        folder,
+    );
+    assert_eq!(ran(&words).exit, Exit::Done);
+}
+
+fn stored_archive(folder: &Path) {
+    archive(folder, ZipCompression::Stored);
+}
+
+fn deflated_archive(folder: &Path) {
+    archive(folder, ZipCompression::Deflated);
+}
+
+fn archive(folder: &Path, compression: ZipCompression) {
+    let dir = Dir::new();
+    let draft = Draft::open(&Model::open(crate::samediff::model(&dir)).unwrap()).unwrap();
+    let options = SameDiffWriteOptions::new().compression(compression);
+    draft.write(folder.join("model.zip"), &options).unwrap();
+}
+
+/// A model whose tensors are in a file, each with the SHA-1 of its bytes.
+fn onnx_pair(folder: &Path) {
+    let mut model = crate::onnx::model();
+    let mut data = Vec::new();
+    for tensor in &mut model.graph.as_mut().unwrap().initializer {
+        let bytes = tensor.raw_data.take().unwrap();
+        let entry = |key: &str, value: String| StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value),
+        };
+        let sum = Sha1::digest(&bytes);
+        let hex = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        tensor.external_data = vec![
+            entry("location", "weights".into()),
+            entry("offset", data.len().to_string()),
+            entry("length", bytes.len().to_string()),
+            entry("checksum", hex),
+        ];
+        tensor.data_location = Some(1);
+        data.extend_from_slice(&bytes);
+    }
+    fs::write(folder.join("model.onnx"), model.encode_to_vec()).unwrap();
+    fs::write(folder.join("weights"), data).unwrap();
+}
+
+/// The content of all files in a folder and below.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: String| (name.clone(), fs::read(folder.join(&name)).unwrap());
+    files(folder).into_iter().map(read).collect()
+}
+
+#[test]
+fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
+    let mut random = Random::new(31);
+    for input in INPUTS {
+        let (dir, twin) = (Dir::new(), Dir::new());
+        (input.make)(&dir.path(""));
+        (input.make)(&twin.path(""));
+        let sound = |name: &str| fs::read(dir.path(name)).unwrap();
+        let sound: Vec<Vec<u8>> = input.covered.iter().map(|name| sound(name)).collect();
+        let mut refused = 0;
+        for line in input.verbs {
+            let run = || {
+                let out = Dir::new();
+                let [given, other] = [&dir, &twin].map(|dir| dir.path(input.argument));
+                let ran = ran(&words(line, &given, &other, &out.path("")));
+                (ran, contents(&out.path("")))
+            };
+            let (expected, written) = run();
+            assert_eq!(expected.exit, Exit::Done, "{line}: {expected:?}");
+            for _ in 0..FLIPS {
+                let which = random.below(sound.len() as u64);
+                let which = usize::try_from(which).unwrap();
+                let (file, mut bytes) = (dir.path(input.covered[which]), sound[which].clone());
+                let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+                bytes[at] ^= 1 << random.below(8);
+                fs::write(&file, &bytes).unwrap();
+                let (ran, outputs) = run();
+                let what = format!(
+                    "{}: {line}: a bit at {at} of {}",
+                    input.name,
+                    file.display()
+                );
+                if ran.exit == Exit::Done {
+                    assert!(outputs == written, "{what}: {ran:?}");
+                } else {
+                    assert!(outputs.is_empty(), "{what}: left {:?}", outputs.keys());
+                    refused += 1;
+                }
+                fs::write(&file, &sound[which]).unwrap();
+            }
+        }
+        let all = FLIPS * input.verbs.len();
+        assert!(refused * 2 > all, "{}: {refused} of {all}", input.name);
+    }
+}
