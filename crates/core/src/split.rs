@@ -49,6 +49,7 @@ pub use read::source_view::repeated_keys::MAP_KEYS_HELD;
 pub use read::source_view::{SourceView, ViewKind};
 pub use split_ext::SplitExt;
 pub use split_input::SplitInput;
+pub use write::chunk_pieces::{ChunkPiece, ChunkPieces};
 pub(crate) use write::commit::{Commit, Sibling};
 pub use write::in_memory::{ChunkBytes, Split};
 #[doc(hidden)]

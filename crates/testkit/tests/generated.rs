@@ -60,6 +60,11 @@ const SCHEMAS: &[Schema] = &[
         files: &["proto_splitter/paddle/model.proto"],
     },
     Schema {
+        folder: "crates/transfer/src/proto",
+        module: "::proto_splitter_transfer::proto",
+        files: &["proto_splitter/transfer/transfer.proto"],
+    },
+    Schema {
         folder: "crates/onnx/src/proto",
         module: "::proto_splitter_onnx::proto",
         files: &["onnx/onnx-ml.proto"],

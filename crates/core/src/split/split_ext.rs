@@ -10,6 +10,7 @@ use crate::Result;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::plan::splitter::ComposableSplitter;
 use crate::split::split_input::SplitInput;
+use crate::split::write::chunk_pieces::ChunkPieces;
 use crate::split::write::in_memory::Split;
 use crate::split::write::stream::WrittenStream;
 use crate::split::write::written::Written;
@@ -59,6 +60,18 @@ pub trait SplitExt: ComposableSplitter {
         let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
         in_memory::split(&plan, &source, options)
+    }
+
+    /// Splits the message into pieces of its chunks, which are read as they are asked for: to send
+    /// them somewhere, with little memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan).
+    fn pieces(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<ChunkPieces> {
+        let source = source.into().open(self)?;
+        let plan = planner::plan(self, &source, options)?;
+        Ok(ChunkPieces::new(plan, source))
     }
 
     /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut, with the

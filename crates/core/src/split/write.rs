@@ -1,5 +1,6 @@
 //! Executing a plan: in memory, to one file or several, or to a stream.
 
+pub(super) mod chunk_pieces;
 pub(super) mod chunk_reader;
 pub(super) mod commit;
 pub(super) mod dedup;

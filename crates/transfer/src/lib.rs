@@ -1,0 +1,64 @@
+//! Messages of any size, sent as a sequence of small frames.
+//!
+//! gRPC, brokers and queues limit the size of one message; protobuf itself ends at 2 GiB. A transfer
+//! is a message cut into chunks, and the chunks cut into [`Frame`](proto::Frame)s of at most 1 MiB, which any
+//! peer with default limits takes. [`Frames`] makes them, and a [`Receiver`] puts them together again: in
+//! memory, as a typed message, or in a file. Both work with iterators and do no I/O of their own on a network;
+//! the crate `proto-splitter-tonic` connects them to gRPC.
+//!
+//! ```
+//! use prost_reflect::prost_types::FileDescriptorProto;
+//! use proto_splitter_core::split::SizeSplitter;
+//! use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions};
+//!
+//! let message = FileDescriptorProto { name: Some("n".repeat(3 << 20)), ..Default::default() };
+//! let frames = Frames::new(&SizeSplitter, &message, &SendOptions::new())?;
+//!
+//! let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
+//! receiver.receive(frames)?;
+//! assert!(receiver.into_message::<FileDescriptorProto>()? == message);
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
+//!
+//! # A transfer that breaks off
+//!
+//! A receiver keeps the chunks that it has whole. Its [`token`](Receiver::token) goes back to the
+//! sender, whose [`Frames::resume`] leaves them out:
+//!
+//! ```
+//! use prost_reflect::prost_types::FileDescriptorProto;
+//! use proto_splitter_core::split::{SizeSplitter, SplitOptions};
+//! use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions};
+//!
+//! let message = FileDescriptorProto { name: Some("n".repeat(3 << 20)), ..Default::default() };
+//! let options = SendOptions::new().split(SplitOptions::new().max_chunk_size(1 << 20));
+//! let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
+//!
+//! let broken = Frames::new(&SizeSplitter, &message, &options)?.take(2);
+//! assert!(receiver.receive(broken).is_err());
+//!
+//! let rest = Frames::resume(&SizeSplitter, &message, &receiver.token(), &options)?;
+//! receiver.receive(rest)?;
+//! assert!(receiver.into_message::<FileDescriptorProto>()? == message);
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod incoming;
+pub mod proto;
+mod receive;
+mod send;
+mod store;
+
+pub use receive::{DEFAULT_MAX_CHUNKS, ReceiveOptions, Receiver};
+pub use send::{Frames, SendOptions};
+
+/// The version of the format, in [`Begin::version`](proto::Begin::version).
+pub const VERSION: u32 = 1;
+
+/// Default largest size of a frame: 1 MiB. gRPC's own default limit is 4 MiB.
+pub const DEFAULT_MAX_FRAME_SIZE: usize = 1 << 20;
+
+/// Least value of the largest size of a frame: 4 KiB.
+pub const LEAST_MAX_FRAME_SIZE: usize = 4 << 10;

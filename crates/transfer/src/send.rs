@@ -1,0 +1,345 @@
+//! The sending half: from a message to its frames.
+
+use std::fmt::{self, Write as _};
+
+use bytes::Bytes;
+use highway::{HighwayHash, HighwayHasher, Key};
+use prost::Message;
+use proto_splitter_core::progress::{Meter, Progress};
+use proto_splitter_core::split::{
+    ChunkPiece, ChunkPieces, ComposableSplitter, SplitExt, SplitInput, SplitOptions, SplitPlan,
+};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::proto::{Begin, Data, End, Frame, ResumeToken};
+use crate::{DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, VERSION};
+
+/// Bytes that a piece of a chunk takes in a frame beside its content, at most: the tags and the
+/// numbers of `Data`, and the tag and the length around it.
+const DATA_OVERHEAD: usize = 64;
+
+/// Options for sending a message.
+#[derive(Clone, Debug)]
+pub struct SendOptions {
+    split: SplitOptions,
+    max_frame_size: usize,
+    compression_level: Option<i32>,
+    progress: Progress,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        SendOptions::new()
+    }
+}
+
+impl SendOptions {
+    /// Returns the defaults that each setter documents.
+    #[must_use]
+    pub fn new() -> Self {
+        SendOptions {
+            split: SplitOptions::new(),
+            max_frame_size: DEFAULT_MAX_FRAME_SIZE,
+            compression_level: None,
+            progress: Progress::none(),
+        }
+    }
+
+    /// Sets how the message is split. Default: [`SplitOptions::new`].
+    #[must_use]
+    pub fn split(mut self, split: SplitOptions) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Sets the largest size of a frame, in bytes. Default: [`DEFAULT_MAX_FRAME_SIZE`]; at least
+    /// [`LEAST_MAX_FRAME_SIZE`].
+    #[must_use]
+    pub const fn max_frame_size(mut self, size: usize) -> Self {
+        self.max_frame_size = size;
+        self
+    }
+
+    /// Sets the level of zstd at which pieces that shrink are compressed. Default: `None`, which
+    /// compresses nothing.
+    #[must_use]
+    pub const fn compression_level(mut self, level: Option<i32>) -> Self {
+        self.compression_level = level;
+        self
+    }
+
+    /// Sets the listener for progress and cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
+        if self.max_frame_size < LEAST_MAX_FRAME_SIZE {
+            let size = self.max_frame_size;
+            return invalid(format!(
+                "frames of at most {size} bytes are too small: at least {LEAST_MAX_FRAME_SIZE} are needed"
+            ));
+        }
+        if self.compression_level.is_some() && !cfg!(feature = "zstd") {
+            return invalid("this build has no zstd to compress frames with".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The frames of one message, each made when it is asked for.
+///
+/// A frame has at most [`SendOptions::max_frame_size`] bytes, and no chunk is held: the memory this
+/// takes doesn't depend on the size of the message.
+///
+/// ```
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use proto_splitter_core::split::SizeSplitter;
+/// use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions};
+///
+/// let file = FileDescriptorProto { name: Some("a.proto".into()), ..Default::default() };
+/// let frames = Frames::new(&SizeSplitter, &file, &SendOptions::new())?;
+///
+/// let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
+/// receiver.receive(frames)?;
+/// assert_eq!(receiver.into_message::<FileDescriptorProto>()?, file);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Frames {
+    state: State,
+    options: SendOptions,
+    meter: Meter,
+    /// Chunks before this one are read, for their checksums, and not sent.
+    first_chunk: u64,
+    /// A piece that didn't fit in the frame before.
+    pending: Option<Data>,
+    /// Whether the chunk at hand is sent compressed.
+    compresses: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Begin(Box<ChunkPieces>, Begin),
+    Chunks(Box<ChunkPieces>),
+    Trailer {
+        bytes: Bytes,
+        sent: usize,
+        crc32c: u32,
+    },
+    Done,
+}
+
+impl Frames {
+    /// Splits a message and returns its frames.
+    ///
+    /// # Errors
+    ///
+    /// As [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option is out of its range.
+    pub fn new<S: ComposableSplitter + ?Sized>(
+        splitter: &S,
+        source: impl Into<SplitInput>,
+        options: &SendOptions,
+    ) -> Result<Frames> {
+        Frames::resume(splitter, source, &ResumeToken::default(), options)
+    }
+
+    /// Splits a message and returns the frames that a receiver lacks, which has the chunks that `token`
+    /// says. A token of another message, or of the same cut in another way, starts from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn resume<S: ComposableSplitter + ?Sized>(
+        splitter: &S,
+        source: impl Into<SplitInput>,
+        token: &ResumeToken,
+        options: &SendOptions,
+    ) -> Result<Frames> {
+        options.check()?;
+        let pieces = splitter.pieces(source, &options.split)?;
+        let plan = pieces.plan();
+        let identity = identity(plan);
+        let chunk_count = plan.chunks().len() as u64;
+        let first_chunk = if token.identity == identity {
+            token.chunks.min(chunk_count)
+        } else {
+            0
+        };
+        let sizes = plan.chunks().iter().map(|chunk| chunk.size());
+        let chunk_bytes = sizes.fold(0, u64::saturating_add);
+        let begin = Begin {
+            version: VERSION,
+            message_type: plan.descriptor().full_name().to_owned(),
+            message_size: plan.source_size(),
+            chunk_count,
+            chunk_bytes,
+            identity,
+            first_chunk,
+        };
+        Ok(Frames {
+            state: State::Begin(Box::new(pieces), begin),
+            meter: options.progress.meter(chunk_bytes),
+            options: options.clone(),
+            first_chunk,
+            pending: None,
+            compresses: false,
+        })
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Frame>> {
+        let mut frame = Frame::default();
+        loop {
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::Begin(pieces, begin) => {
+                    frame.begin = Some(begin);
+                    self.state = State::Chunks(pieces);
+                }
+                State::Chunks(mut pieces) => {
+                    let room = self.room(&frame);
+                    let Some(data) = self.next_data(&mut pieces, room)? else {
+                        let bytes: Bytes = pieces.finish()?.encode_to_vec().into();
+                        let crc32c = crc32c::crc32c(&bytes);
+                        self.state = State::Trailer {
+                            bytes,
+                            sent: 0,
+                            crc32c,
+                        };
+                        continue;
+                    };
+                    self.state = State::Chunks(pieces);
+                    if data.content.len() > room {
+                        self.pending = Some(data);
+                        return Ok(Some(frame));
+                    }
+                    frame.data.push(data);
+                    if self.room(&frame) == 0 {
+                        return Ok(Some(frame));
+                    }
+                }
+                State::Trailer {
+                    bytes,
+                    sent,
+                    crc32c,
+                } => {
+                    let end = bytes.len().min(sent.saturating_add(self.room(&frame)));
+                    frame.trailer = bytes.slice(sent..end);
+                    if end < bytes.len() {
+                        self.state = State::Trailer {
+                            bytes,
+                            sent: end,
+                            crc32c,
+                        };
+                    } else {
+                        frame.end = Some(End {
+                            trailer_size: bytes.len() as u64,
+                            trailer_crc32c: crc32c,
+                        });
+                    }
+                    return Ok(Some(frame));
+                }
+                State::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// Bytes of content that still fit in a frame.
+    fn room(&self, frame: &Frame) -> usize {
+        let used = frame.encoded_len() + 2 * DATA_OVERHEAD;
+        self.options.max_frame_size.saturating_sub(used)
+    }
+
+    /// Returns the next piece that the receiver lacks: of at most `room` bytes, or the one that
+    /// waits.
+    fn next_data(&mut self, pieces: &mut ChunkPieces, room: usize) -> Result<Option<Data>> {
+        if let Some(data) = self.pending.take() {
+            return Ok(Some(data));
+        }
+        loop {
+            // A frame that is nearly full is sent as it is: tiny pieces cost more than they fill.
+            let len = if room < LEAST_MAX_FRAME_SIZE / 4 {
+                self.options.max_frame_size - 4 * DATA_OVERHEAD
+            } else {
+                room
+            };
+            let Some(piece) = pieces.next_piece(len)? else {
+                return Ok(None);
+            };
+            self.meter.advance(piece.bytes.len() as u64)?;
+            let chunk = piece.chunk.to_usize() as u64;
+            if chunk >= self.first_chunk {
+                let size = pieces.plan().chunks().get(piece.chunk.to_usize());
+                let size = size.map_or(0, |chunk| chunk.size());
+                return self.data(piece, size).map(Some);
+            }
+        }
+    }
+
+    fn data(&mut self, piece: ChunkPiece, chunk_size: u64) -> Result<Data> {
+        let mut data = Data {
+            chunk: piece.chunk.to_usize() as u64,
+            offset: piece.offset,
+            content: piece.bytes,
+            zstd_size: None,
+            crc32c: piece.crc32c,
+            chunk_size: if piece.offset == 0 { chunk_size } else { 0 },
+        };
+        if let Some(level) = self.options.compression_level
+            && (piece.offset == 0 || self.compresses)
+        {
+            let size = data.content.len() as u64;
+            let compressed = compress(&data.content, level)?;
+            // The first piece of a chunk decides for all of it: weights hardly ever shrink.
+            self.compresses = (compressed.len() as u64) < size - size / 8;
+            if self.compresses {
+                data.content = compressed.into();
+                data.zstd_size = Some(size);
+            }
+        }
+        Ok(data)
+    }
+}
+
+impl Iterator for Frames {
+    type Item = Result<Frame>;
+
+    fn next(&mut self) -> Option<Result<Frame>> {
+        let next = self.next_frame();
+        if next.is_err() {
+            self.state = State::Done;
+        }
+        next.transpose()
+    }
+}
+
+#[cfg(feature = "zstd")]
+fn compress(content: &[u8], level: i32) -> Result<Vec<u8>> {
+    Ok(zstd::bulk::compress(content, level)?)
+}
+
+#[cfg(not(feature = "zstd"))]
+fn compress(content: &[u8], _level: i32) -> Result<Vec<u8>> {
+    // `SendOptions::check` has refused this.
+    Ok(content.to_vec())
+}
+
+/// Names a plan: its type, and the kind, size and path of each chunk. Contents aren't known yet, and
+/// are compared by their checksums at the end.
+fn identity(plan: &SplitPlan) -> Bytes {
+    struct Hashed(HighwayHasher);
+    impl fmt::Write for Hashed {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.append(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut hashed = Hashed(HighwayHasher::new(Key([0x7472_616e_7366_6572, 1, 0, 0])));
+    let (name, size) = (plan.descriptor().full_name(), plan.source_size());
+    // Writing to a hasher can't fail.
+    let _ = write!(hashed, "{name} {size} {:?}\n{plan}", plan.profile());
+    let [low, high] = hashed.0.finalize128();
+    [low.to_le_bytes(), high.to_le_bytes()].concat().into()
+}

@@ -1,0 +1,13 @@
+//! Tests of transfers from outside.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "code of tests"
+)]
+
+mod hostile;
+mod resuming;
+mod round_trips;
+mod support;

@@ -1,0 +1,74 @@
+//! Transfers that break off.
+
+use prost::Message;
+use proto_splitter_core::Result;
+use proto_splitter_core::split::SizeSplitter;
+use proto_splitter_transfer::proto::{Frame, ResumeToken};
+use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions};
+
+use crate::support::{message, small_chunks};
+
+fn resumed(token: &ResumeToken, options: &SendOptions) -> Vec<Frame> {
+    let frames = Frames::resume(&SizeSplitter, &message(), token, options).unwrap();
+    frames.collect::<Result<_>>().unwrap()
+}
+
+#[test]
+fn a_transfer_that_breaks_at_every_frame_sends_no_whole_chunk_twice() {
+    let expected = message().encode_to_vec();
+    let options = ReceiveOptions::new();
+    let whole = resumed(&ResumeToken::default(), &small_chunks());
+    for mut receiver in [
+        Receiver::in_memory(&options),
+        Receiver::in_file(None, &options).unwrap(),
+    ] {
+        let mut sent = 0;
+        // Each try gets seven frames further: a chunk of 20,000 bytes is five.
+        let mut tries = 0;
+        loop {
+            let rest = resumed(&receiver.token(), &small_chunks());
+            assert!(rest.len() <= whole.len());
+            let is_last = rest.len() <= 20;
+            let few = rest.into_iter().take(20);
+            sent += few.len();
+            let result = receiver.receive(few.map(Ok));
+            assert_eq!(result.is_ok(), is_last, "{result:?}");
+            if is_last {
+                break;
+            }
+            tries += 1;
+            assert!(tries < 100, "no progress");
+        }
+        assert!(tries > 2);
+        // What was sent twice is less than one chunk for each try.
+        assert!(sent < whole.len() + (tries + 1) * 20, "{sent}");
+        assert!(receiver.into_bytes().unwrap() == expected);
+    }
+}
+
+#[test]
+fn a_token_of_another_message_starts_from_the_beginning() {
+    let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
+    let first = resumed(&ResumeToken::default(), &small_chunks());
+    let some = first.into_iter().take(30);
+    assert!(receiver.receive(some.map(Ok)).is_err());
+    let token = receiver.token();
+    assert!(token.chunks > 0);
+
+    // Cut in another way, the chunks are others.
+    let other = resumed(&token, &SendOptions::new());
+    assert_eq!(other[0].begin.as_ref().unwrap().first_chunk, 0);
+    receiver.receive(other.into_iter().map(Ok)).unwrap();
+    assert!(receiver.into_bytes().unwrap() == message().encode_to_vec());
+}
+
+#[test]
+fn a_transfer_that_resumes_where_nothing_is_is_refused() {
+    let mut first = Receiver::in_memory(&ReceiveOptions::new());
+    let some = resumed(&ResumeToken::default(), &small_chunks());
+    assert!(first.receive(some.into_iter().take(30).map(Ok)).is_err());
+    let rest = resumed(&first.token(), &small_chunks());
+    let mut other = Receiver::in_memory(&ReceiveOptions::new());
+    let error = other.receive(rest.into_iter().map(Ok)).unwrap_err();
+    assert!(error.to_string().contains("resumes at chunk"), "{error}");
+}

@@ -1,0 +1,44 @@
+//! Messages and options for the tests.
+
+use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
+use proto_splitter_core::Result;
+use proto_splitter_core::split::{SizeSplitter, SplitOptions};
+use proto_splitter_transfer::proto::Frame;
+use proto_splitter_transfer::{Frames, SendOptions};
+
+/// Text that compresses to about a half and repeats nowhere.
+pub(crate) fn text(seed: u32, len: usize) -> String {
+    let mut state = seed;
+    let mut digit = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from_digit(state >> 28, 16).unwrap()
+    };
+    (0..len).map(|_| digit()).collect()
+}
+
+/// A message of a dozen chunks with [`small_chunks`].
+pub(crate) fn message() -> FileDescriptorProto {
+    let name = |at: u32| DescriptorProto {
+        name: Some(text(at, 20_000)),
+        ..Default::default()
+    };
+    FileDescriptorProto {
+        name: Some(text(100, 70_000)),
+        package: Some(String::new()),
+        message_type: (0..10).map(name).collect(),
+        ..Default::default()
+    }
+}
+
+/// Options that cut [`message`] to a dozen chunks and these to frames of 4 KiB.
+pub(crate) fn small_chunks() -> SendOptions {
+    let split = SplitOptions::new()
+        .max_chunk_size(40_000)
+        .value_chunk_size(Some(10_000));
+    SendOptions::new().split(split).max_frame_size(4096)
+}
+
+pub(crate) fn frames(message: &FileDescriptorProto, options: &SendOptions) -> Vec<Frame> {
+    let frames = Frames::new(&SizeSplitter, message, options).unwrap();
+    frames.collect::<Result<_>>().unwrap()
+}
