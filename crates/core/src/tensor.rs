@@ -39,5 +39,5 @@ pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};
 pub use stored::tensor_at;
 pub(crate) use stored::tensor_in_pieces;
-pub use strings::strings_at;
+pub use strings::{string_elements_at, strings_at};
 pub use together::{fill_together, read_together};

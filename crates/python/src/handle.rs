@@ -8,7 +8,7 @@ use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::tensor::ByteOrder;
+use proto_splitter::tensor::{ByteOrder, TensorInfo};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
 use proto_splitter::{Error, ErrorKind, Result};
@@ -172,6 +172,17 @@ impl Handle {
         })
     }
 
+    /// The elements of a tensor of strings. There may be fewer than its shape says: then the last
+    /// stands for all that follow, or all are empty.
+    fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
+        let open = self.open()?;
+        let elements = detached(py, self.name.as_deref(), None, |_| {
+            check_typed(&open)?;
+            open.strings(&found_tensor(&open, name)?)
+        })?;
+        PyList::new(py, elements.iter().map(|element| PyBytes::new(py, element)))
+    }
+
     /// Fills buffers with tensors, each with the one of its name. Nobody else may touch the buffers
     /// meanwhile: they have to be the caller's own, and not overlap.
     fn fill_tensors(
@@ -196,12 +207,7 @@ impl Handle {
         let name = self.name.as_deref();
         detached(py, name, progress.as_ref(), |progress: Progress| {
             check_typed(&open)?;
-            let infos = names.iter().map(|name| {
-                open.find_tensor(name)?.ok_or_else(|| {
-                    let message = format!("there is no tensor {name:?}");
-                    Error::new(ErrorKind::InvalidPath, message)
-                })
-            });
+            let infos = names.iter().map(|name| found_tensor(&open, name));
             let infos = infos.collect::<Result<Vec<_>>>()?;
             let mut wanted = Vec::with_capacity(targets.len());
             for (info, target) in infos.iter().zip(&mut targets) {
@@ -304,5 +310,13 @@ fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py
             let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
             value.into_pyobject(py)?.into_any()
         }
+    })
+}
+
+/// The tensor of a name.
+fn found_tensor(open: &Opened, name: &str) -> Result<TensorInfo> {
+    open.find_tensor(name)?.ok_or_else(|| {
+        let message = format!("there is no tensor {name:?}");
+        Error::new(ErrorKind::InvalidPath, message)
     })
 }

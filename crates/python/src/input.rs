@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proto_splitter::record_file::ReadAt;
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -116,12 +116,19 @@ struct FileLike {
 
 impl FileLike {
     fn new(object: &Bound<'_, PyAny>) -> PyResult<FileLike> {
-        let size = object.call_method1("seek", (0, 2))?;
+        let mut size = object.call_method1("seek", (0, 2))?;
+        let mut said_by = "seek(0, 2)";
         // `seek` of some says nothing.
-        let size = match size.extract::<u64>() {
-            Ok(size) => size,
-            Err(_) => object.call_method0("tell")?.extract()?,
-        };
+        if size.is_none() {
+            size = object.call_method0("tell")?;
+            said_by = "tell()";
+        }
+        let bytes = size.extract::<u64>().ok();
+        let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok());
+        let size = bytes.ok_or_else(|| {
+            let message = format!("{said_by} gives {size}, which is not the size of a file");
+            PyValueError::new_err(message)
+        })?;
         Ok(FileLike {
             object: object.clone().unbind(),
             size,
@@ -137,7 +144,10 @@ impl FileLike {
             let mut read = Vec::new();
             while read.len() < want {
                 let piece = object.call_method1("read", (want - read.len(),))?;
-                let piece = piece.extract::<PyBackedBytes>()?;
+                let piece = piece.extract::<PyBackedBytes>().map_err(|_| {
+                    let kind = piece.get_type();
+                    PyTypeError::new_err(format!("read gives {kind}, and not bytes"))
+                })?;
                 if piece.is_empty() {
                     break;
                 }

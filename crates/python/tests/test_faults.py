@@ -433,3 +433,39 @@ def test_a_notebook_shows_a_tree_as_a_page(tmp_path: Path) -> None:
     assert page.startswith("<iframe srcdoc=") and "&lt;html" in page.lower()
     assert "http://" not in page and "https://" not in page
     assert shown.to_html() in html.unescape(page)
+
+
+class Lying:
+    """An object like a file, which says and gives what it was told to."""
+
+    def __init__(self, end: object, piece: object) -> None:
+        self.end, self.piece = end, piece
+
+    def seek(self, offset: int, whence: int = 0) -> object:
+        return self.end if whence == 2 else offset
+
+    def read(self, size: int = -1) -> object:
+        return self.piece
+
+
+@pytest.mark.parametrize("end", [-5, 2**70, 2**63, 1.5, "9"])
+def test_an_object_whose_size_is_none_is_refused_and_nothing_is_written(
+    tmp_path: Path, end: object
+) -> None:
+    with pytest.raises(ValueError, match="not the size of a file"):
+        ps.split(Lying(end, b""), tmp_path / "out", "tensorflow.GraphDef")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("piece", [None, "text", 7])
+def test_an_object_that_reads_no_bytes_is_refused_and_nothing_is_written(
+    tmp_path: Path, piece: object
+) -> None:
+    given = Lying(100, piece)
+    with pytest.raises(TypeError, match="and not bytes"):
+        ps.merge(given, tmp_path / "out.pb")
+    with pytest.raises(TypeError, match="and not bytes"):
+        ps.split(given, tmp_path / "out", "tensorflow.GraphDef")
+    with pytest.raises(TypeError, match="and not bytes"):
+        ps.merge_to_bytes(given)
+    assert not list(tmp_path.iterdir())

@@ -399,3 +399,43 @@ def test_a_model_without_its_data_is_looked_at_and_its_tensors_name_what_is_miss
         assert file["graph.name"] == "g"
         with pytest.raises(OSError, match="m.data"):
             file.tensors["w"]
+
+
+def string_constant(name: str, shape: tuple[int, ...], strings: list[bytes]) -> bytes:
+    """A node of a GraphDef that is a constant of strings."""
+    dims = b"".join(field(2, field(1, length)) for length in shape)
+    elements = b"".join(field(8, string) for string in strings)
+    tensor = field(1, 7) + field(2, dims) + elements
+    attr = field(1, b"value") + field(2, field(8, tensor))
+    return field(1, field(1, name.encode()) + field(2, b"Const") + field(5, attr))
+
+
+def test_strings_are_bytes_in_an_array_of_objects(tmp_path: Path) -> None:
+    path = tmp_path / "strings.pb"
+    nodes = [
+        string_constant("words", (2, 2), [b"a\0", b"", b"\xff" * 100_000, b"b"]),
+        string_constant("same", (3,), [b"once"]),
+        string_constant("scalar", (), [b"one"]),
+        string_constant("empty", (0, 2), []),
+    ]
+    path.write_bytes(b"".join(nodes))
+    with ps.open(path, "tensorflow.GraphDef") as file:
+        loaded = file.tensors.load()
+        assert all(array.dtype == object for array in loaded.values())
+        assert loaded["words"].tolist() == [[b"a\0", b""], [b"\xff" * 100_000, b"b"]]
+        assert loaded["same"].tolist() == [b"once"] * 3
+        assert loaded["scalar"].shape == () and loaded["scalar"].item() == b"one"
+        assert loaded["empty"].shape == (0, 2)
+        assert [array.shape for array in file.tensors.values()] == [(2, 2), (3,), (), (0, 2)]
+        out = np.empty(3, object)
+        assert file.tensors.read("same", out) is out and out[2] == b"once"
+        with pytest.raises(ValueError, match="without a copy"):
+            file.tensors.read("same", copy=False)
+
+
+def test_strings_that_do_not_fit_their_shape_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "strings.pb"
+    for shape, strings in (((1,), [b"a", b"b"]), ((1 << 40,), [b"a"])):
+        path.write_bytes(string_constant("words", shape, strings))
+        with ps.open(path, "tensorflow.GraphDef") as file, pytest.raises(ps.Error):
+            file.tensors.load()

@@ -205,6 +205,7 @@ def run_everywhere(checks, name, expected, folder):
     """A folder gives the same in all loaders of TensorFlow, which is as ever."""
     assert not any(seam.on for seam in pst.status())
     for loader, run in (("tf.saved_model.load", lambda: loaders.run_v2(loaders.load_v2(folder))),
+                        ("a signature alone", lambda: loaders.run_alone(folder)),
                         ("a TF1 session", lambda: loaders.run_v1(folder, ["serve"])),
                         ("the C API", lambda: loaders.run_c(folder, ["serve"])["results"])):
         with checks.check(f"{name} in {loader}"):
@@ -216,6 +217,7 @@ def results_of(folder, v2=True):
     results = {"a TF1 session": loaders.run_v1(folder, ["serve"]), "the C API": loaders.run_c(folder, ["serve"])["results"]}
     if v2:
         results["tf.saved_model.load"] = loaders.run_v2(loaders.load_v2(folder))
+        results["a signature alone"] = loaders.run_alone(folder)
     return results
 
 
@@ -240,6 +242,10 @@ def check_models(checks, work):
             ps.split(whole, os.path.join(chunked, "saved_model"), max_chunk_size="8KiB")
             os.remove(whole)
             same(expected["tf.saved_model.load"], loaders.run_v2(pst.load(chunked)))
+            for signature in expected["a signature alone"]:
+                if "error" not in expected["a signature alone"][signature]:
+                    function = pst.load(chunked).signatures[signature]
+                    same(expected["a signature alone"][signature], loaders.run_signature(function))
             with pst.enabled(min_size="1KiB"):
                 same(expected["a TF1 session"], loaders.run_v1(chunked, ["serve"]))
         with checks.check(f"{name}: TensorFlow alone refuses the chunks"):

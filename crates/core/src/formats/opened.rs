@@ -638,7 +638,10 @@ impl Opened {
     }
 
     /// The rule for the tensor at a path, and the type of its message.
-    fn tensor_rule(&self, path: &FieldPath) -> Result<(&'static TensorRule, MessageDescriptor)> {
+    pub(super) fn tensor_rule(
+        &self,
+        path: &FieldPath,
+    ) -> Result<(&'static TensorRule, MessageDescriptor)> {
         let target = self
             .descriptor()
             .map(|root| path.resolve(root))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Opened;
 use crate::progress::Progress;
-use crate::tensor::TensorInfo;
+use crate::tensor::{Location, TensorInfo, string_elements_at};
 use crate::{Error, ErrorKind, Result};
 
 /// Reading tensors of a message where they stand in one piece.
@@ -81,5 +81,29 @@ impl Opened {
             reader.write_to(&mut meter.written_to(&mut buffer))?;
         }
         meter.check()
+    }
+
+    /// Returns the strings of a tensor of a message, in the order of its elements. There may be
+    /// fewer than its shape says: then the last stands for all that follow, or all are empty.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if it isn't a tensor of strings in a message; what
+    /// [`string_elements_at`] reports.
+    pub fn strings(&self, info: &TensorInfo) -> Result<Vec<Vec<u8>>> {
+        let found = match &info.location {
+            Location::Message { path, .. } => {
+                let (rule, _) = self.tensor_rule(path)?;
+                string_elements_at(&self.view()?, path, rule)?
+            }
+            Location::File { .. } | Location::Entry { .. } | Location::Nowhere => None,
+        };
+        found.ok_or_else(|| {
+            let (name, location) = (&info.name, &info.location);
+            let message = format!(
+                "tensor {name:?} at {location}: only strings in a message are read one by one"
+            );
+            Error::new(ErrorKind::InvalidPath, message)
+        })
     }
 }

@@ -16,6 +16,9 @@ use crate::{Error, ErrorKind, Result};
 /// long string among many short ones would make an array that nobody has room for.
 const MOST_BYTES: u64 = 8 << 30;
 
+/// Bytes of an element that is an object of its own.
+const POINTER: u64 = 8;
+
 /// How much of a string is copied at a time.
 const COPY_LEN: u64 = 64 << 10;
 
@@ -46,7 +49,8 @@ pub fn strings_at<'a, S: ReadAt>(
         text: text.clone(),
     };
     let info = strings.header.info(name.into(), rule, location);
-    let info = info.sized(strings.bytes);
+    let bytes = strings.bytes().map_err(|error| error.at_path(&text))?;
+    let info = info.sized(bytes);
     let path = path.clone();
     Ok(Some(TensorReader::new(info, move |sink| {
         let (portion, pieces) = view.find_some(&path)?;
@@ -54,6 +58,49 @@ pub fn strings_at<'a, S: ReadAt>(
         let written = strings.write(&mut cursor, &pieces, sink);
         written.map_err(|error| cursor.into_input().damage_first(error).at_path(&text))
     })))
+}
+
+/// Returns the strings of the tensor whose message is the value at a path, each as long as it is;
+/// `None` if it is not a tensor of strings. There may be fewer than the shape says, where the last
+/// stands for all that follow.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape says, or fewer where none
+/// stands for others; [`ErrorKind::LimitExceeded`] if an array of that shape would have more than
+/// 8 GiB; what [`MessageView::get`] reports.
+pub fn string_elements_at<S: ReadAt>(
+    view: &MessageView<'_, S>,
+    path: &FieldPath,
+    rule: &'static TensorRule,
+) -> Result<Option<Vec<Vec<u8>>>> {
+    let (portion, pieces) = view.find_some(path)?;
+    let mut cursor = WireCursor::new(portion);
+    let read = |cursor: &mut WireCursor<_>| {
+        let Some(strings) = Strings::find(cursor, &pieces, rule)? else {
+            return Ok(None);
+        };
+        let count = strings.count;
+        if count > MOST_BYTES / POINTER {
+            let message = format!("an array of {count} strings is over {MOST_BYTES} bytes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let mut elements = Vec::new();
+        each(cursor, &pieces, strings.field, |cursor, value| {
+            let mut element = Vec::new();
+            copy(cursor, value, &mut element)?;
+            elements.push(element);
+            Ok(())
+        })?;
+        Ok(Some(elements))
+    };
+    let elements: Result<_> = read(&mut cursor);
+    elements.map_err(|error| {
+        cursor
+            .into_input()
+            .damage_first(error)
+            .at_path(view.show(path))
+    })
 }
 
 /// What is known of a tensor of strings before they are read.
@@ -65,7 +112,6 @@ struct Strings {
     there: u64,
     count: u64,
     width: u64,
-    bytes: u64,
 }
 
 impl Strings {
@@ -94,23 +140,25 @@ impl Strings {
                 "a tensor of {count} strings by its shape has {there}"
             ));
         }
-        let bytes = count
-            .checked_mul(width)
-            .filter(|&bytes| bytes <= MOST_BYTES);
-        let Some(bytes) = bytes else {
-            let message = format!(
-                "{count} strings of up to {width} bytes: in an array all are as long as the longest, over {MOST_BYTES} bytes"
-            );
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        };
         Ok(Some(Strings {
             header,
             field,
             there,
             count,
             width,
-            bytes,
         }))
+    }
+
+    /// The bytes of an array of which each element is as long as the longest.
+    fn bytes(&self) -> Result<u64> {
+        let (count, width) = (self.count, self.width);
+        let bytes = count.checked_mul(width);
+        bytes.filter(|&bytes| bytes <= MOST_BYTES).ok_or_else(|| {
+            let message = format!(
+                "{count} strings of up to {width} bytes: in an array all are as long as the longest, over {MOST_BYTES} bytes"
+            );
+            Error::new(ErrorKind::LimitExceeded, message)
+        })
     }
 
     fn write<I: Input>(
@@ -137,13 +185,8 @@ impl Strings {
         value: Range<u64>,
         sink: &mut dyn Write,
     ) -> Result<()> {
-        let mut at = value.start;
-        while at < value.end {
-            let end = value.end.min(at + COPY_LEN);
-            sink.write_all(cursor.bytes(at..end)?)?;
-            at = end;
-        }
         let mut padding = self.width - (value.end - value.start);
+        copy(cursor, value, sink)?;
         let zeros = [0; 4096];
         while padding > 0 {
             let some = usize::try_from(padding).map_or(zeros.len(), |len| len.min(zeros.len()));
@@ -152,6 +195,21 @@ impl Strings {
         }
         Ok(())
     }
+}
+
+/// Copies a string.
+fn copy<I: Input>(
+    cursor: &mut WireCursor<I>,
+    value: Range<u64>,
+    sink: &mut dyn Write,
+) -> Result<()> {
+    let mut at = value.start;
+    while at < value.end {
+        let end = value.end.min(at + COPY_LEN);
+        sink.write_all(cursor.bytes(at..end)?)?;
+        at = end;
+    }
+    Ok(())
 }
 
 /// Goes through the strings of a field.

@@ -82,7 +82,6 @@ def named(source: Source) -> Iterator[str]:
     if is_path(source):
         yield existing(source)
         return
-    import shutil
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="proto_splitter-") as folder:
@@ -96,10 +95,25 @@ def named(source: Source) -> Iterator[str]:
         with open(path, "xb") as file:
             if hasattr(given, "read") and hasattr(given, "seek"):
                 given.seek(0)
-                shutil.copyfileobj(given, file, _STEP)
+                _copy(given, file)
             else:
                 file.write(given)
         yield path
+
+
+def _copy(given: Any, file: Any) -> None:
+    """Copies what an object reads to a file.
+
+    Raises:
+        TypeError: If it reads anything but bytes: ``None`` is not the end of a file.
+    """
+    while True:
+        data = given.read(_STEP)
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"read gives {type(data)}, and not bytes")
+        if not data:
+            return
+        file.write(data)
 
 
 def existing(path: str | os.PathLike[str]) -> str:

@@ -205,7 +205,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         """Reads a tensor: into ``out``, as a view of the mapped file, or into a new array.
 
         Args:
-            name: Its name.
+            name: Its name. Strings are ``bytes`` in an array of objects.
             out: A C-contiguous, writable array of the tensor's type and shape, which is returned.
                 What is in it isn't to be used if reading fails.
             copy: ``None`` copies where it must be, ``True`` always, ``False`` never.
@@ -226,6 +226,8 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             return view
         if copy is False:
             raise ValueError(f"{name}: the tensor can't be had without a copy")
+        if kind.hasobject:
+            return self._strings(row, out)
         if out is None:
             return self.load([name], copy=True, progress=progress)[name]
         array, target = _target(row, kind, out)
@@ -264,7 +266,9 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             if view is None and copy is False:
                 raise ValueError(f"{name}: the tensor can't be had without a copy")
             found[name] = view
-            if view is None:
+            if kind.hasobject:
+                found[name] = self._strings(row, None)
+            elif view is None:
                 wanted.append((name, kind, *_target(row, kind, None)))
         filled = [(name, target) for name, _, _, target in wanted if target is not None]
         if filled:
@@ -274,11 +278,24 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             found[name] = _finished(self._rows[name], kind, array, target, None)
         return found
 
+    def _strings(
+        self, row: dict[str, Any], out: np.ndarray[Any, Any] | None
+    ) -> np.ndarray[Any, Any]:
+        """A tensor of strings, as an array of ``bytes``."""
+        import numpy as np
+
+        elements = self._native.strings(row["name"])
+        array = np.empty(tuple(row["shape"]), object) if out is None else out
+        # One may stand for all.
+        array.fill(elements[-1] if elements else b"")
+        array.reshape(-1)[: len(elements)] = elements
+        return array
+
     def _view(
         self, row: dict[str, Any], kind: np.dtype[Any]
     ) -> np.ndarray[Any, Any] | None:
         """The tensor in the mapped file, unless it has to be copied."""
-        if self._mapped is None or row["packed"] or not row["bytes"]:
+        if self._mapped is None or row["packed"] or not row["bytes"] or kind.hasobject:
             return None
         if row["little_endian"] != (sys.byteorder == "little"):
             return None
@@ -387,6 +404,8 @@ def _check(
 def _dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
+    if name == "string":
+        return np.dtype(object)
     try:
         return np.dtype(name)
     except TypeError:
