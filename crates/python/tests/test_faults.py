@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import html
+import io
 import os
 import pickle
 import signal
@@ -469,3 +470,11 @@ def test_an_object_that_reads_no_bytes_is_refused_and_nothing_is_written(
     with pytest.raises(TypeError, match="and not bytes"):
         ps.merge_to_bytes(given)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_message_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "zoo.py").write_text("import os\n\n\ndef walk(path):\n    return os.walk(path)\n")
+    for target in (tmp_path / "out.pb", io.BytesIO()):
+        with pytest.raises(ps.Error, match=r"zoo\.py: .*it is text"):
+            ps.merge(tmp_path / "zoo.py", target)
+    assert [path.name for path in tmp_path.iterdir()] == ["zoo.py"]

@@ -13,6 +13,7 @@ use super::open::{no_way_to_others, open_path, open_path_with, open_sources};
 use super::options::MergeOptions;
 use crate::container::{Limits, Trailer, TrailerUse};
 use crate::error::undecodable;
+use crate::formats::{by_what_it_is, check_fields};
 use crate::io::detect::is_chunked;
 use crate::io::{
     AtomicFile, CHUNKED_EXTENSION, MadeFrom, PLAIN_EXTENSION, at_target, open_file, with_extension,
@@ -22,8 +23,11 @@ use crate::merge::write::buffer::reserve;
 use crate::merge::write::chunk_cache::with_plan;
 use crate::merge::write::counting_writer::Sink;
 use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
+use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
 use crate::read_options::ReadOptions;
+use crate::size_tree::{TreeOptions, measure};
+use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
 /// Merges chunks to the message that they were cut from, by reflection: it walks messages by their
@@ -206,7 +210,8 @@ impl Merger {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, nor a file `PREFIX`, or
-    /// reading or writing fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the
+    /// reading or writing fails; what is wrong with the file; [`ErrorKind::InvalidMessage`] if it
+    /// is neither in chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the
     /// type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is
     /// not what was split. Then `sink` has had bytes that are not to be used.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
@@ -219,7 +224,10 @@ impl Merger {
                     ..merged
                 })
                 .map_err(|error| at_file(error, &path)),
-            Found::Plain(path) => copy_plain(&path, sink, options),
+            Found::Plain(path) => {
+                let file = open_plain(&path, options)?;
+                copy_plain((&path, file), sink, options)
+            }
         }
     }
 
@@ -287,9 +295,10 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
     let (force, options) = (options.force, &options.reading);
     match found {
         Found::Plain(path) => {
+            let file = open_plain(path, options)?;
             let mut out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
-            out.check_space(open_file(path)?.metadata()?.len())?;
-            let merged = copy_plain(path, out.as_file_mut(), options)
+            out.check_space(file.metadata()?.len())?;
+            let merged = copy_plain((path, file), out.as_file_mut(), options)
                 .map_err(|error| at_target(error, target))?;
             options.progress.check()?;
             out.commit()?;
@@ -400,9 +409,27 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
 }
 
+/// Opens a file that is a message in one piece. Without a type only the fields of the message itself
+/// are looked at, and not what is in them.
+fn open_plain(path: &Path, options: &ReadOptions) -> Result<File> {
+    let file = open_file(path)?;
+    let check = || match &options.descriptor {
+        Some(descriptor) => {
+            let reading = ReadOptions::new().descriptor(descriptor.clone());
+            let view = MessageView::of_plain(&file, reading)?;
+            measure(&view, &FieldPath::root(), &TreeOptions::new().top(0)).map(drop)
+        }
+        None => check_fields(&file),
+    };
+    match check() {
+        Ok(()) => Ok(file),
+        Err(error) => Err(by_what_it_is(error, path)),
+    }
+}
+
 fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
     let at = |error: std::io::Error| Error::from(error).context(path.display());
-    let file = open_file(path)?;
+    let file = open_plain(path, options)?;
     let size = file.metadata().map_err(at)?.len();
     let mut out = reserve(size, size, options)?;
     let most = options.limits.max_message_size;
@@ -419,8 +446,11 @@ fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
     Ok(out.into())
 }
 
-fn copy_plain(path: &Path, sink: &mut dyn Write, options: &ReadOptions) -> Result<Merged> {
-    let mut file: File = open_file(path)?;
+fn copy_plain(
+    (path, mut file): (&Path, File),
+    sink: &mut dyn Write,
+    options: &ReadOptions,
+) -> Result<Merged> {
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let meter = options.progress.meter(size);
     let _span = tracing::debug_span!("copy", bytes = size).entered();

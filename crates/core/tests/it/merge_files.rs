@@ -100,6 +100,54 @@ fn every_door_gives_the_message() {
 }
 
 #[test]
+fn a_file_that_is_no_message_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let nested = cat([int(1, 1), len(10, b"import os\n")]);
+    let deep = cat([len(8, vec![0; 100_000]), b"#!/bin/sh\n".to_vec()]);
+    let text = b"import os\n\n\ndef walk(path):\n    return os.walk(path)\n".to_vec();
+    let cut = len(8, b"abcdef")[..6].to_vec();
+    for (bytes, typed, refused) in [
+        (&text, false, Some("it is text")),
+        (&text, true, Some("it is text")),
+        (&cut, false, Some("if the file is cut, 2 bytes are missing")),
+        (&deep, false, Some("at offset 100004")),
+        // Only a type tells that the field is a message.
+        (&nested, true, Some("10[0]")),
+        (&nested, false, None),
+        (&Vec::new(), true, None),
+        (&whole(), true, None),
+    ] {
+        let (source, target) = (folder.path().join("zoo.py"), folder.path().join("out.pb"));
+        fs::write(&source, bytes).unwrap();
+        let known = typed.then(descriptor);
+        let merger = Merger::new().options(ReadOptions::new().descriptor(known));
+        let mut sink = Vec::new();
+        let doors = [
+            merger.merge_to(&source, &mut sink).map(drop),
+            merger.merge_to_bytes(&source).map(drop),
+            merger.merge_to_file(&source, &target).map(drop),
+        ];
+        for door in doors {
+            let Some(what) = refused else {
+                door.unwrap();
+                continue;
+            };
+            let error = door.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+            let text = error.to_string();
+            assert!(text.contains("zoo.py") && text.contains(what), "{text}");
+            assert!(!text.contains('\n'), "{text}");
+        }
+        let written = refused.is_none();
+        assert_eq!(target.exists(), written);
+        assert_eq!(sink.len(), if written { bytes.len() } else { 0 });
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 1 + usize::from(written));
+        let _ = fs::remove_file(target);
+    }
+}
+
+#[test]
 fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
     let folder = tempfile::tempdir().unwrap();
     let (prefix, plain, chunked) = (
