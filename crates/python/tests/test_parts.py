@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import pickle
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import proto_splitter
 import pytest
+from proto_splitter import parts as in_parts
 from proto_splitter.parts import Plan, commit, plan_merge, plan_split, plan_verify, run_part
 
 
@@ -78,3 +83,60 @@ def test_damage_is_listed_and_not_raised(tree: Any, tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         plan_verify(tmp_path / "nothing.cpb", plan=tmp_path / "plan")
+
+
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The arguments of every command that work in parts runs, which are answered and not run."""
+    seen: list[list[str]] = []
+
+    def answered(verb: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> tuple[int, bytes]:
+        seen.append([verb, *arguments])
+        report = {"plan": "hidden", "verb": verb, "parts": 2, "output": None, "report": "done"}
+        return 0, json.dumps(report).encode()
+
+    monkeypatch.setattr(in_parts, "run", answered)
+    return seen
+
+
+def test_urls_of_parts_are_given_to_the_command_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = commands(monkeypatch)
+    plan = plan_split("s3://b/a.pb", "gs://b/small", "my.Model", plan="s3://b/plan")
+    assert plan.path == "s3://b/plan"
+    run_part(plan, 1)
+    commit(plan)
+    plan_merge("s3://b/small.cpb", "s3://b/merged.pb", plan="plan")
+    plan_verify("s3://b/small.cpb", plan="plan")
+    assert seen[0][-4:] == ["--output", "gs://b/small", "--", "s3://b/a.pb"]
+    assert seen[0][2:4] == ["--plan-only", "s3://b/plan"]
+    assert seen[1][2:4] == seen[2][2:4] == ["--plan", "s3://b/plan"]
+    assert seen[3][-4:] == ["--output", "s3://b/merged.pb", "--", "s3://b/small.cpb"]
+    assert seen[4][-2:] == ["--", "s3://b/small.cpb"]
+
+
+@pytest.mark.parametrize("scratch", [None, "s3://scratch/some", "folder"])
+def test_ray_keeps_the_plan_of_an_object_in_the_store_or_in_scratch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scratch: str | None
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    monkeypatch.delitem(sys.modules, "proto_splitter.ray", raising=False)
+    on_ray = importlib.import_module("proto_splitter.ray")
+    removed: list[str] = []
+    monkeypatch.setattr(on_ray, "_remove_objects", removed.append)
+    monkeypatch.setattr(on_ray, "run", lambda plan, **_: {"plan": plan.path})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    commands(monkeypatch)
+    around = {None: "s3://b/to", "folder": os.path.abspath("folder")}.get(scratch, scratch)
+    for done in (
+        on_ray.split("s3://b/a.pb", "s3://b/to/small", scratch=scratch),
+        on_ray.merge("s3://b/to/small.cpb", "s3://b/to/merged.pb", scratch=scratch),
+        on_ray.verify("s3://b/to/small.cpb", scratch=scratch),
+    ):
+        plan = str(done["plan"])
+        assert os.path.dirname(os.path.dirname(plan)) == around
+        if scratch != "folder":
+            assert removed.pop(0) == os.path.dirname(plan)
+    # No folder was made that is called like a URL, and none is left.
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder"]

@@ -1,5 +1,7 @@
 """Splitting, merging and verifying in parts, on hosts that see the same files.
 
+What is named by a URL is an object in a store, if the command was built with stores.
+
 A plan is made once, each part is run anywhere and any number of times, and a commit puts the
 result in its place once every part has been run::
 
@@ -20,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ._files import is_url
 from ._reports import run
 from ._sizes import size
 
@@ -55,12 +58,18 @@ def _type(message: str | None, schema: bytes | None) -> Iterator[list[str]]:
         yield [*arguments, "--descriptor-set", file.name]
 
 
+def _check_there(source: Path) -> None:
+    """Raises the system's own error if there is no such file; what a URL names, the command sees."""
+    if not is_url(source):
+        os.stat(source)
+
+
 def _plan(verb: str, plan: Path, parts: int | None, *arguments: str) -> Plan:
     count = [] if parts is None else ["--parts", str(parts)]
     told = ["--json", "--plan-only", os.fspath(plan), *count]
     _, output = run(verb, *told, *arguments)
     report = json.loads(output)
-    return Plan(report["plan"], report["verb"], report["parts"], report["output"])
+    return Plan(os.fspath(plan), report["verb"], report["parts"], report["output"])
 
 
 def plan_split(
@@ -105,7 +114,7 @@ def plan_split(
         arguments += ["--max-file-size", str(size(max_file_size))]
     arguments += ["--embed-schema"] if embed_schema else []
     arguments += ["--force"] if force else []
-    os.stat(source)
+    _check_there(source)
     with _type(message, schema) as types:
         paths = ["--output", os.fspath(prefix), "--", os.fspath(source)]
         return _plan("split", plan, parts, *arguments, *types, *paths)
@@ -137,7 +146,7 @@ def plan_merge(
         ValueError: If something is in the way, or the arguments are wrong.
     """
     arguments = ["--force"] if force else []
-    os.stat(source)
+    _check_there(source)
     with _type(message, schema) as types:
         paths = ["--output", os.fspath(target), "--", os.fspath(source)]
         return _plan("merge", plan, parts, *arguments, *types, *paths)
@@ -156,7 +165,7 @@ def plan_verify(
     Raises:
         Error: If the file is damaged so that it can't be opened.
     """
-    os.stat(path)
+    _check_there(path)
     with _type(message, schema) as types:
         return _plan("verify", plan, parts, *types, "--", os.fspath(path))
 

@@ -1,7 +1,8 @@
 """Splitting, merging and verifying on a cluster of Ray.
 
 Each part is a task, which Ray runs again if its worker dies. Nothing but the path of the plan and
-the number of the part goes to it, so all nodes must see the same files under the same paths::
+the number of the part goes to it, so all nodes must see the same files under the same paths, or
+objects under the same URLs, with a command that was built with stores::
 
     import ray
     import proto_splitter.ray
@@ -17,13 +18,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
 
 from . import parts as _parts
+from ._files import is_url
 
 Path = str | os.PathLike[str]
 
@@ -36,12 +39,39 @@ DEFAULT_RETRIES = 3
 @contextmanager
 def _beside(path: Path, scratch: Path | None) -> Iterator[str]:
     """A plan's path in a folder that all nodes see, and that goes in the end."""
-    around = scratch if scratch is not None else os.path.dirname(os.path.abspath(path))
+    around = _above(path) if scratch is None else scratch
+    if is_url(around):
+        # Objects need no folder to be made.
+        folder = f"{around.rstrip('/')}/.protosplit-{uuid.uuid4().hex}.tmp"
+        try:
+            yield f"{folder}/plan"
+        finally:
+            _remove_objects(folder)
+        return
+    # Tasks may have another working folder.
+    around = os.path.abspath(around)
     folder = tempfile.mkdtemp(prefix=".protosplit-", suffix=".tmp", dir=around)
     try:
         yield os.path.join(folder, "plan")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _above(path: Path) -> str:
+    """The folder that a path or a URL is in."""
+    if is_url(path):
+        return path.rstrip("/").rpartition("/")[0]
+    return os.path.dirname(os.path.abspath(path))
+
+
+def _remove_objects(folder: str) -> None:
+    """Removes what is below a URL, as far as fsspec can."""
+    # What was done is done, with a plan and its small reports left or not.
+    with suppress(Exception):
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+        files, there = url_to_fs(folder)
+        files.rm(there, recursive=True)
 
 
 def _run_part(plan: _parts.Plan, part: int, threads: int | None) -> str:
@@ -103,7 +133,8 @@ def split(
         message: The full name of the message's type.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
         parts: How many parts there are at the most.
-        scratch: A folder that all nodes see, for the plan; that of the result unless given.
+        scratch: A folder, or its URL, that all nodes see, for the plan; that of the result unless
+            given.
         retries: As of :func:`run`.
         threads: As of :func:`run`.
         options: As of :func:`run`.
@@ -135,7 +166,8 @@ def merge(
         source: The ``.cpb`` file.
         target: The file to be written.
         parts: How many parts there are at the most.
-        scratch: A folder that all nodes see, for the plan; that of the result unless given.
+        scratch: A folder, or its URL, that all nodes see, for the plan; that of the result unless
+            given.
         retries: As of :func:`run`.
         threads: As of :func:`run`.
         options: As of :func:`run`.
@@ -163,7 +195,8 @@ def verify(
     Args:
         path: The ``.cpb`` file.
         parts: How many parts there are at the most.
-        scratch: A folder that all nodes see, for the plan; that of the file unless given.
+        scratch: A folder, or its URL, that all nodes see, for the plan; that of the file unless
+            given.
         retries: As of :func:`run`.
         threads: As of :func:`run`.
         options: As of :func:`run`.
