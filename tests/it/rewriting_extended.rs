@@ -252,7 +252,12 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
         for name in ["out.cpb", before.first().unwrap()] {
             let error = recompress_to_file(file, folder.path().join(name), &options).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
-            assert!(error.to_string().contains("refusing to overwrite the input"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("refusing to overwrite the input"),
+                "{error}"
+            );
         }
     }
     assert_eq!(names(folder.path()), before);

@@ -67,13 +67,14 @@ pub fn internalize(
     let rope = Arc::new(record.original(from)?);
     let message_size = rope.total_size();
     let save = SaveOptions::new().force(options.force);
-    let except = record.files(from);
-    let rebuilt = rebuild_except(from, to, &except, &save, |prefix| {
+    let kept = record.files(from);
+    let rebuilt = rebuild_except(from, to, &kept, &save, |prefix| {
         let folder = prefix.parent().unwrap_or(Path::new("."));
         if message_size > MAX_PLAIN_SIZE {
             return split(&rope, &folder.join(MODEL_STEM), options);
         }
-        copy(&rope, &folder.join("saved_model.pb"), options)?;
+        let made_from = MadeFrom::files(&kept);
+        copy(&rope, &folder.join("saved_model.pb"), &made_from, options)?;
         Ok(ModelForm::Plain)
     })?;
     Ok(Internalized {
@@ -109,10 +110,10 @@ fn split(rope: &Arc<Rope>, prefix: &Path, options: &ExternalizeOptions) -> Resul
 /// Bytes that are copied at a time.
 const BUFFER_LEN: usize = 1 << 20;
 
-fn copy(rope: &Rope, to: &Path, options: &ExternalizeOptions) -> Result<()> {
+fn copy(rope: &Rope, to: &Path, made_from: &MadeFrom, options: &ExternalizeOptions) -> Result<()> {
     let size = rope.total_size();
     let meter = options.progress.meter(size);
-    let file = AtomicFile::create(to, &MadeFrom::files(rope.files()), false)?;
+    let file = AtomicFile::create(to, made_from, false)?;
     file.check_space(size)?;
     file.write(|sink| {
         let mut buffer = vec![0; BUFFER_LEN];

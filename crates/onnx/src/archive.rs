@@ -9,10 +9,10 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::format::TENSOR;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::ExternalReference;
 use crate::source::OnnxSource;
+use crate::tensor_rule::TENSOR;
 use crate::tensors::{ModelTensor, ModelTensors};
 
 /// The tensors of a model that is open. They are looked for when they are first asked for.

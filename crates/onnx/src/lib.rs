@@ -24,18 +24,20 @@ mod rewrite;
 mod source;
 mod splitter;
 mod tensor;
+mod tensor_rule;
 mod tensors;
 mod walk;
 
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 
 pub use data_type::{element_bits, raw_len};
-pub use format::{OnnxFormat, TENSOR};
+pub use format::OnnxFormat;
 pub use names::NAMES;
 pub use reference::{ExternalReference, MAX_ENTRIES, MAX_ENTRY_LEN};
 pub use source::{DEFAULT_MAX_FILES, OnnxOptions, OnnxSource};
 pub use splitter::{MODEL_PROTO, OnnxSplitter};
 pub use tensor::{MAX_RANK, MAX_TENSOR_NAME};
+pub use tensor_rule::TENSOR;
 pub use tensors::{ModelTensor, ModelTensorIter, ModelTensors};
 pub use walk::{DEFAULT_MAX_DEPTH, TensorRole};
 

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use tempfile::{Builder, NamedTempFile, TempDir};
 
@@ -146,9 +147,12 @@ fn beside<T>(
     ))
 }
 
+/// The device, the number and the time of creation of a folder.
+type FolderIdentity = (u64, u64, Option<SystemTime>);
+
 /// Removes what killed runs have left in a folder, unless this process has looked there before.
 fn sweep_once(folder: &Path) {
-    static SWEPT: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+    static SWEPT: Mutex<BTreeSet<FolderIdentity>> = Mutex::new(BTreeSet::new());
     let Some(identity) = system::identity(folder) else {
         return;
     };
@@ -214,6 +218,8 @@ mod system {
     use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::io::Errno;
 
+    use super::FolderIdentity;
+
     /// Locks what was just created at `path`. False if another run has removed it or is about to.
     pub(super) fn hold(file: &File, path: &Path) -> bool {
         match lock(file) {
@@ -237,10 +243,12 @@ mod system {
         is_at(&file, path).then_some(file)
     }
 
-    /// What tells a folder from all others.
-    pub(super) fn identity(folder: &Path) -> Option<(u64, u64)> {
+    /// What tells a folder from all others: its number, and since that is given again to another once
+    /// the folder is gone, when it was created.
+    pub(super) fn identity(folder: &Path) -> Option<FolderIdentity> {
         let metadata = fs::metadata(folder).ok()?;
-        Some((metadata.dev(), metadata.ino()))
+        let created = metadata.created().ok();
+        Some((metadata.dev(), metadata.ino(), created))
     }
 
     fn lock(file: &File) -> Result<(), Errno> {
@@ -291,6 +299,8 @@ mod system {
     use std::fs::{self, File};
     use std::path::Path;
 
+    use super::FolderIdentity;
+
     pub(super) fn hold(_file: &File, _path: &Path) -> bool {
         true
     }
@@ -299,7 +309,7 @@ mod system {
         None
     }
 
-    pub(super) fn identity(_folder: &Path) -> Option<(u64, u64)> {
+    pub(super) fn identity(_folder: &Path) -> Option<FolderIdentity> {
         None
     }
 

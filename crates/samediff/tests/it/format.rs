@@ -65,7 +65,11 @@ fn files_are_recognised_by_what_is_in_them() {
     ] {
         let copy = folder.path().join("copy.bin");
         fs::copy(fixture(name), &copy).unwrap();
-        assert_eq!(format_of(&copy), format, "{name}");
+        match format {
+            Some(_) => assert_eq!(format_of(&copy), format, "{name}"),
+            // Nor is it a message.
+            None => assert!(FORMATS.open(&copy, &OpenOptions::new()).is_err(), "{name}"),
+        }
     }
 }
 
