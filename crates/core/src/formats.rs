@@ -107,7 +107,6 @@ pub use archive::{Archive, Checks, Entry, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
 pub use convert::{ConvertOptions, ConvertTarget, Converted};
 pub use foreign::what_else;
-pub(crate) use foreign::{by_what_it_is, check_fields};
 pub use opened::Opened;
 pub use options::OpenOptions;
 pub use registry::Registry;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
+use proto_splitter::formats::what_else;
 use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::prost_reflect::MessageDescriptor;
@@ -16,7 +17,9 @@ use proto_splitter::split::{
     AddedChunk, ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext,
     SplitExt, SplitOptions, WrittenChunk,
 };
-use proto_splitter::{Error, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter::{
+    Error, ErrorKind, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter,
+};
 use protosplit_cli::{Exit, Interrupt, Terminal};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -317,7 +320,8 @@ pub(crate) fn merge<'py>(
         let options = MergeOptions::from(reading.progress(progress)).force(arguments.force);
         Merger::new()
             .options(&options)
-            .merge_to_file(source, &target)
+            .merge_to_file(&source, &target)
+            .map_err(|error| by_what_it_is(error, &source))
     })
     .map_err(|raised| of_output(py, raised, std::slice::from_ref(&target)))?;
     merged_as_dict(py, &merged)
@@ -340,7 +344,8 @@ pub(crate) fn merge_to<'py>(
         sink.written_by(|sink| match input {
             Input::Path(path) => {
                 let options = MergeOptions::from(reading);
-                Merger::new().options(&options).merge_to(path, sink)
+                let merged = Merger::new().options(&options).merge_to(&path, sink);
+                merged.map_err(|error| by_what_it_is(error, &path))
             }
             Input::Reader(reader) => {
                 ChunkedFile::from_source(reader, &Limits::new())?.merge_to(sink, &reading)
@@ -348,6 +353,18 @@ pub(crate) fn merge_to<'py>(
         })
     })?;
     merged_as_dict(py, &merged)
+}
+
+/// Says of a file that is no message what it is instead, if that is known.
+fn by_what_it_is(error: Error, path: &Path) -> Error {
+    let what = match error.kind() {
+        ErrorKind::InvalidMessage => what_else(path),
+        _ => None,
+    };
+    match what {
+        Some(what) => Error::new(error.kind(), format!("{error}; {what}")),
+        None => error,
+    }
 }
 
 fn merged_as_dict<'py>(py: Python<'py>, merged: &Merged) -> PyResult<Bound<'py, PyDict>> {
@@ -375,7 +392,10 @@ pub(crate) fn merge_to_bytes<'py>(
     let bytes = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let options = options.progress(progress);
         match input {
-            Input::Path(path) => Merger::new().options(&options).merge_to_bytes(path),
+            Input::Path(path) => {
+                let merged = Merger::new().options(&options).merge_to_bytes(&path);
+                merged.map_err(|error| by_what_it_is(error, &path))
+            }
             Input::Reader(reader) => merge_reader(reader, &options),
         }
     })?;

@@ -8,8 +8,8 @@ use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::VERSION;
+use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data, Frame};
-use crate::receive::ReceiveOptions;
 
 /// Largest size of a frame's piece once it is decompressed, whatever it claims: 64 MiB.
 const MAX_PIECE_SIZE: u64 = 64 << 20;

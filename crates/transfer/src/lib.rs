@@ -46,12 +46,14 @@
 #![forbid(unsafe_code)]
 
 mod incoming;
+mod options;
 pub mod proto;
 mod receive;
 mod send;
 mod store;
 
-pub use receive::{DEFAULT_MAX_CHUNKS, ReceiveOptions, Receiver};
+pub use options::{DEFAULT_MAX_CHUNKS, ReceiveOptions};
+pub use receive::Receiver;
 pub use send::{Frames, SendOptions};
 
 /// The version of the format, in [`Begin::version`](proto::Begin::version).

@@ -39,7 +39,6 @@ const INPUTS: &[Input] = &[
             "merge IN -o OUT/m.pb",
             "export IN -o OUT/a.npz",
             "recompress IN -o OUT/m.cpb --compression zstd:1",
-            "convert IN OUT/m --to pb",
             "diff IN TWIN",
         ],
         make: in_chunks,

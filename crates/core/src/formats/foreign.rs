@@ -93,37 +93,10 @@ fn check_message(candidate: &Candidate<'_>) -> Result<()> {
         }
         _ => None,
     });
-    Err(saying(error, what))
-}
-
-/// Adds what the input is instead to what is wrong with it.
-fn saying(error: Error, what: Option<String>) -> Error {
-    let Some(what) = what else {
-        return error;
-    };
-    let at = error.offset();
-    let said = Error::new(error.kind(), format!("{error}; {what}"));
-    match at {
-        Some(at) => said.at_offset(at),
-        None => said,
-    }
-}
-
-/// Names the file that is no message, and what it is instead if that is known.
-pub(crate) fn by_what_it_is(error: Error, path: &Path) -> Error {
-    let what = match error.kind() {
-        ErrorKind::InvalidMessage => what_else(path),
-        _ => None,
-    };
-    saying(error, what).context(path.display())
-}
-
-/// Fails unless all of a source is fields one after the other. Values are passed over, and not read.
-pub(crate) fn check_fields(source: &impl ReadAt) -> Result<()> {
-    let size = source.size()?;
-    let mut cursor = WireCursor::new(SourceInput::new(source, size));
-    while cursor.next()?.is_some() {}
-    Ok(())
+    Err(match what {
+        Some(what) => Error::new(error.kind(), format!("{error}; {what}")),
+        None => error,
+    })
 }
 
 /// Fails if the first bytes of a file are not the fields of a message.

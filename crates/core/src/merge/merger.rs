@@ -13,7 +13,6 @@ use super::open::{no_way_to_others, open_path, open_path_with, open_sources};
 use super::options::MergeOptions;
 use crate::container::{Limits, Trailer, TrailerUse};
 use crate::error::undecodable;
-use crate::formats::{by_what_it_is, check_fields};
 use crate::io::detect::is_chunked;
 use crate::io::{
     AtomicFile, CHUNKED_EXTENSION, MadeFrom, PLAIN_EXTENSION, at_target, open_file, with_extension,
@@ -23,11 +22,9 @@ use crate::merge::write::buffer::reserve;
 use crate::merge::write::chunk_cache::with_plan;
 use crate::merge::write::counting_writer::Sink;
 use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
-use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
 use crate::read_options::ReadOptions;
-use crate::size_tree::{TreeOptions, measure};
-use crate::view::MessageView;
+use crate::wire::{SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
 /// Merges chunks to the message that they were cut from, by reflection: it walks messages by their
@@ -225,7 +222,7 @@ impl Merger {
                 })
                 .map_err(|error| at_file(error, &path)),
             Found::Plain(path) => {
-                let file = open_plain(&path, options)?;
+                let file = open_plain(&path)?;
                 copy_plain((&path, file), sink, options)
             }
         }
@@ -295,7 +292,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
     let (force, options) = (options.force, &options.reading);
     match found {
         Found::Plain(path) => {
-            let file = open_plain(path, options)?;
+            let file = open_plain(path)?;
             let mut out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
             out.check_space(file.metadata()?.len())?;
             let merged = copy_plain((path, file), out.as_file_mut(), options)
@@ -409,27 +406,23 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
 }
 
-/// Opens a file that is a message in one piece. Without a type only the fields of the message itself
-/// are looked at, and not what is in them.
-fn open_plain(path: &Path, options: &ReadOptions) -> Result<File> {
+/// Opens a file that is a message in one piece. The fields of the message itself are looked at, and
+/// not what is in them: that takes a type.
+fn open_plain(path: &Path) -> Result<File> {
     let file = open_file(path)?;
-    let check = || match &options.descriptor {
-        Some(descriptor) => {
-            let reading = ReadOptions::new().descriptor(descriptor.clone());
-            let view = MessageView::of_plain(&file, reading)?;
-            measure(&view, &FieldPath::root(), &TreeOptions::new().top(0)).map(drop)
-        }
-        None => check_fields(&file),
+    let check = || -> Result<()> {
+        let size = file.metadata()?.len();
+        let mut cursor = WireCursor::new(SourceInput::new(&file, size));
+        while cursor.next()?.is_some() {}
+        Ok(())
     };
-    match check() {
-        Ok(()) => Ok(file),
-        Err(error) => Err(by_what_it_is(error, path)),
-    }
+    check().map_err(|error| error.context(path.display()))?;
+    Ok(file)
 }
 
 fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
     let at = |error: std::io::Error| Error::from(error).context(path.display());
-    let file = open_plain(path, options)?;
+    let file = open_plain(path)?;
     let size = file.metadata().map_err(at)?.len();
     let mut out = reserve(size, size, options)?;
     let most = options.limits.max_message_size;

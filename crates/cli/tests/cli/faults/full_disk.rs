@@ -23,6 +23,8 @@ fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
 fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     let beside = |name: &str| vec![name.to_owned(), dir.path(name).display().to_string()];
     match scenario.args {
+        // The data of a pair is written first.
+        ["convert", _, "-o", to, "--to", "external", ..] => beside(&format!("{to}.data")),
         ["convert", from, "--in-place", ..] => beside(&format!("{from}/saved_model.")),
         // The folder that takes the place of another once it is complete.
         ["convert", ..] => beside(".protosplit-"),
