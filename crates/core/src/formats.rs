@@ -230,7 +230,7 @@ pub trait Format: Debug + Send + Sync {
 
     /// The tensors of a message that is in chunks, or that is [read by
     /// position](Registry::open_reader), where what they are called doesn't follow from
-    /// [`tensor_rules`](Self::tensor_rules). Each is [located](TensorInfo::located) at its path.
+    /// [`tensor_rules`](Self::tensor_rules). Each is [located](crate::tensor::TensorInfo::located) at its path.
     /// `None`, as by default: the rules find them and name them.
     ///
     /// # Errors
