@@ -1,0 +1,201 @@
+//! What stands around an executable: a compressed cache entry, and the metadata of IFRT in front.
+
+use std::fmt;
+use std::io::Read;
+use std::ops::Range;
+use std::sync::Arc;
+
+use prost::Message;
+use proto_splitter_core::formats::Candidate;
+use proto_splitter_core::spans::SpansBuilder;
+use proto_splitter_core::wire::decode_varint;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{ReadAt, is_record_file};
+
+/// The most bytes that IFRT's metadata may have in front of an executable: its shapes and layouts.
+const MAX_METADATA: u64 = 64 << 20;
+
+/// How many bytes of what a cache entry decompresses to are looked at to know it.
+const PROBED: u64 = 4 << 10;
+
+/// The length of the signature that files of records begin with.
+const SIGNATURE: usize = 64;
+
+/// Bytes in front of the entry: how long it took to compile.
+const COMPILE_TIME: usize = 4;
+
+/// What IFRT says of an executable that follows, `xla.ifrt.SerializedXlaExecutableMetadata`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct IfrtMetadata {
+    #[prost(int32, tag = "1")]
+    version: i32,
+    #[prost(string, tag = "2")]
+    runtime_name: String,
+    #[prost(string, tag = "7")]
+    computation_name: String,
+}
+
+/// Something around a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layer {
+    /// Compression, by the name of what compressed it.
+    Compressed(&'static str),
+    /// An entry of JAX's compilation cache: how many milliseconds the compilation took, as JAX says.
+    CacheEntry(u32),
+    /// IFRT's metadata: how many bytes it has with its length, and the runtime that it names.
+    Ifrt(u64, String),
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Layer::Compressed(by) => write!(f, "compressed with {by}"),
+            Layer::CacheEntry(time) => write!(f, "compilation cache entry (compile time {time})"),
+            Layer::Ifrt(bytes, name) if name.is_empty() => {
+                write!(f, "{bytes} bytes of IFRT metadata")
+            }
+            Layer::Ifrt(bytes, name) => write!(f, "{bytes} bytes of IFRT metadata ({name})"),
+        }
+    }
+}
+
+/// How a cache entry is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Codec {
+    #[cfg(feature = "codecs")]
+    Zstd,
+    Zlib,
+}
+
+impl Codec {
+    fn of(head: &[u8]) -> Option<Codec> {
+        match head {
+            #[cfg(feature = "codecs")]
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
+            // The check bits of a zlib header, whatever the level.
+            [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            #[cfg(feature = "codecs")]
+            Codec::Zstd => "zstd",
+            Codec::Zlib => "zlib",
+        }
+    }
+
+    fn reader<'a>(self, stored: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            #[cfg(feature = "codecs")]
+            Codec::Zstd => Box::new(zstd::stream::read::Decoder::new(stored)?),
+            Codec::Zlib => Box::new(flate2::read::ZlibDecoder::new(stored)),
+        })
+    }
+}
+
+/// Returns true if an input is an executable with something around it. Only its front is read.
+pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
+    let head = input.head();
+    let in_entry = || {
+        let source = input.source().ok().filter(|_| Codec::of(head).is_some())?;
+        let stored = Sequence {
+            source: &*source,
+            at: 0,
+        };
+        let mut front = Vec::new();
+        let reader = Codec::of(head)?.reader(stored).ok()?;
+        reader.take(PROBED).read_to_end(&mut front).ok()?;
+        metadata(front.get(COMPILE_TIME..)?)
+    };
+    metadata(head).or_else(in_entry).is_some()
+}
+
+/// Where IFRT's metadata ends, if bytes begin with it; of what follows at least the front has to be
+/// there, and the metadata itself.
+fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
+    let (len, start) = decode_varint(head)?;
+    let end = start.checked_add(usize::try_from(len).ok()?)?;
+    let (read, rest) = (head.get(start..end)?, head.get(end..)?);
+    let metadata = IfrtMetadata::decode(read).ok()?;
+    let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
+    let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
+    // A message in front of which there is a length may be any list of messages.
+    (is_records || names_runtime).then_some((start..end, metadata))
+}
+
+/// Takes off what is around an executable: the layers, the outermost first, and what is inside.
+///
+/// What is compressed is decompressed to a temporary file.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if it can't be decompressed; [`ErrorKind::Io`] if it can't be read.
+pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn ReadAt>)> {
+    let (mut layers, mut source) = (Vec::new(), source);
+    let head = front(&*source, SIGNATURE as u64)?;
+    if let Some(codec) = Codec::of(&head) {
+        let bytes = decompressed(&*source, codec)?;
+        layers.push(Layer::Compressed(codec.name()));
+        let time = front(&bytes, COMPILE_TIME as u64)?;
+        let time = time.try_into().map_err(|_| {
+            let message = "a compilation cache entry of fewer than 4 bytes";
+            Error::new(ErrorKind::InvalidMessage, message)
+        })?;
+        layers.push(Layer::CacheEntry(u32::from_be_bytes(time)));
+        source = behind(Arc::new(bytes), COMPILE_TIME as u64)?;
+    }
+    // The metadata of a large program has more than a few pages.
+    let len = decode_varint(&front(&*source, 10)?);
+    let known = len.filter(|(len, _)| *len <= MAX_METADATA);
+    let most = known.map_or(0, |(len, at)| len + at as u64 + SIGNATURE as u64);
+    if let Some((range, metadata)) = metadata(&front(&*source, most)?) {
+        layers.push(Layer::Ifrt(range.end as u64, metadata.runtime_name));
+        source = behind(source, range.end as u64)?;
+    }
+    Ok((layers, source))
+}
+
+/// What follows the first bytes of a source.
+fn behind(source: Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
+    let size = source.size()?;
+    let mut builder = SpansBuilder::new();
+    let file = builder.reader("the executable", source)?;
+    builder.span(file, skipped.min(size)..size)?;
+    Ok(Arc::new(builder.finish()?))
+}
+
+/// The first bytes of a source, or all that it has.
+pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
+    let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; len];
+    source.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// What a source decompresses to, in a temporary file.
+fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
+    let mut file = tempfile::tempfile()?;
+    let stored = Sequence { source, at: 0 };
+    std::io::copy(&mut codec.reader(stored)?, &mut file).map_err(|error| {
+        let message = format!("it can't be decompressed with {}: {error}", codec.name());
+        Error::new(ErrorKind::InvalidMessage, message)
+    })?;
+    Ok(file)
+}
+
+/// A source, read from its front on.
+struct Sequence<'a> {
+    source: &'a dyn ReadAt,
+    at: u64,
+}
+
+impl Read for Sequence<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let len = self.source.read_at(self.at, buf)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}

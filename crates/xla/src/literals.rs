@@ -1,0 +1,339 @@
+//! The constants of a module: literals, by the names of their instructions.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};
+use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+/// How deep literals nest in literals at most.
+const MAX_DEPTH: usize = 32;
+
+/// The most bytes of a name, and of what a shape says.
+const MAX_SMALL: u64 = 1 << 20;
+
+/// How the elements of a type stand in a literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As in memory, in a bytes field or packed.
+    Raw,
+    /// As packed varints, of which as many low bytes count as an element has.
+    Varints(usize),
+    /// In a form of which the order of elements in a byte isn't known.
+    Packed,
+}
+
+/// The types of elements: the number, what they are, the field that they are in, and how.
+const TYPES: &[(u64, DType, u32, Form)] = &[
+    (1, DType::Bool, 2, Form::Varints(1)),
+    (2, DType::I8, 15, Form::Raw),
+    (3, DType::I16, 17, Form::Raw),
+    (4, DType::I32, 4, Form::Varints(4)),
+    (5, DType::I64, 5, Form::Varints(8)),
+    (6, DType::U8, 3, Form::Raw),
+    (7, DType::U16, 16, Form::Raw),
+    (8, DType::U32, 6, Form::Varints(4)),
+    (9, DType::U64, 7, Form::Varints(8)),
+    (10, DType::F16, 11, Form::Raw),
+    (11, DType::F32, 8, Form::Raw),
+    (12, DType::F64, 9, Form::Raw),
+    (15, DType::C64, 12, Form::Raw),
+    (16, DType::BF16, 13, Form::Raw),
+    (18, DType::C128, 18, Form::Raw),
+    (19, DType::F8E5M2, 19, Form::Raw),
+    (20, DType::F8E4M3, 20, Form::Raw),
+    (21, DType::I4, 21, Form::Packed),
+    (22, DType::U4, 22, Form::Packed),
+    (23, DType::F8E4M3B11Fnuz, 23, Form::Raw),
+    (24, DType::F8E5M2Fnuz, 24, Form::Raw),
+    (25, DType::F8E4M3Fnuz, 25, Form::Raw),
+    (26, DType::I2, 26, Form::Packed),
+    (27, DType::U2, 27, Form::Packed),
+    (32, DType::F4E2M1, 32, Form::Packed),
+    (33, DType::F8E8M0, 33, Form::Raw),
+];
+
+/// The number of the type of tuples.
+const TUPLE: u64 = 13;
+
+/// A constant, and where its elements are in the message.
+#[derive(Debug)]
+struct Literal {
+    info: TensorInfo,
+    form: Form,
+    /// Whether the last dimension is the one whose elements follow each other.
+    in_order: bool,
+    pieces: Vec<Range<u64>>,
+}
+
+/// The constants of a message that has a module.
+pub(crate) struct Literals {
+    message: Arc<dyn ReadAt>,
+    /// The fields that lead to the module.
+    module: &'static [u32],
+    found: OnceLock<Vec<Literal>>,
+}
+
+impl std::fmt::Debug for Literals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Literals")
+            .field("module", &self.module)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Literals {
+    /// The constants of the module to which these fields lead.
+    pub(crate) fn new(message: Arc<dyn ReadAt>, module: &'static [u32]) -> Literals {
+        Literals {
+            message,
+            module,
+            found: OnceLock::new(),
+        }
+    }
+
+    /// Their headers, in the order of the module.
+    pub(crate) fn infos(&self) -> Result<Vec<TensorInfo>> {
+        Ok(self
+            .list()?
+            .iter()
+            .map(|literal| literal.info.clone())
+            .collect())
+    }
+
+    /// The elements of one of them.
+    pub(crate) fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
+        let found = self.list()?.iter().find(|literal| literal.info == *info);
+        let Some(literal) = found else {
+            let message = format!("there is no constant {:?}", info.name);
+            return Err(Error::new(ErrorKind::InvalidPath, message));
+        };
+        let refused = |why: &str| {
+            let message = format!("constant {:?}: {why}", info.name);
+            Err(Error::new(ErrorKind::InvalidPath, message))
+        };
+        if literal.form == Form::Packed {
+            return refused("elements of less than a byte are not read");
+        }
+        if !literal.in_order {
+            return refused("its layout has the elements in another order");
+        }
+        let (info, message) = (literal.info.clone(), Arc::clone(&self.message));
+        if let (Form::Raw, [range]) = (literal.form, literal.pieces.as_slice()) {
+            return Ok(TensorReader::of_range(info, message, range.clone()));
+        }
+        let (form, pieces) = (literal.form, literal.pieces.clone());
+        Ok(TensorReader::new(info, move |sink| {
+            for piece in pieces {
+                copy(&*message, piece, form, sink)?;
+            }
+            Ok(())
+        }))
+    }
+
+    fn list(&self) -> Result<&[Literal]> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let size = self.message.size()?;
+        let mut walk = Walk {
+            cursor: WireCursor::new(SourceInput::new(&*self.message, size)),
+            found: Vec::new(),
+            names: HashSet::new(),
+        };
+        let mut modules = std::iter::once(0..size).collect();
+        for &number in self.module {
+            modules = walk.fields_of(&modules, number)?;
+        }
+        for computation in walk.fields_of(&modules, 3)? {
+            for instruction in walk.fields(computation.clone(), 2)? {
+                walk.instruction(&computation, instruction)?;
+            }
+        }
+        let found = walk.found;
+        Ok(self.found.get_or_init(|| found))
+    }
+}
+
+/// How many bytes are decoded at a time.
+const STEP: usize = 64 << 10;
+
+fn copy(
+    message: &dyn ReadAt,
+    piece: Range<u64>,
+    form: Form,
+    sink: &mut dyn std::io::Write,
+) -> Result<()> {
+    let (mut at, mut buffer, mut out) = (piece.start, Vec::new(), Vec::new());
+    while at < piece.end {
+        let rest = usize::try_from(piece.end - at).unwrap_or(usize::MAX);
+        buffer.resize(rest.min(STEP), 0);
+        message.read_exact_at(at, &mut buffer)?;
+        let Form::Varints(width) = form else {
+            sink.write_all(&buffer)?;
+            at += buffer.len() as u64;
+            continue;
+        };
+        let mut used = 0;
+        out.clear();
+        while let Some((value, len)) = buffer.get(used..).and_then(decode_varint) {
+            out.extend_from_slice(&value.to_le_bytes()[..width]);
+            used += len;
+        }
+        if used == 0 {
+            let message = "a varint of an element is cut short or too long";
+            return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+        }
+        sink.write_all(&out)?;
+        at += used as u64;
+    }
+    Ok(())
+}
+
+/// A walk through a message in search of constants.
+struct Walk<'a> {
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    found: Vec<Literal>,
+    names: HashSet<String>,
+}
+
+impl Walk<'_> {
+    /// Calls `each` with every field in a range.
+    fn each(
+        &mut self,
+        range: Range<u64>,
+        mut each: impl FnMut(&mut Self, &Field) -> Result<()>,
+    ) -> Result<()> {
+        self.cursor.set_range(range.clone());
+        while let Some(field) = self.cursor.next()? {
+            let next = field.end;
+            each(self, &field)?;
+            self.cursor.set_range(next..range.end);
+        }
+        Ok(())
+    }
+
+    /// The values of a field of messages or bytes.
+    fn fields(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
+        let mut values = Vec::new();
+        self.each(range, |_, field| {
+            if field.number.0 == number && field.wire_type == WireType::Len {
+                values.push(field.value.clone());
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    fn fields_of(&mut self, ranges: &Vec<Range<u64>>, number: u32) -> Result<Vec<Range<u64>>> {
+        let mut values = Vec::new();
+        for range in ranges {
+            values.append(&mut self.fields(range.clone(), number)?);
+        }
+        Ok(values)
+    }
+
+    /// A short value.
+    fn small(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
+        if range.end - range.start > MAX_SMALL {
+            let message = format!("{} bytes of a name or shape", range.end - range.start);
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
+        }
+        Ok(self.cursor.bytes(range)?.to_vec())
+    }
+
+    /// The last value of a text in a message.
+    fn text(&mut self, range: Range<u64>, number: u32) -> Result<String> {
+        match self.fields(range, number)?.pop() {
+            Some(value) => Ok(String::from_utf8_lossy(&self.small(value)?).into_owned()),
+            None => Ok(String::new()),
+        }
+    }
+
+    fn instruction(&mut self, computation: &Range<u64>, range: Range<u64>) -> Result<()> {
+        let literals = self.fields(range.clone(), 8)?;
+        if literals.is_empty() {
+            return Ok(());
+        }
+        let mut name = self.text(range, 1)?;
+        if !self.names.insert(name.clone()) {
+            // Names are unique in a module; not so in one that nobody checked.
+            let computation = self.text(computation.clone(), 1)?;
+            name = format!("{computation}/{name}");
+            let (first, mut count) = (name.clone(), 1);
+            while !self.names.insert(name.clone()) {
+                count += 1;
+                name = format!("{first}#{count}");
+            }
+        }
+        self.literal(&name, &literals, 0)
+    }
+
+    /// A literal, which may come in several pieces.
+    fn literal(&mut self, name: &str, pieces: &Vec<Range<u64>>, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            let message = format!("constant {name:?}: tuples nest deeper than {MAX_DEPTH}");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let (mut number, mut shape, mut order) = (0, Vec::new(), Vec::new());
+        for range in self.fields_of(pieces, 1)? {
+            self.each(range, |walk, field| {
+                match field.number.0 {
+                    2 => number = walk.varints(field)?.pop().unwrap_or(0),
+                    3 => shape.append(&mut walk.varints(field)?),
+                    5 => {
+                        walk.each(field.value.clone(), |walk, field| {
+                            if field.number.0 == 1 {
+                                order.append(&mut walk.varints(field)?);
+                            }
+                            Ok(())
+                        })?;
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })?;
+        }
+        if number == TUPLE {
+            for (index, element) in self.fields_of(pieces, 10)?.into_iter().enumerate() {
+                self.literal(&format!("{name}/{index}"), &vec![element], depth + 1)?;
+            }
+            return Ok(());
+        }
+        let Some(&(_, dtype, field, form)) = TYPES.iter().find(|(known, ..)| *known == number)
+        else {
+            return Ok(());
+        };
+        let mut values = self.fields_of(pieces, field)?;
+        // Bytes are one value, of which the last counts; packed numbers go on.
+        let is_list = matches!(field, 2 | 4..=9 | 12 | 18);
+        if !is_list && values.len() > 1 {
+            values.drain(..values.len() - 1);
+        }
+        let in_order = order.iter().rev().copied().eq(0..order.len() as u64)
+            || shape.iter().filter(|size| **size != 1).count() < 2;
+        let offset = values.first().map_or(0, |value| value.start);
+        let info = TensorInfo::new(name, dtype, shape);
+        self.found.push(Literal {
+            info: info.located(Location::entry(name, offset)),
+            form,
+            in_order,
+            pieces: values,
+        });
+        Ok(())
+    }
+
+    /// The numbers of a field, packed or not.
+    fn varints(&mut self, field: &Field) -> Result<Vec<u64>> {
+        let bytes = self.small(field.value.clone())?;
+        let (mut numbers, mut rest) = (Vec::new(), bytes.as_slice());
+        while let Some((number, len)) = decode_varint(rest) {
+            numbers.push(number);
+            rest = rest.get(len..).unwrap_or_default();
+        }
+        Ok(numbers)
+    }
+}

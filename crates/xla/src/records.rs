@@ -1,0 +1,366 @@
+//! The records of a file as one run of bytes, read by position: record behind record, decoded when
+//! they are read.
+
+mod decoded;
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto_splitter_core::wire::{Input, SourceInput, StreamInput, WireCursor};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{
+    Chunk, ChunkType, CompressionKind, ReadAt, ReaderOptions, RecordFile, RecordPosition,
+};
+
+use decoded::{Decoded, Kept, SpilledFile};
+
+/// The most decoded bytes of a chunk that are held in memory; larger ones go to a temporary file, or
+/// are read where they are.
+const MAX_IN_MEMORY: u64 = 16 << 20;
+
+/// The most decoded bytes of chunks with many records that are held together.
+const MAX_KEPT: u64 = 32 << 20;
+
+/// The records of a file, one behind the other.
+///
+/// Nothing is decoded before it is read, and what is read is checked by the hash of its chunk.
+pub(crate) struct Records {
+    file: RecordFile<Arc<dyn ReadAt>>,
+    chunks: Vec<Placed>,
+    /// Numbers of records that needn't be messages.
+    opaque: Vec<Range<u64>>,
+    size: u64,
+    kept: Kept,
+    spilled: SpilledFile,
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records")
+            .field("chunks", &self.chunks.len())
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A chunk of records, and where its bytes are among those of all.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    chunk: Chunk,
+    start: u64,
+    /// The number of its first record.
+    first: u64,
+}
+
+impl Placed {
+    fn size(&self) -> u64 {
+        self.chunk.header.decoded_data_size
+    }
+
+    fn count(&self) -> u64 {
+        self.chunk.header.num_records
+    }
+}
+
+/// Where records end that are wanted, or the file does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// How many records there are, at most those of the last chunk that was wanted.
+    pub(crate) records: u64,
+    /// Where the last chunk of them ends.
+    pub(crate) end: u64,
+}
+
+impl Records {
+    /// The records of a file; [`find`](Self::find) has to find them first.
+    pub(crate) fn new(source: Arc<dyn ReadAt>) -> Result<Records> {
+        Ok(Records {
+            file: RecordFile::open(source, ReaderOptions::new())?,
+            chunks: Vec::new(),
+            opaque: Vec::new(),
+            size: 0,
+            kept: Kept::new(MAX_KEPT),
+            spilled: SpilledFile::default(),
+        })
+    }
+
+    /// The record file.
+    pub(crate) fn file(&self) -> &RecordFile<Arc<dyn ReadAt>> {
+        &self.file
+    }
+
+    /// Returns the first record if it has at most this many bytes; `None` if it has more, or there is
+    /// none.
+    pub(crate) fn first(&mut self, most: u64) -> Result<Option<Bytes>> {
+        self.find(1)?;
+        let Some(placed) = self.chunks.first().copied() else {
+            return Ok(None);
+        };
+        let alone = placed.count() == 1;
+        if placed.size() > if alone { most } else { most.max(MAX_IN_MEMORY) } {
+            return Ok(None);
+        }
+        let position = RecordPosition::new(placed.chunk.begin().0, 0);
+        let record = self.file.read_record(position)?;
+        Ok((record.len() as u64 <= most).then_some(record))
+    }
+
+    /// Finds this many records from the front, if there are so many. Only headers are read.
+    pub(crate) fn find(&mut self, wanted: u64) -> Result<Found> {
+        let mut found = self.found();
+        if found.records < wanted {
+            for chunk in self.file.chunks_from(found.end.into()) {
+                let chunk = chunk?;
+                found.end = chunk.end().0;
+                if !matches!(chunk.header.kind, ChunkType::Simple | ChunkType::Transposed)
+                    || chunk.header.num_records == 0
+                {
+                    continue;
+                }
+                let (start, first) = (self.size, found.records);
+                self.size = start
+                    .checked_add(chunk.header.decoded_data_size)
+                    .ok_or_else(too_large)?;
+                found.records = first
+                    .checked_add(chunk.header.num_records)
+                    .ok_or_else(too_large)?;
+                self.chunks.push(Placed {
+                    chunk,
+                    start,
+                    first,
+                });
+                if found.records >= wanted {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn found(&self) -> Found {
+        self.chunks
+            .last()
+            .map_or(Found { records: 0, end: 0 }, |last| Found {
+                records: last.first + last.count(),
+                end: last.chunk.end().0,
+            })
+    }
+
+    /// Says which records are not messages: they aren't checked to be any.
+    pub(crate) fn set_opaque(&mut self, numbers: Vec<Range<u64>>) {
+        self.opaque = numbers;
+    }
+
+    /// Where these records are among the bytes of all. Both have to be found. The chunks are decoded
+    /// in which the range begins or ends in the middle.
+    pub(crate) fn range(&self, records: Range<u64>) -> Result<Range<u64>> {
+        if records.is_empty() {
+            return Ok(0..0);
+        }
+        let start = self.start_of(records.start)?;
+        Ok(start..self.start_of(records.end)?)
+    }
+
+    fn start_of(&self, record: u64) -> Result<u64> {
+        let index = self
+            .chunks
+            .partition_point(|placed| placed.first + placed.count() <= record);
+        let Some(placed) = self.chunks.get(index) else {
+            return Ok(self.size);
+        };
+        if record == placed.first {
+            return Ok(placed.start);
+        }
+        let decoded = self.decoded(index)?;
+        let skipped = usize::try_from(record - placed.first).unwrap_or(usize::MAX);
+        decoded
+            .end_of(skipped - 1)
+            .map(|end| placed.start + end)
+            .ok_or_else(|| {
+                let message = "a chunk has fewer records than its header says";
+                Error::new(ErrorKind::Record, message).at_offset(placed.chunk.begin().0)
+            })
+    }
+
+    /// The numbers of the records that a byte's chunk has, for errors.
+    fn numbers(placed: &Placed) -> String {
+        match placed.count() {
+            1 => format!("record {}", placed.first),
+            more => format!("records {} to {}", placed.first, placed.first + more - 1),
+        }
+    }
+
+    /// A chunk, decoded and checked.
+    fn decoded(&self, index: usize) -> Result<Arc<Decoded>> {
+        let Some(placed) = self.chunks.get(index) else {
+            let message = "there is no such chunk of records";
+            return Err(Error::new(ErrorKind::Record, message));
+        };
+        self.kept.get_or_decode(index, placed.size(), || {
+            self.decode(placed)
+                .map_err(|error| error.context(Self::numbers(placed)))
+        })
+    }
+
+    fn decode(&self, placed: &Placed) -> Result<Decoded> {
+        let chunk = &placed.chunk;
+        let kind = self.file.compression(chunk);
+        let streams = chunk.header.kind == ChunkType::Simple
+            && placed.count() == 1
+            && placed.size() > MAX_IN_MEMORY
+            && !matches!(kind, Ok(CompressionKind::Snappy));
+        if !streams {
+            let decoded = Decoded::memory(&self.file.read_known_chunk(chunk)?);
+            return self.checked(placed, decoded);
+        }
+        let position = RecordPosition::new(chunk.begin().0, 0);
+        let stream = self.file.record_stream_in(position, chunk)?;
+        if kind? == CompressionKind::None {
+            if self.is_opaque(placed.first) {
+                StreamInput::new(stream, placed.size()).finish()?;
+            } else {
+                let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
+                let hopped = hop(&mut cursor, placed.first);
+                // Damage comes before what it leads to.
+                cursor.into_input().finish()?;
+                hopped?;
+            }
+            // The record's bytes are the last of its chunk's data.
+            let front = chunk.header.data_size.checked_sub(placed.size());
+            let front = front.ok_or_else(too_large)?;
+            return Ok(Decoded::Stored(*chunk, front));
+        }
+        let (at, len) = self.spilled.add(stream)?;
+        if len != placed.size() {
+            let message = format!("{len} bytes of a record that should have {}", placed.size());
+            return Err(Error::new(ErrorKind::Record, message));
+        }
+        self.checked(placed, Decoded::Spilled(at, len))
+    }
+
+    /// The same, if its records are messages where they should be.
+    fn checked(&self, placed: &Placed, decoded: Decoded) -> Result<Decoded> {
+        match &decoded {
+            Decoded::Memory { data, ends } => {
+                let mut start = 0;
+                for (number, &end) in (placed.first..).zip(ends) {
+                    if !self.is_opaque(number) {
+                        let record = data.get(start..end).unwrap_or_default();
+                        hop(&mut WireCursor::new(record), number)?;
+                    }
+                    start = end;
+                }
+            }
+            Decoded::Spilled(at, len) if !self.is_opaque(placed.first) => {
+                let reader = SpilledRecord {
+                    records: self,
+                    at: *at,
+                    len: *len,
+                };
+                hop(
+                    &mut WireCursor::new(SourceInput::new(&reader, *len)),
+                    placed.first,
+                )?;
+            }
+            Decoded::Spilled(..) | Decoded::Stored(..) => {}
+        }
+        Ok(decoded)
+    }
+
+    fn is_opaque(&self, number: u64) -> bool {
+        let index = self.opaque.partition_point(|range| range.end <= number);
+        self.opaque
+            .get(index)
+            .is_some_and(|range| range.contains(&number))
+    }
+
+    fn read_decoded(&self, decoded: &Decoded, skip: u64, buf: &mut [u8]) -> io::Result<usize> {
+        match decoded {
+            Decoded::Memory { data, .. } => {
+                let rest = data.get(usize::try_from(skip).unwrap_or(usize::MAX)..);
+                let rest = rest.unwrap_or_default();
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+            Decoded::Spilled(at, len) => {
+                let left = usize::try_from(len.saturating_sub(skip)).unwrap_or(usize::MAX);
+                let len = left.min(buf.len());
+                self.spilled.read_at(at + skip, &mut buf[..len])?;
+                Ok(len)
+            }
+            Decoded::Stored(chunk, front) => {
+                let (position, left) = chunk.data_position(front + skip);
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+                self.file
+                    .get_ref()
+                    .read_exact_at(position, &mut buf[..len])?;
+                Ok(len)
+            }
+        }
+    }
+}
+
+impl ReadAt for Records {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if offset >= self.size || buf.is_empty() {
+            return Ok(0);
+        }
+        // Chunks of empty records have no bytes.
+        let behind = self.chunks.partition_point(|placed| placed.start <= offset);
+        let Some((index, placed)) = behind
+            .checked_sub(1)
+            .and_then(|index| Some((index, self.chunks.get(index)?)))
+        else {
+            return Ok(0);
+        };
+        let skip = offset - placed.start;
+        let left = usize::try_from(placed.size() - skip).unwrap_or(usize::MAX);
+        let len = left.min(buf.len());
+        let decoded = self.decoded(index)?;
+        self.read_decoded(&decoded, skip, &mut buf[..len])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+}
+
+/// A record in the temporary file.
+struct SpilledRecord<'a> {
+    records: &'a Records,
+    at: u64,
+    len: u64,
+}
+
+impl ReadAt for SpilledRecord<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let decoded = Decoded::Spilled(self.at, self.len);
+        self.records.read_decoded(&decoded, offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+}
+
+/// Goes from field to field of a record, which has to be a message.
+fn hop<I: Input>(cursor: &mut WireCursor<I>, number: u64) -> Result<()> {
+    loop {
+        match cursor.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                return Err(error.context(format!("record {number} is not a message")));
+            }
+        }
+    }
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message = "the records claim more bytes than a file can have";
+    Error::new(ErrorKind::Record, message)
+}

@@ -1,0 +1,154 @@
+//! Chunks that are decoded, and how many of them are kept.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{Chunk, DecodedChunk, ReadAt};
+
+/// A chunk that was decoded and whose hash was compared.
+#[derive(Debug)]
+pub(super) enum Decoded {
+    /// Its records, one behind the other, and where each ends.
+    Memory { data: Bytes, ends: Vec<usize> },
+    /// Its only record in the temporary file: where it begins, and its length.
+    Spilled(u64, u64),
+    /// Its only record where it is stored: how many bytes of the chunk's data are in front of it.
+    Stored(Chunk, u64),
+}
+
+impl Decoded {
+    /// A chunk in memory.
+    pub(super) fn memory(chunk: &DecodedChunk) -> Decoded {
+        let mut total = 0;
+        let ends: Vec<usize> = chunk
+            .records()
+            .map(|record| {
+                total += record.len();
+                total
+            })
+            .collect();
+        let data = chunk.data();
+        Decoded::Memory { data, ends }
+    }
+
+    /// Where a record ends among the bytes of the chunk.
+    pub(super) fn end_of(&self, record: usize) -> Option<u64> {
+        match self {
+            Decoded::Memory { ends, .. } => ends.get(record).map(|end| *end as u64),
+            Decoded::Spilled(_, len) => (record == 0).then_some(*len),
+            Decoded::Stored(chunk, _) => (record == 0).then_some(chunk.header.decoded_data_size),
+        }
+    }
+}
+
+/// A chunk, once it was decoded. Who decodes it holds the lock.
+type Slot = Arc<Mutex<Option<Arc<Decoded>>>>;
+
+/// The chunks that were read last, by their index.
+#[derive(Debug)]
+pub(super) struct Kept {
+    most: u64,
+    /// The one read last is at the back.
+    recent: Mutex<VecDeque<(usize, u64, Slot)>>,
+    /// Those that take no memory worth mentioning.
+    settled: Mutex<BTreeMap<usize, Arc<Decoded>>>,
+}
+
+impl Kept {
+    pub(super) fn new(most: u64) -> Kept {
+        Kept {
+            most,
+            recent: Mutex::default(),
+            settled: Mutex::default(),
+        }
+    }
+
+    /// The chunk with this index and size, decoded by `decode` unless it is kept. Others wait for
+    /// the one who decodes it; chunks beside it are decoded meanwhile.
+    pub(super) fn get_or_decode(
+        &self,
+        index: usize,
+        size: u64,
+        decode: impl FnOnce() -> Result<Decoded>,
+    ) -> Result<Arc<Decoded>> {
+        if let Some(decoded) = lock(&self.settled).get(&index) {
+            return Ok(Arc::clone(decoded));
+        }
+        let slot = self.slot(index, size);
+        let mut slot = lock(&slot);
+        if let Some(decoded) = &*slot {
+            return Ok(Arc::clone(decoded));
+        }
+        let decoded = Arc::new(decode()?);
+        if !matches!(&*decoded, Decoded::Memory { .. }) {
+            lock(&self.settled).insert(index, Arc::clone(&decoded));
+            lock(&self.recent).retain(|(at, ..)| *at != index);
+        }
+        *slot = Some(Arc::clone(&decoded));
+        Ok(decoded)
+    }
+
+    fn slot(&self, index: usize, size: u64) -> Slot {
+        let mut recent = lock(&self.recent);
+        if let Some(at) = recent.iter().rposition(|(known, ..)| *known == index)
+            && let Some(found) = recent.remove(at)
+        {
+            let slot = Arc::clone(&found.2);
+            recent.push_back(found);
+            return slot;
+        }
+        let mut total: u64 = recent.iter().map(|(_, size, _)| size).sum();
+        while total.saturating_add(size) > self.most
+            && let Some((_, dropped, _)) = recent.pop_front()
+        {
+            total -= dropped;
+        }
+        let slot = Slot::default();
+        recent.push_back((index, size, Arc::clone(&slot)));
+        slot
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A temporary file of records that are too large for memory.
+#[derive(Debug, Default)]
+pub(super) struct SpilledFile {
+    file: OnceLock<File>,
+    len: Mutex<u64>,
+}
+
+impl SpilledFile {
+    /// Adds a record; returns where it begins, and its length.
+    pub(super) fn add(&self, mut record: impl Read) -> Result<(u64, u64)> {
+        let mut end = lock(&self.len);
+        let mut file = match self.file.get() {
+            Some(file) => file,
+            None => {
+                let file = tempfile::tempfile()?;
+                self.file.get_or_init(|| file)
+            }
+        };
+        file.seek(SeekFrom::Start(*end))?;
+        let len = io::copy(&mut record, &mut file)?;
+        let start = *end;
+        *end = start.checked_add(len).ok_or_else(|| {
+            let message = "the records are larger than a file can be";
+            Error::new(ErrorKind::LimitExceeded, message)
+        })?;
+        Ok((start, len))
+    }
+
+    pub(super) fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<()> {
+        match self.file.get() {
+            Some(file) => file.read_exact_at(at, buf),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The types that XLA splits, by their descriptors: names, numbers and types of their fields.
+
+use std::sync::OnceLock;
+
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+
+/// The descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
+static SCHEMA: &[u8] = include_bytes!("schema.binpb");
+
+/// Returns the types that XLA splits, of profiles, and all that they reach.
+///
+/// ```
+/// let pool = proto_splitter_xla::descriptor_pool();
+/// assert!(pool.get_message_by_name("xla.HloProto").is_some());
+/// assert!(pool.get_message_by_name("tensorflow.profiler.XSpace").is_some());
+/// ```
+pub fn descriptor_pool() -> &'static DescriptorPool {
+    static POOL: OnceLock<DescriptorPool> = OnceLock::new();
+    // A test decodes it; without it, types aren't known.
+    POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
+}
+
+/// The type with this full name.
+pub(crate) fn message(full_name: &str) -> Option<MessageDescriptor> {
+    descriptor_pool().get_message_by_name(full_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_read_and_has_what_is_split() {
+        let pool = DescriptorPool::decode(SCHEMA).unwrap();
+        for name in [
+            crate::HLO_PROTO,
+            crate::GPU_EXECUTABLE,
+            crate::EXECUTABLE_AND_OPTIONS,
+        ] {
+            assert!(pool.get_message_by_name(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Reading a split proto: its records as one message.
+
+mod assemble;
+mod findings;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{ReadAt, is_record_file};
+
+use crate::manifest::{MAX_MANIFEST, Manifest, RecordKind};
+use crate::records::Records;
+use crate::schema;
+
+pub use findings::Finding;
+
+/// A split proto that is open: the message that its records make, read by position.
+///
+/// Opening reads the manifest and the headers of chunks, and nothing else, unless an override leads
+/// into an element or an entry: then what leads there is read too. The message's bytes are those of
+/// its merge records and, in front of the bytes of each override, its tag and length, all in the
+/// order of the records. Parsing them gives what XLA's reader makes of the file.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_xla::SplitProto;
+/// use record_file::{ReadAt, RecordWriter};
+///
+/// // A module that is called "m", and then its id.
+/// let mut writer = RecordWriter::with_defaults(Vec::new());
+/// writer.write_record(b"\x0a\x0cxla.HloProto\x12\x02\x12\x00\x12\x02\x12\x00")?;
+/// writer.write_record(b"\x0a\x03\x0a\x01m")?;
+/// writer.write_record(b"\x0a\x02\x28\x07")?;
+///
+/// let split = SplitProto::open(Arc::new(writer.finish()?), None)?;
+/// assert_eq!(split.manifest().message_type(), "xla.HloProto");
+/// let mut bytes = vec![0; 9];
+/// split.message().read_exact_at(0, &mut bytes)?;
+/// assert_eq!(bytes, b"\x0a\x03\x0a\x01m\x0a\x02\x28\x07");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SplitProto {
+    manifest: Manifest,
+    records: Arc<Records>,
+    message: Arc<dyn ReadAt>,
+    size: u64,
+    /// The file, if it was opened as one.
+    path: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for SplitProto {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SplitProto")
+            .field("message_type", &self.manifest.message_type())
+            .field("records", &self.manifest.records().len())
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SplitProto {
+    /// Opens a split proto. `descriptor` is the type that its message has to be of; without it, what
+    /// the manifest says is looked up among XLA's types, and a type that isn't there is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotChunked`] if it is no split proto; [`ErrorKind::InvalidMessage`] if its
+    /// message is of another type, or the manifest names more records than there are;
+    /// [`ErrorKind::InvalidPath`] if an override leads to what is no string or bytes;
+    /// [`ErrorKind::UnsupportedVersion`] if it is of an unknown kind; [`ErrorKind::Record`] if the
+    /// file is damaged; [`ErrorKind::Io`] if it can't be read.
+    pub fn open(
+        source: Arc<dyn ReadAt>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+    ) -> Result<SplitProto> {
+        let none = || {
+            let message = "not a split proto: its first record is not a manifest";
+            Error::new(ErrorKind::NotChunked, message)
+        };
+        SplitProto::recognize(source, descriptor)?.ok_or_else(none)
+    }
+
+    /// Opens a file, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), with the path.
+    pub fn open_file(
+        path: impl AsRef<Path>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+    ) -> Result<SplitProto> {
+        let path = path.as_ref();
+        let file = std::fs::File::open(path).map_err(Error::from);
+        let opened = file.and_then(|file| SplitProto::open(Arc::new(file), descriptor));
+        let opened = opened.map_err(|error| error.context(path.display()))?;
+        Ok(opened.called(path))
+    }
+
+    /// Opens a source if it is a split proto; `None` if it is anything else.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), but for a source that is something else.
+    pub fn recognize(
+        source: Arc<dyn ReadAt>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+    ) -> Result<Option<SplitProto>> {
+        if !is_record_file(&source)? {
+            return Ok(None);
+        }
+        let mut records = Records::new(source)?;
+        let Some(first) = records.first(MAX_MANIFEST)? else {
+            return Ok(None);
+        };
+        if !Manifest::is_one(&first) {
+            return Ok(None);
+        }
+        let manifest = Manifest::parse(&first)?;
+        let descriptor = descriptor.into();
+        if let Some(asked) = &descriptor
+            && asked.full_name() != manifest.message_type()
+        {
+            let message = format!(
+                "the manifest says that the message is a {}, not a {}",
+                manifest.message_type(),
+                asked.full_name()
+            );
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        let entries = manifest.records().len() as u64;
+        let found = records.find(entries.saturating_add(1))?;
+        // Records of no known kind may be missing, as for XLA's reader.
+        let is_needed = |kind: &RecordKind| *kind != RecordKind::Unknown;
+        let needed = manifest.records().iter().rposition(is_needed);
+        let needed = needed.map_or(1, |last| last as u64 + 2);
+        if found.records < needed {
+            let message = format!(
+                "the manifest names {entries} records, and record {} is not there: the file is cut",
+                found.records
+            );
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        records.set_opaque(opaque(&manifest));
+        let records = Arc::new(records);
+        let descriptor = descriptor.or_else(|| schema::message(manifest.message_type()));
+        let message = assemble::message(&manifest, &records, descriptor.as_ref())?;
+        Ok(Some(SplitProto {
+            size: message.size()?,
+            manifest,
+            records,
+            message,
+            path: None,
+        }))
+    }
+
+    /// The same, read from this file.
+    pub(crate) fn called(mut self, path: &Path) -> SplitProto {
+        self.path = Some(path.to_owned());
+        self
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The message, read by position.
+    pub fn message(&self) -> &Arc<dyn ReadAt> {
+        &self.message
+    }
+
+    /// Bytes of the message.
+    pub fn total_size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// The records that aren't messages: the manifest, overrides, and those that are skipped.
+fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
+    let (mut ranges, mut start) = (Vec::new(), 0);
+    let merges = manifest.records().iter().enumerate();
+    for (at, _) in merges.filter(|(_, kind)| **kind == RecordKind::Merge) {
+        let number = at as u64 + 1;
+        if start < number {
+            ranges.push(start..number);
+        }
+        start = number + 1;
+    }
+    ranges.push(start..u64::MAX);
+    ranges
+}
+
+/// Returns true if a source is a file of records whose first is a manifest.
+pub(crate) fn is_split_proto(source: Arc<dyn ReadAt>) -> Result<bool> {
+    if !is_record_file(&source)? {
+        return Ok(false);
+    }
+    let first = Records::new(source)?.first(MAX_MANIFEST)?;
+    Ok(first.is_some_and(|first| Manifest::is_one(&first)))
+}
+
+/// The manifest of a split proto; `None` of anything else.
+pub(crate) fn manifest_of(source: Arc<dyn ReadAt>) -> Result<Option<Manifest>> {
+    if !is_record_file(&source)? {
+        return Ok(None);
+    }
+    let first = Records::new(source)?.first(MAX_MANIFEST)?;
+    let first = first.filter(|first| Manifest::is_one(first));
+    first.map(|first| Manifest::parse(&first)).transpose()
+}

@@ -1,0 +1,124 @@
+//! What a split proto has that its reader doesn't look at, and what it lacks.
+
+use std::fmt;
+
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::{ReadOptions, Result};
+use record_file::ChunkType;
+
+use super::SplitProto;
+use crate::HLO_PROTO;
+use crate::manifest::RecordKind;
+
+/// Something odd about a split proto that can be read all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Records whose purpose isn't known: readers skip them. The number of the first, and how many
+    /// there are.
+    UnknownRecords(u64, u64),
+    /// Records behind those that the manifest names: the number of the first, and how many there
+    /// are.
+    ExtraRecords(u64, u64),
+    /// Bytes behind the last record that are no chunks: where they begin, and how many they are.
+    ExtraBytes(u64, u64),
+    /// A dump from after the optimisation that has no `buffer_assignment`.
+    NoBufferAssignment,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::UnknownRecords(first, count) => write!(
+                f,
+                "{count} of the records have no known purpose and are skipped, the first is record {first}"
+            ),
+            Finding::ExtraRecords(first, count) => write!(
+                f,
+                "{count} more records than the manifest names, from record {first} on, are not part \
+                 of the message"
+            ),
+            Finding::ExtraBytes(at, count) => {
+                write!(
+                    f,
+                    "{count} bytes behind the last record, at {at:#x}, are not read"
+                )
+            }
+            Finding::NoBufferAssignment => f.write_str(
+                "there is no buffer_assignment, which XLA leaves out of a dump that it splits",
+            ),
+        }
+    }
+}
+
+impl SplitProto {
+    /// Looks for what a reader passes over: records and bytes behind the last, records of no known
+    /// purpose, and a missing `buffer_assignment`. Headers are read, to the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if the file can't be read.
+    pub fn findings(&self) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        let unknown = |kind: &RecordKind| *kind == RecordKind::Unknown;
+        let kinds = self.manifest.records();
+        if let Some(first) = kinds.iter().position(unknown) {
+            let count = kinds.iter().filter(|kind| unknown(kind)).count();
+            findings.push(Finding::UnknownRecords(first as u64 + 1, count as u64));
+        }
+        self.behind(&mut findings)?;
+        if self.is_optimized_dump() && !self.has_buffer_assignment()? {
+            findings.push(Finding::NoBufferAssignment);
+        }
+        Ok(findings)
+    }
+
+    /// What stands behind the records that the manifest names.
+    fn behind(&self, findings: &mut Vec<Finding>) -> Result<()> {
+        let named = self.manifest.records().len() as u64 + 1;
+        let found = self.records.found();
+        let mut extra = found.records.saturating_sub(named);
+        let (file, mut end) = (self.records.file(), found.end);
+        let mut broken = false;
+        for chunk in file.chunks_from(end.into()) {
+            match chunk {
+                Ok(chunk) => {
+                    end = chunk.end().0;
+                    if matches!(chunk.header.kind, ChunkType::Simple | ChunkType::Transposed) {
+                        extra = extra.saturating_add(chunk.header.num_records);
+                    }
+                }
+                Err(error) if error.kind() == record_file::ErrorKind::Io => {
+                    return Err(error.into());
+                }
+                Err(_) => {
+                    broken = true;
+                    break;
+                }
+            }
+        }
+        if extra > 0 {
+            findings.push(Finding::ExtraRecords(named, extra));
+        }
+        if broken {
+            let left = file.size().saturating_sub(end);
+            findings.push(Finding::ExtraBytes(end, left));
+        }
+        Ok(())
+    }
+
+    /// Whether the name says that it is a module with its buffers assigned.
+    fn is_optimized_dump(&self) -> bool {
+        let name = self.path.as_ref().and_then(|path| path.file_name());
+        let is_after = |name: &std::ffi::OsStr| {
+            let name = name.to_string_lossy();
+            name.contains("after_optimizations") && !name.contains("before_optimizations")
+        };
+        self.manifest.message_type() == HLO_PROTO && name.is_some_and(is_after)
+    }
+
+    fn has_buffer_assignment(&self) -> Result<bool> {
+        let view = MessageView::of_reader(&*self.message, ReadOptions::new())?;
+        Ok(view.size(&"3".parse()?)?.is_some())
+    }
+}

@@ -1,0 +1,246 @@
+//! Writing split protos: the records that XLA's writers make of a message, and the file.
+
+mod cut;
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::{AtomicFile, FileSink, MadeFrom};
+use proto_splitter_core::progress::{Meter, Progress};
+use proto_splitter_core::spans::{SpanList, SpanSource};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
+
+use crate::EXECUTABLE_AND_OPTIONS;
+use crate::manifest::{Manifest, RecordKind};
+
+/// The most bytes that one merge record may have: what protobuf parses as a message.
+pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
+
+/// Records of more bytes are written as they are read. They have a chunk of their own either way.
+const STREAM_FROM: u64 = 8 << 20;
+
+/// The compression of XLA's writers.
+const SNAPPY: Compression = Compression::Snappy { level: 2 };
+
+/// The most bytes that snappy compresses at once.
+const MAX_SNAPPY: u64 = u32::MAX as u64 / 2;
+
+/// How a split proto is written.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    compression: Option<Compression>,
+    threads: u32,
+    force: bool,
+    progress: Progress,
+}
+
+impl WriteOptions {
+    /// Creates options of the defaults, which the setters name in parentheses.
+    #[must_use]
+    pub fn new() -> Self {
+        WriteOptions::default()
+    }
+
+    /// Sets what chunks are compressed with (as XLA does for the type: nothing for an
+    /// `xla.ExecutableAndOptionsProto`, else snappy).
+    #[must_use]
+    pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
+        self.compression = compression.into();
+        self
+    }
+
+    /// Sets on how many threads chunks are compressed (0: on that of the caller). The bytes stay the
+    /// same.
+    #[must_use]
+    pub const fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets whether an existing file is replaced (no).
+    #[must_use]
+    pub const fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Sets who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// What chunks of a message of this type are compressed with.
+    fn compression_of(&self, message_type: &str) -> Compression {
+        let usual = match message_type {
+            EXECUTABLE_AND_OPTIONS => Compression::None,
+            _ => SNAPPY,
+        };
+        self.compression.unwrap_or(usual)
+    }
+}
+
+/// A split proto that is planned: which bytes of a message each record has.
+///
+/// An `xla.HloProto` is cut into its module without computations, and each computation; an
+/// `xla.gpu.GpuExecutableProto` into its assembly, its binary, its compiled graphs, each constant, and
+/// the rest; an `xla.ExecutableAndOptionsProto` into the executable and the rest. Any other message is
+/// cut between its fields.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_xla::{Draft, SplitProto, WriteOptions};
+/// use record_file::ReadAt;
+///
+/// // A module that is called "m" and has two computations, "a" and "b".
+/// let module = b"\x0a\x0d\x0a\x01m\x1a\x03\x0a\x01a\x1a\x03\x0a\x01b".to_vec();
+/// let draft = Draft::new(Arc::new(module.clone()), "xla.HloProto")?;
+/// assert_eq!(draft.manifest().records().len(), 3);
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("module.riegeli");
+/// draft.write_file(&path, &Default::default(), &WriteOptions::new())?;
+/// let split = SplitProto::open_file(&path, None)?;
+/// let mut bytes = vec![0; split.total_size() as usize];
+/// split.message().read_exact_at(0, &mut bytes)?;
+/// assert_eq!(bytes, b"\x0a\x03\x0a\x01m\x0a\x05\x1a\x03\x0a\x01a\x0a\x05\x1a\x03\x0a\x01b");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Draft {
+    message: Message,
+    manifest: Manifest,
+    /// Of the records behind the manifest.
+    records: Vec<SpanList>,
+}
+
+/// The message that is cut.
+struct Message(Arc<dyn ReadAt>);
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Message")
+    }
+}
+
+impl Draft {
+    /// Plans the records of a message of this type. Its fields are hopped over; no value is read.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] if a record would have more than [`MAX_MERGE_RECORD`] bytes, with
+    /// what it is of; [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
+    /// [`ErrorKind::Io`] if it can't be read.
+    pub fn new(message: Arc<dyn ReadAt>, message_type: &str) -> Result<Draft> {
+        let cut = cut::cut(&*message, message_type)?;
+        let (kinds, records): (Vec<RecordKind>, Vec<SpanList>) = cut.into_iter().unzip();
+        Ok(Draft {
+            message: Message(message),
+            manifest: Manifest::new(message_type, kinds),
+            records,
+        })
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Writes the file, which appears complete or not at all, and returns how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the target is a file that the
+    /// message is read from, or this build lacks the codec; [`ErrorKind::Io`];
+    /// [`ErrorKind::Cancelled`].
+    pub fn write_file(
+        &self,
+        target: impl AsRef<Path>,
+        made_from: &MadeFrom,
+        options: &WriteOptions,
+    ) -> Result<u64> {
+        let file = AtomicFile::create(target, made_from, options.force)?;
+        file.write(|mut sink| {
+            self.write(&mut sink, options)?;
+            Ok(sink.stream_position()?)
+        })
+    }
+
+    fn write(&self, sink: &mut &mut dyn FileSink, options: &WriteOptions) -> Result<()> {
+        let compression = options.compression_of(self.manifest.message_type());
+        let settings = WriterOptions::new()
+            .compression(compression)
+            .threads(options.threads);
+        let mut writer = RecordWriter::new(sink, settings)?;
+        let total = self.records.iter().map(SpanList::len).sum();
+        let meter = options.progress.meter(total);
+        writer.write_record(&self.manifest.encode())?;
+        let mut buffer = Vec::new();
+        for record in &self.records {
+            let len = record.len();
+            let mut bytes = RecordBytes::new(&*self.message.0, record, &meter);
+            if len > STREAM_FROM {
+                let is_snappy = matches!(compression, Compression::Snappy { .. });
+                let fits = !is_snappy || len <= MAX_SNAPPY;
+                let compression = if fits { compression } else { Compression::None };
+                writer.write_record_from(&mut bytes, len, compression)?;
+                continue;
+            }
+            buffer.clear();
+            bytes.read_to_end(&mut buffer)?;
+            writer.write_record(&buffer)?;
+        }
+        writer.finish()?.flush()?;
+        Ok(())
+    }
+}
+
+/// The bytes of a record, read in order.
+pub(crate) struct RecordBytes<'a> {
+    message: &'a dyn ReadAt,
+    record: &'a SpanList,
+    at: u64,
+    meter: &'a Meter,
+}
+
+impl<'a> RecordBytes<'a> {
+    pub(crate) fn new(message: &'a dyn ReadAt, record: &'a SpanList, meter: &'a Meter) -> Self {
+        RecordBytes {
+            message,
+            record,
+            at: 0,
+            meter,
+        }
+    }
+}
+
+impl Read for RecordBytes<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(span) = self.record.locate(self.at) else {
+            return Ok(0);
+        };
+        let len = usize::try_from(span.len)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        match span.source {
+            SpanSource::Literal(bytes) => buf[..len].copy_from_slice(&bytes[..len]),
+            SpanSource::Stored(_, at) => self.message.read_exact_at(at, &mut buf[..len])?,
+        }
+        self.at += len as u64;
+        self.meter.advance(len as u64)?;
+        Ok(len)
+    }
+}
+
+/// The error of a record that would be too large.
+#[cold]
+fn uncuttable(what: &str, size: u64) -> Error {
+    let message = format!(
+        "{what} has {size} bytes, and XLA's reader takes no record of more than {MAX_MERGE_RECORD}"
+    );
+    Error::new(ErrorKind::Uncuttable, message)
+}

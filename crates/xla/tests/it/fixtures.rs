@@ -1,0 +1,98 @@
+//! What the tests read: files that XLA wrote, and what is known of them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use prost_reflect::prost::Message;
+use prost_reflect::{
+    DynamicMessage, MapKey, MessageDescriptor, ReflectMessage, Value as Reflected,
+};
+use proto_splitter_xla::{SplitProto, descriptor_pool};
+use record_file::ReadAt;
+use serde_json::Value;
+
+/// A file of `tests/data/xla`.
+pub(crate) fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/xla")
+        .join(name)
+}
+
+pub(crate) fn read(name: &str) -> Vec<u8> {
+    fs::read(path(name)).unwrap()
+}
+
+/// What is known of the files in a folder, by their names.
+pub(crate) fn expected(name: &str) -> serde_json::Map<String, Value> {
+    match serde_json::from_slice(&read(name)).unwrap() {
+        Value::Object(files) => files,
+        _ => panic!("{name} is no table"),
+    }
+}
+
+pub(crate) fn message_type(name: &str) -> MessageDescriptor {
+    descriptor_pool().get_message_by_name(name).unwrap()
+}
+
+/// All bytes of the message.
+pub(crate) fn merged(split: &SplitProto) -> proto_splitter_core::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(split.total_size()).unwrap()];
+    split.message().read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The message, with values that are their defaults left out.
+pub(crate) fn decoded(name: &str, bytes: &[u8]) -> DynamicMessage {
+    let decode = |bytes: &[u8]| DynamicMessage::decode(message_type(name), bytes).unwrap();
+    decode(&decode(bytes).encode_to_vec())
+}
+
+/// Returns true if two messages are the same, where a NaN equals itself.
+pub(crate) fn same(left: &DynamicMessage, right: &DynamicMessage) -> bool {
+    let fields = |message: &DynamicMessage| -> Vec<u32> {
+        let descriptor = message.descriptor();
+        let mut numbers: Vec<u32> = descriptor
+            .fields()
+            .filter(|field| message.has_field(field))
+            .map(|field| field.number())
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let same_field = |number: u32| {
+        let value = |message: &DynamicMessage| {
+            message
+                .get_field_by_number(number)
+                .map(|found| found.into_owned())
+        };
+        match (value(left), value(right)) {
+            (Some(left), Some(right)) => same_value(&left, &right),
+            _ => false,
+        }
+    };
+    fields(left) == fields(right)
+        && left.unknown_fields().eq(right.unknown_fields())
+        && fields(left).into_iter().all(same_field)
+}
+
+fn same_value(left: &Reflected, right: &Reflected) -> bool {
+    match (left, right) {
+        (Reflected::F32(left), Reflected::F32(right)) => left.to_bits() == right.to_bits(),
+        (Reflected::F64(left), Reflected::F64(right)) => left.to_bits() == right.to_bits(),
+        (Reflected::Message(left), Reflected::Message(right)) => same(left, right),
+        (Reflected::List(left), Reflected::List(right)) => {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| same_value(left, right))
+        }
+        (Reflected::Map(left), Reflected::Map(right)) => {
+            let found = |(key, value): (&MapKey, &Reflected)| {
+                right.get(key).is_some_and(|other| same_value(value, other))
+            };
+            left.len() == right.len() && left.iter().all(found)
+        }
+        (left, right) => left == right,
+    }
+}

@@ -1,0 +1,244 @@
+//! Split protos that are written, beside those of XLA's own writers.
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
+use proto_splitter_xla::{Draft, SplitProto, WriteOptions, XlaFormat};
+use record_file::{ReadAt, RecordFile};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+use crate::fixtures::{expected, merged, path, read};
+
+static FORMATS: Registry = Registry::new(&[&XlaFormat]);
+
+fn target(name: &str) -> &'static ConvertTarget {
+    XlaFormat
+        .targets()
+        .iter()
+        .find(|target| target.name == name)
+        .unwrap()
+}
+
+/// Of every chunk its kind, how many records it has, and their bytes; then the hashes of all records.
+fn layout(bytes: &[u8]) -> (Vec<(u64, u64)>, Vec<String>) {
+    let file = RecordFile::open(bytes, Default::default()).unwrap();
+    let (mut chunks, mut records) = (Vec::new(), Vec::new());
+    for chunk in file.chunks().map(Result::unwrap) {
+        chunks.push((chunk.header.num_records, chunk.header.decoded_data_size));
+        if chunk.header.num_records > 0 {
+            let decoded = file.read_known_chunk(&chunk).unwrap();
+            records.extend(decoded.records().map(hash));
+        }
+    }
+    (chunks, records)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The same of what is known of a file.
+fn known_layout(known: &Value) -> (Vec<(u64, u64)>, Vec<String>) {
+    let chunks = known["chunks"].as_array().unwrap().iter();
+    let chunks = chunks.map(|chunk| {
+        (
+            chunk["records"].as_u64().unwrap(),
+            chunk["decoded"].as_u64().unwrap(),
+        )
+    });
+    let records = known["records"].as_array().unwrap().iter();
+    let records = records.map(|record| record["sha256"].as_str().unwrap().to_owned());
+    (chunks.collect(), records.collect())
+}
+
+#[test]
+fn modules_are_cut_into_the_records_of_xla() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for (name, known) in expected("expected.json") {
+        // Of what XLA leaves out of a dump there is more in the module beside it.
+        if !known["hlo_pb"]["differs_in"].as_array().unwrap().is_empty() {
+            continue;
+        }
+        let (beside, _) = name.split_at(name.len() - ".riegeli".len());
+        for from in [format!("{beside}.hlo.pb"), name.clone()] {
+            let opened = FORMATS.open(path(&from), &OpenOptions::new()).unwrap();
+            let output = folder.path().join("out.riegeli");
+            let options = ConvertOptions::new().force(true);
+            XlaFormat
+                .convert(&opened, target("split-proto"), &output, &options)
+                .unwrap();
+            let written = std::fs::read(&output).unwrap();
+            assert_eq!(layout(&written), known_layout(&known), "{from}");
+        }
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[test]
+fn executables_are_cut_into_the_records_of_xla() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.riegeli");
+    for (name, known) in expected("aot/expected.json") {
+        let opened = FORMATS
+            .open(path(&format!("aot/{name}")), &OpenOptions::new())
+            .unwrap();
+        let options = ConvertOptions::new().force(true);
+        let converted = XlaFormat
+            .convert(&opened, target("split-proto"), &output, &options)
+            .unwrap();
+        assert!(
+            converted.notes[0].contains("around"),
+            "{:?}",
+            converted.notes
+        );
+        let written = std::fs::read(&output).unwrap();
+        // What isn't compressed is the same, byte for byte.
+        assert_eq!(
+            hash(&written),
+            known["executable_and_options"]["sha256"],
+            "{name}"
+        );
+
+        let inner = opened.get("serialized_executable").unwrap();
+        let split = SplitProto::open(Arc::new(inner), None).unwrap();
+        let draft = Draft::new(Arc::clone(split.message()), split.manifest().message_type());
+        let options = WriteOptions::new().force(true);
+        draft
+            .unwrap()
+            .write_file(&output, &Default::default(), &options)
+            .unwrap();
+        let written = std::fs::read(&output).unwrap();
+        assert_eq!(
+            layout(&written),
+            known_layout(&known["serialized_executable"]),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn every_codec_and_number_of_threads_gives_the_same_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = FORMATS
+        .open(path("jax01201_scan_before.hlo.pb"), &OpenOptions::new())
+        .unwrap();
+    let mut all = Vec::new();
+    for compression in ["none", "snappy", "zstd:3", "brotli:5"] {
+        let file = |threads: usize| {
+            let output = folder.path().join(format!("{compression}-{threads}"));
+            let options = ConvertOptions::new()
+                .setting("compression", compression)
+                .threads(std::num::NonZero::new(threads));
+            XlaFormat
+                .convert(&opened, target("split-proto"), &output, &options)
+                .unwrap();
+            std::fs::read(&output).unwrap()
+        };
+        let (one, two) = (file(1), file(2));
+        assert_eq!(one, two, "{compression}");
+        all.push(merged(&SplitProto::open(Arc::new(one), None).unwrap()).unwrap());
+    }
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn a_split_proto_is_written_in_one_piece() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "jax01201_cond_after";
+    let opened = FORMATS
+        .open(path(&format!("{name}.riegeli")), &OpenOptions::new())
+        .unwrap();
+    let output = folder.path().join("module.pb");
+    let options = ConvertOptions::new();
+    XlaFormat
+        .convert(&opened, target("pb"), &output, &options)
+        .unwrap();
+    assert_eq!(std::fs::read(&output).unwrap(), opened.bytes().unwrap());
+
+    let error = XlaFormat
+        .convert(&opened, target("pb"), &output, &options)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    let unknown = ConvertOptions::new().setting("speed", "11").force(true);
+    let error = XlaFormat
+        .convert(&opened, target("split-proto"), &output, &unknown)
+        .unwrap_err();
+    assert!(error.to_string().contains("\"speed\""), "{error}");
+}
+
+/// A message of which nobody reads the middle.
+struct Vast {
+    front: Vec<u8>,
+    size: u64,
+}
+
+impl ReadAt for Vast {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        let front = usize::try_from(offset)
+            .ok()
+            .and_then(|at| self.front.get(at..));
+        let front = front.unwrap_or_default();
+        let len = front.len().min(buf.len());
+        buf.fill(0);
+        buf[..len].copy_from_slice(&front[..len]);
+        let left = usize::try_from(self.size - offset).unwrap();
+        Ok(buf.len().min(left))
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.size)
+    }
+}
+
+#[test]
+fn a_computation_over_two_gib_is_refused_by_its_name() {
+    // A module with one computation "big", whose instruction has 2 GiB.
+    let instruction: u64 = 1 << 31;
+    let varint = |value: u64| {
+        let mut bytes = Vec::new();
+        proto_splitter_core::wire::put_varint(&mut bytes, value);
+        bytes
+    };
+    let instruction_head = [vec![0x12], varint(instruction)].concat();
+    let computation = 5 + instruction_head.len() as u64 + instruction;
+    let computation_head = [vec![0x1a], varint(computation), b"\x0a\x03big".to_vec()].concat();
+    let module = computation + (computation_head.len() - 5) as u64;
+    let front = [
+        vec![0x0a],
+        varint(module),
+        computation_head,
+        instruction_head,
+    ]
+    .concat();
+    let size = front.len() as u64 + instruction;
+    let error = Draft::new(Arc::new(Vast { front, size }), "xla.HloProto").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+    let text = error.to_string();
+    assert!(
+        text.contains("hlo_module.computations[0] (\"big\")"),
+        "{text}"
+    );
+    assert!(text.contains("2147483"), "{text}");
+}
+
+#[test]
+fn the_bytes_of_a_dump_are_those_of_the_last_write() {
+    // Two writes of one message are the same bytes.
+    let folder = tempfile::tempdir().unwrap();
+    let message: Arc<dyn ReadAt> = Arc::new(read("jax01201_matmul_before.hlo.pb"));
+    let write = |name: &str| {
+        let output = folder.path().join(name);
+        let draft = Draft::new(Arc::clone(&message), "xla.HloProto").unwrap();
+        draft
+            .write_file(&output, &Default::default(), &WriteOptions::new())
+            .unwrap();
+        std::fs::read(output).unwrap()
+    };
+    assert_eq!(write("a"), write("b"));
+}

@@ -1,0 +1,44 @@
+//! Arbitrary bytes as a file of XLA: a split proto as its records or as a whole file, and a profile.
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use proto_splitter_core::formats::{Candidate, Format, OpenOptions};
+use proto_splitter_xla::{Draft, ProfileDraft, ProfileFormat, SplitProto, XlaFormat};
+use record_file::{ReadAt, RecordWriter};
+
+/// Records: each begins with its length.
+fn records(mut data: &[u8]) -> Vec<u8> {
+    let mut writer = RecordWriter::with_defaults(Vec::new());
+    while let Some((&len, rest)) = data.split_first() {
+        let (record, rest) = rest.split_at(rest.len().min(usize::from(len)));
+        writer.write_record(record).expect("memory takes it");
+        data = rest;
+    }
+    writer.finish().expect("memory takes it")
+}
+
+fuzz_target!(|data: &[u8]| {
+    for bytes in [data.to_vec(), records(data)] {
+        let source: Arc<dyn ReadAt> = Arc::new(bytes);
+        if let Ok(Some(split)) = SplitProto::recognize(Arc::clone(&source), None) {
+            let mut message = vec![0; usize::try_from(split.total_size()).expect("small")];
+            if split.message().read_exact_at(0, &mut message).is_ok() {
+                let name = split.manifest().message_type();
+                let _ = Draft::new(Arc::new(message), name);
+            }
+            let _ = split.findings();
+        }
+        for format in [&XlaFormat as &dyn Format, &ProfileFormat] {
+            let input = Candidate::of_source("a.xplane.riegeli".as_ref(), Arc::clone(&source));
+            let input = input.expect("it has a size");
+            format.recognize(&input);
+            if let Ok(opened) = format.open(&input, &OpenOptions::new()) {
+                let _ = opened.tensors();
+                let _ = opened.verify();
+            }
+        }
+        let _ = ProfileDraft::new(source);
+    }
+});

@@ -1,0 +1,166 @@
+"""See run.sh."""
+
+import argparse
+import os
+
+# Sorts the keys of maps by their values, as C++ does.
+os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
+
+import gzip
+import hashlib
+import importlib.metadata
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from records import records
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+TOOLS = """overview_page trace_viewer trace_viewer@ input_pipeline_analyzer framework_op_stats kernel_stats memory_profile pod_viewer
+op_profile hlo_stats roofline_model inference_profile perf_counters utilization_viewer smart_suggestion""".split()
+
+
+def schema():
+    pool = descriptor_pool.DescriptorPool()
+    files = descriptor_pb2.FileDescriptorSet.FromString((ROOT / "crates/xla/src/schema.binpb").read_bytes())
+    for file in files.file:
+        pool.Add(file)
+    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def independent(file: bytes, kind, manifest_kind):
+    """The message of a split proto whose overrides are of top-level fields."""
+    first, *rest = records(file)
+    manifest = manifest_kind.FromString(first)
+    message = kind()
+    assert manifest.result_proto_type == kind.DESCRIPTOR.full_name and len(rest) == len(manifest.records)
+    for entry, record in zip(manifest.records, rest):
+        if entry.WhichOneof("record_type") == "proto_merge_record":
+            message.MergeFromString(record)
+        else:
+            (part,) = entry.field_override_record.field_path
+            field = kind.DESCRIPTOR.fields_by_number[part.field_number]
+            setattr(message, field.name, record.decode() if field.type == field.TYPE_STRING else record)
+    return message
+
+
+def dumps(run, kinds, folder: pathlib.Path) -> int:
+    module_kind, manifest_kind = kinds("xla.HloProto"), kinds("xla.SplitProtoManifest")
+    names = subprocess.check_output([sys.executable, HERE / "programs.py", "list", folder], text=True).split()
+    count = 0
+    for name in names:
+        place = folder / name
+        subprocess.run([sys.executable, HERE / "programs.py", name, place], check=True, stdout=subprocess.DEVNULL)
+        for split in sorted(place.glob("*.riegeli")):
+            whole = split.with_suffix(".hlo.pb")
+            expected = module_kind.FromString(whole.read_bytes())
+            missing = "after_optimizations" in split.name
+            said = run("verify", split)
+            assert ("buffer_assignment" in said) == missing, f"{split.name}: {said}"
+            run("merge", split, "-o", place / "merged.pb", "--force")
+            merged = module_kind.FromString((place / "merged.pb").read_bytes())
+            # What we cut of the module in one piece.
+            run("convert", whole, "-o", place / "ours.riegeli", "--to", "split-proto", "--force")
+            ours = independent((place / "ours.riegeli").read_bytes(), module_kind, manifest_kind)
+            assert ours.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True), split.name
+            if missing:
+                expected.ClearField("buffer_assignment")
+            else:
+                assert records((place / "ours.riegeli").read_bytes()) == records(split.read_bytes()), split.name
+            assert merged.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True), split.name
+            count += 1
+    assert count >= 2 * len(names), count
+    return count
+
+
+def kept(run, kinds, folder: pathlib.Path) -> int:
+    """The dumps of tests/data, of which the hash of the canonical bytes is known that XLA's own reader gives."""
+    module_kind, manifest_kind = kinds("xla.HloProto"), kinds("xla.SplitProtoManifest")
+    data = ROOT / "tests/data/xla"
+    known = json.loads((data / "expected.json").read_text())
+    for name, expected in known.items():
+        run("merge", data / name, "-o", folder / "merged.pb", "--force")
+        merged = module_kind.FromString((folder / "merged.pb").read_bytes()).SerializeToString(deterministic=True)
+        assert hashlib.sha256(merged).hexdigest() == expected["merged_sha256"], name
+        whole = (data / name).with_name(expected["hlo_pb"]["file"])
+        run("convert", whole, "-o", folder / "ours.riegeli", "--to", "split-proto", "--force")
+        ours = independent((folder / "ours.riegeli").read_bytes(), module_kind, manifest_kind)
+        assert ours.SerializeToString(deterministic=True) == whole.read_bytes(), name
+    return len(known)
+
+
+def executables(run, folder: pathlib.Path) -> int:
+    """What jaxlib's own reader makes of executables that we cut and put together again."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _thunky_ext
+
+    def read(executable: bytes) -> str:
+        context = ir.Context()
+        _thunky_ext.register_dialect(context)
+        return str(_thunky_ext.jax_executable_to_mlir(executable, context))
+
+    count = 0
+    for path in sorted((ROOT / "tests/data/xla/aot").glob("*.aot")):
+        expected = read(path.read_bytes())
+        for compression in ("none", "snappy", "zstd:3", "brotli:4"):
+            ours = folder / "ours.riegeli"
+            run("convert", path, "-o", ours, "--to", "split-proto", "--set", f"compression={compression}", "--force")
+            # An empty metadata of IFRT stands in front.
+            assert read(b"\0" + ours.read_bytes()) == expected, f"{path.name}: {compression}"
+            count += 1
+    return count
+
+
+def profiles(run, folder: pathlib.Path) -> int:
+    from xprof.convert import raw_to_tool_data
+
+    subprocess.run([sys.executable, HERE / "programs.py", "profile", folder / "made"], check=True, stdout=subprocess.DEVNULL)
+    (made,) = (folder / "made").rglob("*.xplane.pb")
+
+    def asked(path: pathlib.Path, tool: str) -> str:
+        data, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], tool, {"use_saved_result": False})
+        if data is None:
+            return "none"
+        data = data if isinstance(data, bytes) else str(data).encode()
+        return hashlib.sha256(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).hexdigest()
+
+    # The name of the file is that of the host.
+    plain, split = folder / "pb" / "vm.xplane.pb", folder / "riegeli" / "vm.xplane.riegeli"
+    for place in (plain, split):
+        place.parent.mkdir()
+    plain.write_bytes(made.read_bytes())
+    run("convert", plain, "-o", split, "--to", "xplane-riegeli")
+    run("convert", split, "-o", folder / "back.xplane.pb", "--to", "pb")
+    assert (folder / "back.xplane.pb").read_bytes() == plain.read_bytes()
+    for tool in TOOLS:
+        assert asked(split, tool) == asked(plain, tool), tool
+    return len(TOOLS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--protosplit", required=True)
+    command = parser.parse_args().protosplit
+
+    def run(*arguments) -> str:
+        done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout + done.stderr
+
+    kinds = schema()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        print(f"{kept(run, kinds, folder)} dumps that are kept: merged, and cut for the independent reader", flush=True)
+        if tuple(map(int, importlib.metadata.version("jaxlib").split(".")[:2])) >= (0, 12):
+            print(f"{dumps(run, kinds, folder)} dumps: merged and cut as XLA does", flush=True)
+            print(f"{executables(run, folder)} executables: read by jaxlib", flush=True)
+        else:
+            print("skipped: new dumps, and executables: jaxlib 0.12 needs Python 3.12", flush=True)
+        print(f"{profiles(run, folder)} tools of XProf: the same of a profile in records", flush=True)
+
+
+main()

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Checks split protos and profiles against JAX, jaxlib's reader of executables, and XProf, from PyPI: dumps of twelve programs that
+# JAX makes here, merged, beside the modules in one piece; what we cut of them, read by an independent reader; and a profile in
+# records beside the same in one piece. PYTHON names an interpreter. See run.py.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../../.."
+python=${PYTHON:-python3}
+venv=.interop/xla-venv
+# JAX 0.12 dumps split protos and reads executables; it needs Python 3.12. Without it, the dumps that are kept are judges.
+jax=0.12.0.1
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || jax=0.10.2
+if ! "$venv/bin/python" -c 'import jax, xprof, google.protobuf, cramjam' 2>/dev/null; then
+  "$python" -m venv "$venv"
+  "$venv/bin/pip" install --quiet "jax==$jax" "jaxlib==$jax" 'xprof==2.24.2' protobuf cramjam 'setuptools<81'
+fi
+cargo build --quiet --release -p proto-splitter-cli
+target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+exec "$venv/bin/python" "$here/run.py" --protosplit "$target/release/protosplit" "$@"
