@@ -1,0 +1,373 @@
+"""Messages of any size over gRPC, on grpcio.
+
+A service needs a method with a stream of frames, ``rpc Put(stream proto_splitter.transfer.Frame) returns (...)``.
+The client sends with ``send(stub.Put, message)``, and the server takes the message apart with
+``receive(request_iterator, Type, context=context)``. Any size goes through with gRPC's default limits, also over the
+2 GiB that protobuf for Python serializes. ``proto_splitter.grpc.aio`` has the same for ``grpc.aio``.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+
+from .._handle import File
+from ._transfer import (
+    IDLE_TIMEOUT,
+    Inbox,
+    Outgoing,
+    Pending,
+    Progress,
+    Retry,
+    detail,
+    is_broken,
+    late,
+    sender_of,
+    status_of,
+)
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    M = TypeVar("M", bound=Message)
+
+__all__ = [
+    "Inbox",
+    "Pending",
+    "detail",
+    "frames",
+    "receive",
+    "receive_file",
+    "receive_open",
+    "send",
+]
+
+
+def frames(
+    source: Any,
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    token: Any = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """The frames of a message of any size, for the response of a server or a call of one's own.
+
+    Args:
+        source: A message of protobuf for Python, a path, bytes, or an object with ``read`` and
+            ``seek``.
+        message: The full name of the type, unless the source is a message.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
+        token: The ``ResumeToken`` of a receiver that has some of it.
+        progress: Called with bytes done and bytes in all.
+        options: ``max_chunk_size`` and ``max_frame_size`` in bytes, ``compression_level`` of zstd
+            (pieces that shrink are compressed), ``session``.
+    """
+    make = sender_of(source, message, schema, **options)
+    return _iterate(Outgoing(make(token), progress))
+
+
+def _iterate(outgoing: Outgoing) -> Iterator[Any]:
+    while (frame := outgoing.next()) is not None:
+        yield frame
+
+
+def send(
+    call: Callable[..., Any],
+    source: Any,
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    resume: Callable[[Any], Any] | None = None,
+    attempts: int = 5,
+    pause: float = 0.1,
+    progress: Progress | None = None,
+    max_chunk_size: int | None = None,
+    max_frame_size: int | None = None,
+    compression_level: int | None = None,
+    session: bytes = b"",
+    **call_options: Any,
+) -> Any:
+    """Sends a message of any size with a call of a stub, and returns the response of the call.
+
+    Args:
+        call: A method of a stub that takes a stream of frames, such as ``stub.Put``.
+        source: As for :func:`frames`, as are ``message`` and ``schema``.
+        resume: A method of the stub that answers a ``ResumeToken`` with what the receiver has: a
+            transfer whose connection breaks is resumed then.
+        attempts: How often without a chunk more arriving.
+        pause: Seconds before the first new attempt; they double with each.
+        progress: Called with bytes done and bytes in all.
+        max_chunk_size: Largest chunk, in bytes; 32 MiB unless given.
+        max_frame_size: Largest frame, in bytes; 1 MiB unless given.
+        compression_level: Level of zstd at which pieces that shrink are compressed.
+        session: The name under which the receiver keeps what came; a random one unless given.
+        call_options: For the call: ``timeout``, ``metadata`` and others of grpcio.
+
+    Raises:
+        grpc.RpcError: If the call fails.
+        Error: If the source is no such message, and what reading it raises.
+    """
+    if resume is not None and not session:
+        session = os.urandom(16)
+    make = sender_of(
+        source,
+        message,
+        schema,
+        max_chunk_size=max_chunk_size,
+        max_frame_size=max_frame_size,
+        compression_level=compression_level,
+        session=session,
+    )
+    retry, token = Retry(attempts, pause), None
+    while True:
+        outgoing = Outgoing(make(token), progress)
+        try:
+            return call(_iterate(outgoing), **call_options)
+        except grpc.RpcError as error:
+            if outgoing.error is not None:
+                raise outgoing.error from error
+            if resume is None or not is_broken(error):
+                raise
+            token = _ask(resume, session, retry, error)
+
+
+def _ask(resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: Exception) -> Any:
+    """What the receiver has, as soon as it answers."""
+    from ..transfer import transfer_pb2
+
+    while True:
+        pause = retry.pause()
+        if pause is None:
+            raise broken
+        time.sleep(pause)
+        try:
+            token = resume(transfer_pb2.ResumeToken(session=session))
+        except grpc.RpcError as error:
+            if not is_broken(error):
+                raise
+            continue
+        retry.arrived(token.chunks)
+        return token
+
+
+def receive(
+    frames: Iterable[Any],
+    message_class: type[M],
+    *,
+    context: Any = None,
+    pending: Pending | None = None,
+    inbox: Inbox | None = None,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    idle_timeout: float | None = IDLE_TIMEOUT,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> M:
+    """Receives a message of a class of protobuf for Python, of any size.
+
+    Args:
+        frames: The ``request_iterator`` of a servicer's method, or the response of a call.
+        message_class: The class; a message of another type is refused.
+        context: The servicer's context: an error ends the call then with a status of a clear
+            line and details. Without, it is raised.
+        pending: Goes on with what is there of this transfer.
+        inbox: Goes on with what is there of the session that the sender named.
+        max_message_size: Largest message, in bytes; 64 GiB unless given.
+        folder: Where chunks are kept meanwhile; that of temporary files unless given.
+        idle_timeout: The longest time without a frame, in seconds.
+        timeout: The longest time for all of it, in seconds.
+        progress: Called with bytes that came and bytes in all.
+
+    Raises:
+        FormatError: If frames contradict each other, or the message isn't of this class.
+        ChecksumError: If something changed on the way.
+        LimitError: If it is too large.
+        TimeoutError: If frames don't come in time.
+        OSError: If the transfer breaks off.
+    """
+
+    def make() -> Pending:
+        name = message_class.DESCRIPTOR.full_name
+        return Pending(message_type=name, max_message_size=max_message_size, folder=folder)
+
+    def take(pending: Pending) -> M:
+        return pending.message(message_class)
+
+    return _received(frames, make, take, context, pending, inbox, idle_timeout, timeout, progress)
+
+
+def receive_file(
+    frames: Iterable[Any],
+    target: str | os.PathLike[str],
+    *,
+    message_type: str | None = None,
+    force: bool = False,
+    context: Any = None,
+    pending: Pending | None = None,
+    inbox: Inbox | None = None,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    idle_timeout: float | None = IDLE_TIMEOUT,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Receives a message to a file, which appears complete or not at all; returns its bytes.
+
+    Args:
+        target: The file; an existing one is replaced with ``force``.
+        message_type: The full name of the only type that is accepted.
+
+    The others, and what is raised, are as for :func:`receive`.
+    """
+
+    def make() -> Pending:
+        return Pending(message_type=message_type, max_message_size=max_message_size, folder=folder)
+
+    def take(pending: Pending) -> int:
+        return pending.file(target, force)
+
+    return _received(frames, make, take, context, pending, inbox, idle_timeout, timeout, progress)
+
+
+def receive_open(
+    frames: Iterable[Any],
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    context: Any = None,
+    pending: Pending | None = None,
+    inbox: Inbox | None = None,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    idle_timeout: float | None = IDLE_TIMEOUT,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> File:
+    """Receives a message as an open file, whose parts are read when they are asked for.
+
+    Takes the arguments of :func:`receive`, and the type as :func:`proto_splitter.open` does.
+    """
+
+    def make() -> Pending:
+        return Pending(message_type=message, max_message_size=max_message_size, folder=folder)
+
+    def take(pending: Pending) -> File:
+        return pending.open(message, schema)
+
+    return _received(frames, make, take, context, pending, inbox, idle_timeout, timeout, progress)
+
+
+T = TypeVar("T")
+
+
+def _received(
+    frames: Iterable[Any],
+    make: Callable[[], Pending],
+    take: Callable[[Pending], T],
+    context: Any,
+    pending: Pending | None,
+    inbox: Inbox | None,
+    idle_timeout: float | None,
+    timeout: float | None,
+    progress: Progress | None,
+) -> T:
+    try:
+        return take(_drive(frames, make, pending, inbox, idle_timeout, timeout, progress))
+    except Exception as error:
+        if hasattr(frames, "cancel"):
+            frames.cancel()
+        status = None if context is None else status_of(error)
+        if status is None:
+            raise
+        code, line, metadata = status
+        context.set_trailing_metadata(metadata)
+        context.abort(code, line)
+        raise
+
+
+def _drive(
+    frames: Iterable[Any],
+    make: Callable[[], Pending],
+    pending: Pending | None,
+    inbox: Inbox | None,
+    idle_timeout: float | None,
+    timeout: float | None,
+    progress: Progress | None,
+) -> Pending:
+    """Pushes all frames."""
+    session, turn = b"", 0
+    begun = time.monotonic()
+    try:
+        for frame in _pulled(frames, idle_timeout):
+            if turn == 0:
+                if pending is None and inbox is not None:
+                    session = frame.begin.session
+                if pending is None:
+                    pending = inbox.of(session, make) if inbox and session else make()
+                turn = pending.begin()
+            assert pending is not None
+            if timeout is not None and time.monotonic() - begun > timeout:
+                message = f"the transfer took longer than {timeout} s"
+                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
+            pending.push(turn, frame, progress)
+        if pending is None:
+            pending = make()
+        pending.end(turn or pending.begin())
+    except BaseException:
+        if pending is not None:
+            pending.break_off(turn)
+        raise
+    if inbox is not None and session:
+        inbox.remove(session)
+    return pending
+
+
+def _pulled(frames: Iterable[Any], idle_timeout: float | None) -> Iterator[Any]:
+    """The frames, pulled by another thread, so that a peer that stalls is found out."""
+    if idle_timeout is None:
+        yield from frames
+        return
+    items: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=2)
+    stopped = threading.Event()
+
+    def put(item: tuple[Any, BaseException | None]) -> bool:
+        while not stopped.is_set():
+            try:
+                items.put(item, timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def pull() -> None:
+        try:
+            for frame in frames:
+                if not put((frame, None)):
+                    return
+            put((None, None))
+        except BaseException as error:
+            put((None, error))
+
+    threading.Thread(target=pull, name="proto-splitter-frames", daemon=True).start()
+    try:
+        while True:
+            try:
+                frame, error = items.get(timeout=idle_timeout)
+            except queue.Empty:
+                message = f"no frame came for {idle_timeout} s"
+                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED) from None
+            if error is not None:
+                raise error
+            if frame is None:
+                return
+            yield frame
+    finally:
+        stopped.set()

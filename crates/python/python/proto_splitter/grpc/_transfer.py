@@ -1,0 +1,270 @@
+"""What both kinds of gRPC for Python share: transfers and statuses."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+
+from .. import _core, _messages
+from .._files import native
+from .._handle import File
+from ..transfer import transfer_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    M = TypeVar("M", bound=Message)
+
+#: Called with bytes done and bytes in all; what it raises stops the transfer.
+Progress = Callable[[int, int], object]
+
+#: The longest time without a frame, in seconds.
+IDLE_TIMEOUT = 60.0
+
+#: The longest pause between two attempts, in seconds.
+LONGEST_PAUSE = 5.0
+
+_DETAILS = "grpc-status-details-bin"
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class Outgoing:
+    """The frames of one message. Each is made when it is asked for."""
+
+    def __init__(self, sender: _core.Sender, progress: Progress | None) -> None:
+        self._sender = sender
+        self._total = len(sender)
+        self._done = 0
+        self._progress = progress
+        #: What the source raised, which the call can't tell.
+        self.error: BaseException | None = None
+
+    def next(self) -> Any:
+        """The next frame, or ``None`` after the last."""
+        try:
+            data = self._sender.next()
+            if data is None:
+                return None
+            frame = transfer_pb2.Frame.FromString(data)
+            if self._progress is not None:
+                self._done += sum(piece.zstd_size or len(piece.content) for piece in frame.data)
+                self._progress(min(self._done, self._total), self._total)
+            return frame
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def sender_of(
+    source: Any,
+    message: str | None,
+    schema: bytes | None,
+    *,
+    max_chunk_size: int | None = None,
+    max_frame_size: int | None = None,
+    compression_level: int | None = None,
+    session: bytes = b"",
+) -> Callable[[Any], _core.Sender]:
+    """What makes a sender of what a receiver lacks; a message is serialized once."""
+    if _messages.is_message(source):
+        message, schema = _messages.schema_of(source)
+        given: Any = _messages.source_of(source)
+    else:
+        given = native(source)
+        if message is None:
+            raise ValueError("message: the full name of the message's type is needed")
+    name = message
+
+    def make(token: Any) -> _core.Sender:
+        arguments = {
+            "max_chunk_size": max_chunk_size,
+            "max_frame_size": max_frame_size,
+            "compression_level": compression_level,
+            "session": session,
+            "token": b"" if token is None else token.SerializeToString(),
+        }
+        return _core.Sender(given, name, schema, arguments)
+
+    return make
+
+
+class Retry:
+    """Counts attempts, and says how long to wait before the next."""
+
+    def __init__(self, attempts: int, pause: float) -> None:
+        self._attempts, self._pause = attempts, pause
+        self._left, self._next = attempts, pause
+        self._chunks = 0
+
+    def pause(self) -> float | None:
+        """Seconds to wait, or ``None`` if it is given up."""
+        self._left -= 1
+        if self._left <= 0:
+            return None
+        pause, self._next = self._next, min(2 * self._next, LONGEST_PAUSE)
+        return pause
+
+    def arrived(self, chunks: int) -> None:
+        """Takes note of how many chunks the receiver has."""
+        if chunks > self._chunks:
+            self._chunks = chunks
+            self._left, self._next = self._attempts, self._pause
+
+
+def is_broken(error: Any) -> bool:
+    """Whether a call failed because its connection did, so that it makes sense to resume."""
+    code, details = error.code(), error.details() or ""
+    return code == grpc.StatusCode.UNAVAILABLE or "RST_STREAM" in details
+
+
+class Pending:
+    """What came of a transfer, kept in a temporary file, so that it can be resumed.
+
+    ``receive(frames, Type, pending=pending)`` goes on with what is there, if the sender was given
+    :attr:`token`, and starts again otherwise.
+    """
+
+    def __init__(
+        self,
+        *,
+        message_type: str | None = None,
+        max_message_size: int | None = None,
+        max_chunks: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._native = _core.TransferReceiver(
+            {
+                "message_type": message_type,
+                "max_message_size": max_message_size,
+                "max_chunks": max_chunks,
+                "folder": folder,
+            }
+        )
+        self._lock = threading.Lock()
+        self._turn = 0
+        self._done = 0
+
+    @property
+    def token(self) -> Any:
+        """What a sender needs to know to resume: a ``ResumeToken``."""
+        return transfer_pb2.ResumeToken.FromString(self._native.token())
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """How many chunks came whole, and how many there are."""
+        return self._native.chunks()
+
+    def begin(self) -> int:
+        """Begins a transfer: an earlier one that is still under way may push no more."""
+        with self._lock:
+            self._native.break_off()
+            self._turn += 1
+            self._done = 0
+            return self._turn
+
+    def push(self, turn: int, frame: Any, progress: Progress | None) -> None:
+        data = frame.SerializeToString()
+        with self._lock:
+            self._check(turn)
+            self._native.push(data)
+        if progress is not None:
+            self._done += sum(piece.zstd_size or len(piece.content) for piece in frame.data)
+            progress(self._done, max(self._done, frame.begin.chunk_bytes))
+
+    def end(self, turn: int) -> None:
+        with self._lock:
+            self._check(turn)
+            self._native.end()
+
+    def break_off(self, turn: int) -> None:
+        with self._lock:
+            if turn == self._turn:
+                self._native.break_off()
+
+    def _check(self, turn: int) -> None:
+        if turn != self._turn:
+            raise late("another transfer of the same session has begun", grpc.StatusCode.ABORTED)
+
+    def message(self, message_class: type[M]) -> M:
+        message = message_class()
+        name, schema = _messages.schema_of(message)
+        arguments = {"message": name, "schema": schema, "force": False, "threads": None}
+        merged = self._native.merged(arguments)
+        _messages.parse_into(message, _messages.Window.of(merged, None))
+        return message
+
+    def file(self, target: str | os.PathLike[str], force: bool) -> int:
+        return self._native.write_file(os.fspath(target), force)
+
+    def open(self, message: str | None, schema: bytes | None) -> File:
+        return File(self._native.handle(message, schema), "a transfer")
+
+
+class Inbox:
+    """Keeps what came of transfers that broke off, by the session that the sender named.
+
+    Give it to ``receive``, and answer ``Resume`` calls with :meth:`token`.
+
+    Args:
+        max_pending: How many transfers are kept; the one that was untouched for longest makes room.
+        keep: For how many seconds after its last beginning.
+    """
+
+    def __init__(self, *, max_pending: int = 16, keep: float = 600.0) -> None:
+        self._max_pending, self._keep = max(max_pending, 1), keep
+        self._lock = threading.Lock()
+        self._pending: dict[bytes, tuple[float, Pending]] = {}
+
+    def token(self, question: Any) -> Any:
+        """What is there of the session that a ``ResumeToken`` names."""
+        with self._lock:
+            found = self._pending.get(question.session)
+        return transfer_pb2.ResumeToken() if found is None else found[1].token
+
+    def of(self, session: bytes, make: Callable[[], Pending]) -> Pending:
+        now = time.monotonic()
+        with self._lock:
+            self._pending = {
+                name: one for name, one in self._pending.items() if now - one[0] < self._keep
+            }
+            found = self._pending.pop(session, None)
+            pending = make() if found is None else found[1]
+            while len(self._pending) >= self._max_pending:
+                del self._pending[next(iter(self._pending))]
+            self._pending[session] = (now, pending)
+            return pending
+
+    def remove(self, session: bytes) -> None:
+        with self._lock:
+            self._pending.pop(session, None)
+
+
+def late(message: str, code: Any) -> TimeoutError:
+    """An error that is told with this code."""
+    error = TimeoutError(message)
+    error.grpc_code = code.value[0]  # type: ignore[attr-defined]
+    return error
+
+
+def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], ...]] | None:
+    """The code, the line and the metadata by which a peer is told of an error of ours."""
+    code = getattr(error, "grpc_code", None)
+    if code is None:
+        return None
+    details = getattr(error, "grpc_details", None)
+    metadata = () if details is None else ((_DETAILS, details),)
+    return _CODES[code], str(error)[:1024], metadata
+
+
+def detail(error: Any) -> Any:
+    """Where something is wrong, by the ``RpcError`` of a call: an ``ErrorDetail``, or ``None``."""
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS:
+            data = _core.transfer_detail(value)
+            return None if data is None else transfer_pb2.ErrorDetail.FromString(data)
+    return None

@@ -1,0 +1,253 @@
+"""Messages of any size over ``grpc.aio``: ``await send(stub.Put, message)``, ``await receive(frames, Type)``.
+
+What is read, merged or written runs on threads, so that the event loop goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+
+from .._handle import File
+from ..transfer import transfer_pb2
+from ._transfer import (
+    IDLE_TIMEOUT,
+    Inbox,
+    Outgoing,
+    Pending,
+    Progress,
+    Retry,
+    detail,
+    is_broken,
+    late,
+    sender_of,
+    status_of,
+)
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    M = TypeVar("M", bound=Message)
+
+T = TypeVar("T")
+
+__all__ = [
+    "Inbox",
+    "Pending",
+    "detail",
+    "frames",
+    "receive",
+    "receive_file",
+    "receive_open",
+    "send",
+]
+
+
+async def frames(
+    source: Any,
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    token: Any = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> AsyncIterator[Any]:
+    """The frames of a message of any size, as :func:`proto_splitter.grpc.frames` has them."""
+    make = sender_of(source, message, schema, **options)
+    outgoing = Outgoing(await asyncio.to_thread(make, token), progress)
+    async for frame in _iterate(outgoing):
+        yield frame
+
+
+async def _iterate(outgoing: Outgoing) -> AsyncIterator[Any]:
+    while (frame := await asyncio.to_thread(outgoing.next)) is not None:
+        yield frame
+
+
+async def send(
+    call: Callable[..., Any],
+    source: Any,
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    resume: Callable[[Any], Any] | None = None,
+    attempts: int = 5,
+    pause: float = 0.1,
+    progress: Progress | None = None,
+    max_chunk_size: int | None = None,
+    max_frame_size: int | None = None,
+    compression_level: int | None = None,
+    session: bytes = b"",
+    **call_options: Any,
+) -> Any:
+    """Sends a message of any size and returns the response: :func:`proto_splitter.grpc.send`."""
+    if resume is not None and not session:
+        session = os.urandom(16)
+    make = sender_of(
+        source,
+        message,
+        schema,
+        max_chunk_size=max_chunk_size,
+        max_frame_size=max_frame_size,
+        compression_level=compression_level,
+        session=session,
+    )
+    retry, token = Retry(attempts, pause), None
+    while True:
+        outgoing = Outgoing(await asyncio.to_thread(make, token), progress)
+        try:
+            return await call(_iterate(outgoing), **call_options)
+        except (grpc.RpcError, asyncio.CancelledError) as error:
+            # A source that raises cancels the call.
+            if outgoing.error is not None:
+                raise outgoing.error from error
+            if isinstance(error, asyncio.CancelledError) or resume is None:
+                raise
+            if not is_broken(error):
+                raise
+            token = await _ask(resume, session, retry, error)
+
+
+async def _ask(
+    resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: BaseException
+) -> Any:
+    while True:
+        pause = retry.pause()
+        if pause is None:
+            raise broken
+        await asyncio.sleep(pause)
+        try:
+            token = await resume(transfer_pb2.ResumeToken(session=session))
+        except grpc.RpcError as error:
+            if not is_broken(error):
+                raise
+            continue
+        retry.arrived(token.chunks)
+        return token
+
+
+async def receive(
+    frames: AsyncIterable[Any],
+    message_class: type[M],
+    *,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> M:
+    """Receives a message of any size: :func:`proto_splitter.grpc.receive`."""
+
+    def make() -> Pending:
+        name = message_class.DESCRIPTOR.full_name
+        return Pending(message_type=name, max_message_size=max_message_size, folder=folder)
+
+    return await _received(frames, make, lambda one: one.message(message_class), **options)
+
+
+async def receive_file(
+    frames: AsyncIterable[Any],
+    target: str | os.PathLike[str],
+    *,
+    message_type: str | None = None,
+    force: bool = False,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> int:
+    """Receives a message to a file: :func:`proto_splitter.grpc.receive_file`."""
+
+    def make() -> Pending:
+        return Pending(message_type=message_type, max_message_size=max_message_size, folder=folder)
+
+    return await _received(frames, make, lambda one: one.file(target, force), **options)
+
+
+async def receive_open(
+    frames: AsyncIterable[Any],
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> File:
+    """Receives a message as an open file: :func:`proto_splitter.grpc.receive_open`."""
+
+    def make() -> Pending:
+        return Pending(message_type=message, max_message_size=max_message_size, folder=folder)
+
+    return await _received(frames, make, lambda one: one.open(message, schema), **options)
+
+
+async def _received(
+    frames: AsyncIterable[Any],
+    make: Callable[[], Pending],
+    take: Callable[[Pending], T],
+    *,
+    context: Any = None,
+    pending: Pending | None = None,
+    inbox: Inbox | None = None,
+    idle_timeout: float | None = IDLE_TIMEOUT,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> T:
+    try:
+        done = await _drive(frames, make, pending, inbox, idle_timeout, timeout, progress)
+        return await asyncio.to_thread(take, done)
+    except Exception as error:
+        if hasattr(frames, "cancel"):
+            frames.cancel()
+        status = None if context is None else status_of(error)
+        if status is None:
+            raise
+        code, line, metadata = status
+        await context.abort(code, line, metadata)
+        raise
+
+
+async def _drive(
+    frames: AsyncIterable[Any],
+    make: Callable[[], Pending],
+    pending: Pending | None,
+    inbox: Inbox | None,
+    idle_timeout: float | None,
+    timeout: float | None,
+    progress: Progress | None,
+) -> Pending:
+    session, turn = b"", 0
+    begun = time.monotonic()
+    iterator = aiter(frames)
+    try:
+        while True:
+            try:
+                frame = await asyncio.wait_for(anext(iterator, None), idle_timeout)
+            except TimeoutError:
+                message = f"no frame came for {idle_timeout} s"
+                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED) from None
+            if frame is None:
+                break
+            if turn == 0:
+                if pending is None and inbox is not None:
+                    session = frame.begin.session
+                if pending is None:
+                    pending = inbox.of(session, make) if inbox and session else make()
+                turn = await asyncio.to_thread(pending.begin)
+            assert pending is not None
+            if timeout is not None and time.monotonic() - begun > timeout:
+                message = f"the transfer took longer than {timeout} s"
+                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
+            await asyncio.to_thread(pending.push, turn, frame, progress)
+        if pending is None:
+            pending = make()
+        pending.end(turn or pending.begin())
+    except BaseException:
+        if pending is not None:
+            pending.break_off(turn)
+        raise
+    if inbox is not None and session:
+        inbox.remove(session)
+    return pending

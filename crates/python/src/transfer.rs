@@ -1,0 +1,302 @@
+//! Both halves of a transfer, for Python: frames as bytes, in and out.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use prost::Message;
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::formats::{self, OpenOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::split::{Profile, SizeSplitter, SplitOptions};
+use proto_splitter::{Error, ErrorKind};
+use proto_splitter_transfer::proto::ResumeToken;
+use proto_splitter_transfer::{
+    DEFAULT_MAX_CHUNK_SIZE, Frames, ReceiveOptions, Receiver, SendOptions, decode_frame, status,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+
+use crate::error::raise;
+use crate::functions::{MergeArguments, opened};
+use crate::handle::Handle;
+use crate::input::Input;
+use crate::merged::MergedReader;
+use crate::schema::message_type;
+use crate::work::detached;
+
+/// An error as an exception that also has what gRPC is told: `grpc_code` and `grpc_details`.
+fn refused(py: Python<'_>, error: &Error) -> PyErr {
+    with_status(py, raise(py, error, None), error)
+}
+
+fn with_status(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
+    let value = raised.value(py);
+    // An exception of the caller's own may take no attributes: then it has no status either.
+    let _ = value.setattr("grpc_code", status::code(error.kind()));
+    let _ = value.setattr("grpc_details", PyBytes::new(py, &status::details(error)));
+    raised
+}
+
+/// The descriptors of `proto_splitter.transfer`, a serialized `FileDescriptorSet`.
+#[pyfunction]
+pub(crate) fn transfer_descriptors(py: Python<'_>) -> Bound<'_, PyBytes> {
+    PyBytes::new(py, proto_splitter_transfer::proto::FILE_DESCRIPTOR_SET)
+}
+
+/// Where something is wrong, by the details of a status: a serialized `ErrorDetail`.
+#[pyfunction]
+pub(crate) fn transfer_detail<'py>(py: Python<'py>, details: &[u8]) -> Option<Bound<'py, PyBytes>> {
+    let detail = status::parse_details(details)?;
+    Some(PyBytes::new(py, &detail.encode_to_vec()))
+}
+
+/// How a message is sent, as keyword arguments.
+#[derive(FromPyObject)]
+pub(crate) struct SendArguments {
+    #[pyo3(item)]
+    max_chunk_size: Option<u64>,
+    #[pyo3(item)]
+    max_frame_size: Option<usize>,
+    #[pyo3(item)]
+    compression_level: Option<i32>,
+    #[pyo3(item)]
+    session: Vec<u8>,
+    /// A serialized `ResumeToken`.
+    #[pyo3(item)]
+    token: Vec<u8>,
+}
+
+impl SendArguments {
+    fn options(self) -> SendOptions {
+        let size = self.max_chunk_size.unwrap_or(DEFAULT_MAX_CHUNK_SIZE);
+        let split = SplitOptions::new()
+            .profile(Profile::Extended)
+            .max_chunk_size(size);
+        let options = SendOptions::new()
+            .split(split)
+            .compression_level(self.compression_level)
+            .session(self.session);
+        match self.max_frame_size {
+            Some(size) => options.max_frame_size(size),
+            None => options,
+        }
+    }
+}
+
+/// The frames of one message, serialized, each made when it is asked for.
+#[pyclass(frozen, module = "proto_splitter._core")]
+pub(crate) struct Sender {
+    /// Python's objects are aligned to 16 bytes, and hashers to 32.
+    frames: Mutex<Box<Frames>>,
+    bytes: u64,
+}
+
+#[pymethods]
+impl Sender {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        message: &str,
+        schema: Option<&[u8]>,
+        arguments: SendArguments,
+    ) -> PyResult<Sender> {
+        let input = Input::of(source)?;
+        let descriptor = message_type(py, message, schema)?;
+        let token = ResumeToken::decode(&arguments.token[..])
+            .map_err(|error| PyValueError::new_err(format!("token: {error}")))?;
+        let options = arguments.options();
+        let name = input.name();
+        let frames = detached(py, name.as_deref(), None, |_| {
+            let source = opened(input, &descriptor)?;
+            Frames::resume(&SizeSplitter, source, &token, &options)
+        })?;
+        let bytes = frames.begin().map_or(0, |begin| begin.chunk_bytes);
+        Ok(Sender {
+            frames: Mutex::new(Box::new(frames)),
+            bytes,
+        })
+    }
+
+    /// The bytes of all chunks.
+    fn __len__(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The next frame, or none after the last.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let next = py.detach(|| {
+            let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+            let frame = frames.next()?;
+            Some(frame.map(|frame| frame.encode_to_vec()))
+        });
+        match next {
+            None => Ok(None),
+            Some(Ok(frame)) => Ok(Some(PyBytes::new(py, &frame))),
+            Some(Err(error)) => Err(refused(py, &error)),
+        }
+    }
+}
+
+/// What a sender is trusted with, as keyword arguments.
+#[derive(FromPyObject)]
+pub(crate) struct ReceiveArguments {
+    #[pyo3(item)]
+    message_type: Option<String>,
+    #[pyo3(item)]
+    max_message_size: Option<u64>,
+    #[pyo3(item)]
+    max_chunks: Option<u64>,
+    #[pyo3(item)]
+    folder: Option<PathBuf>,
+}
+
+/// Takes frames, and keeps their chunks in a file without a name.
+#[pyclass(frozen, module = "proto_splitter._core")]
+pub(crate) struct TransferReceiver {
+    /// As for the frames of a sender.
+    receiver: Mutex<Option<Box<Receiver>>>,
+}
+
+#[pymethods]
+impl TransferReceiver {
+    #[new]
+    fn new(arguments: ReceiveArguments) -> TransferReceiver {
+        let mut options = ReceiveOptions::new();
+        if let Some(name) = arguments.message_type {
+            options = options.message_type(name);
+        }
+        if let Some(size) = arguments.max_message_size {
+            options = options.max_message_size(size);
+        }
+        if let Some(chunks) = arguments.max_chunks {
+            options = options.max_chunks(chunks);
+        }
+        let receiver = Receiver::in_file(arguments.folder.as_deref(), &options);
+        TransferReceiver {
+            receiver: Mutex::new(Some(Box::new(receiver))),
+        }
+    }
+
+    /// Takes the next frame.
+    fn push(&self, py: Python<'_>, frame: PyBackedBytes) -> PyResult<()> {
+        let frame = Bytes::from_owner(frame);
+        self.step(py, |receiver| receiver.push(decode_frame(frame)?))
+    }
+
+    /// Takes note that no more frames come.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.step(py, Receiver::end)
+    }
+
+    /// Ends the transfer at hand, if any, and keeps the chunks that came whole.
+    fn break_off(&self, py: Python<'_>) -> PyResult<()> {
+        self.step(py, |receiver| {
+            receiver.break_off();
+            Ok(())
+        })
+    }
+
+    /// What a sender needs to know to resume: a serialized `ResumeToken`.
+    fn token<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let token = self.step(py, |receiver| Ok(receiver.token().encode_to_vec()))?;
+        Ok(PyBytes::new(py, &token))
+    }
+
+    /// How many chunks came whole, and how many there are.
+    fn chunks(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        self.step(py, |receiver| Ok(receiver.chunks()))
+    }
+
+    /// Writes the message to a file.
+    fn write_file(&self, py: Python<'_>, target: PathBuf, force: bool) -> PyResult<u64> {
+        let receiver = self.take(py)?;
+        let name = target.display().to_string();
+        let written = detached(py, Some(&name), None, |_| {
+            Ok(receiver.write_file(&target, force))
+        })?;
+        written.map_err(|error| with_status(py, raise(py, &error, Some(&name)), &error))
+    }
+
+    /// The message, merged as it is read.
+    fn merged(&self, py: Python<'_>, arguments: MergeArguments) -> PyResult<MergedReader> {
+        let receiver = self.take(py)?;
+        let options = arguments.reading(py)?;
+        let merged = detached(py, None, None, |_| {
+            Ok(receiver
+                .into_reader()
+                .and_then(|reader| MergedReader::of(reader, &options)))
+        })?;
+        merged.map_err(|error| refused(py, &error))
+    }
+
+    /// The message, open.
+    fn handle(
+        &self,
+        py: Python<'_>,
+        message: Option<&str>,
+        schema: Option<&[u8]>,
+    ) -> PyResult<Handle> {
+        let receiver = self.take(py)?;
+        let name = receiver.begin().message_type.clone();
+        let descriptor = match message {
+            Some(message) => Some(message_type(py, message, schema)?),
+            // Of a type that isn't known, fields are told by their numbers.
+            None => message_type(py, &name, schema).ok(),
+        };
+        let options = OpenOptions::new()
+            .descriptor(descriptor)
+            .allow_missing_files(true);
+        let open = detached(py, None, None, |_| {
+            let open = |reader| formats::ALL.open_reader(reader, &options);
+            Ok(whole(receiver, &ReadOptions::new()).and_then(open))
+        })?;
+        let open = open.map_err(|error| refused(py, &error))?;
+        Ok(Handle::of(open))
+    }
+}
+
+impl TransferReceiver {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Receiver>>> {
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn step<T: Send>(
+        &self,
+        py: Python<'_>,
+        step: impl FnOnce(&mut Receiver) -> proto_splitter::Result<T> + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| match self.lock().as_mut() {
+            Some(receiver) => step(receiver),
+            None => Err(taken()),
+        });
+        done.map_err(|error| refused(py, &error))
+    }
+
+    fn take(&self, py: Python<'_>) -> PyResult<Box<Receiver>> {
+        let taken_out = py.detach(|| self.lock().take());
+        taken_out.ok_or_else(|| refused(py, &taken()))
+    }
+}
+
+/// The file with the chunks, after the message that it merges to was compared with what was sent.
+fn whole(
+    receiver: Box<Receiver>,
+    options: &ReadOptions,
+) -> proto_splitter::Result<Arc<dyn ReadAt>> {
+    let reader = receiver.into_reader()?;
+    let file = ChunkedFile::from_source(Arc::clone(&reader), &Limits::new())?;
+    file.merge_to(&mut io::sink(), options)?;
+    Ok(reader)
+}
+
+#[cold]
+fn taken() -> Error {
+    let message = "the message of this transfer was taken before";
+    Error::new(ErrorKind::InvalidConfig, message)
+}

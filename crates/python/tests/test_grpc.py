@@ -1,0 +1,318 @@
+"""Messages over gRPC, in both kinds of servers and clients, and peers that lie."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import proto_splitter as ps
+import pytest
+from conftest import Tree
+
+grpc = pytest.importorskip("grpc")
+
+import proto_splitter.grpc as psg  # noqa: E402
+from proto_splitter.grpc import aio  # noqa: E402
+from proto_splitter.transfer import transfer_pb2  # noqa: E402
+
+FRAME, TOKEN = transfer_pb2.Frame, transfer_pb2.ResumeToken
+
+
+def large(size: int = 12_000_000) -> Any:
+    """A message over gRPC's own limit, of several chunks."""
+    tree = Tree(name="large")
+    for number in range(12):
+        tree.children.add(name=str(number), data=bytes([number]) * (size // 12))
+    return tree
+
+
+class Service:
+    """Gives back what comes, and keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.inbox = psg.Inbox()
+        self.seen: list[Any] = []
+
+    def put(self, frames: Any, context: Any) -> Any:
+        message = psg.receive(frames, Tree, context=context, inbox=self.inbox, idle_timeout=0.5)
+        self.seen.append(message)
+        return TOKEN(chunks=len(self.seen))
+
+    def file(self, frames: Any, context: Any) -> Any:
+        path = self.folder / "message.pb"
+        psg.receive_file(frames, path, context=context, folder=self.folder, idle_timeout=0.5)
+        return TOKEN()
+
+    def resume(self, asked: Any, context: Any) -> Any:
+        return self.inbox.token(asked)
+
+    def get(self, asked: Any, context: Any) -> Any:
+        return psg.frames(self.seen[-1], token=asked, max_chunk_size=1 << 20)
+
+    def handler(self) -> Any:
+        frame, token = FRAME.FromString, TOKEN.SerializeToString
+        methods = {
+            "Put": grpc.stream_unary_rpc_method_handler(self.put, frame, token),
+            "File": grpc.stream_unary_rpc_method_handler(self.file, frame, token),
+            "Resume": grpc.unary_unary_rpc_method_handler(self.resume, TOKEN.FromString, token),
+            "Get": grpc.unary_stream_rpc_method_handler(
+                self.get, TOKEN.FromString, FRAME.SerializeToString
+            ),
+        }
+        return grpc.method_handlers_generic_handler("test.Trees", methods)
+
+
+class Stub:
+    def __init__(self, channel: Any) -> None:
+        frame, token = FRAME.SerializeToString, TOKEN.FromString
+        self.Put = channel.stream_unary("/test.Trees/Put", frame, token)
+        self.File = channel.stream_unary("/test.Trees/File", frame, token)
+        self.Resume = channel.unary_unary("/test.Trees/Resume", TOKEN.SerializeToString, token)
+        self.Get = channel.unary_stream(
+            "/test.Trees/Get", TOKEN.SerializeToString, FRAME.FromString
+        )
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[tuple[Service, str]]:
+    service = Service(tmp_path)
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers([service.handler()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield service, f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def stub(service: tuple[Service, str]) -> Iterator[Stub]:
+    with grpc.insecure_channel(service[1]) as channel:
+        yield Stub(channel)
+
+
+def test_messages_of_all_sizes_go_both_ways(
+    service: tuple[Service, str], stub: Stub, tree: Any
+) -> None:
+    for message in (Tree(), tree, large()):
+        told: list[tuple[int, int]] = []
+        psg.send(stub.Put, message, timeout=60, progress=lambda *now: told.append(now))
+        assert service[0].seen[-1] == message
+        assert told[-1][0] == told[-1][1]
+        assert psg.receive(stub.Get(TOKEN()), Tree) == message
+
+
+def test_a_file_is_sent_and_received_as_a_file(
+    service: tuple[Service, str], stub: Stub, tmp_path: Path
+) -> None:
+    data = large().SerializeToString()
+    source = tmp_path / "source"
+    source.write_bytes(data)
+    name, schema = ps.schema_of(Tree)
+    psg.send(stub.File, source, name, schema, compression_level=1)
+    assert (tmp_path / "message.pb").read_bytes() == data
+    with pytest.raises(grpc.RpcError) as raised:
+        psg.send(stub.File, source, name, schema)
+    assert raised.value.code() == grpc.StatusCode.ALREADY_EXISTS
+
+
+def test_an_open_file_reads_parts(service: tuple[Service, str], stub: Stub) -> None:
+    service[0].seen.append(large())
+    with psg.receive_open(stub.Get(TOKEN()), *ps.schema_of(Tree)) as file:
+        assert file.get("children[7].name") == "7"
+
+
+def test_what_came_of_a_response_is_not_sent_again(
+    service: tuple[Service, str], stub: Stub
+) -> None:
+    service[0].seen.append(large())
+    pending = psg.Pending()
+    frames = list(stub.Get(TOKEN()))
+    with pytest.raises(OSError, match="broke off in chunk"):
+        psg.receive(frames[:6], Tree, pending=pending)
+    there = pending.chunks[0]
+    assert there > 1
+    rest = list(stub.Get(pending.token))
+    assert len(rest) < len(frames)
+    assert psg.receive(rest, Tree, pending=pending) == large()
+
+
+def test_a_connection_that_is_cut_resumes(service: tuple[Service, str]) -> None:
+    host, port = service[1].split(":")
+    listener = socket.create_server(("127.0.0.1", 0))
+    after = [3_000_000, 2_500_000, 2_700_000]
+    cuts = []
+
+    def forward(near: socket.socket, far: socket.socket, budget: float) -> None:
+        try:
+            while data := near.recv(1 << 16):
+                budget -= len(data)
+                if budget < 0:
+                    cuts.append(1)
+                    break
+                far.sendall(data)
+        except OSError:
+            pass
+        for one in (near, far):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def accept() -> None:
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection((host, int(port)))
+            budget = after.pop(0) if after else float("inf")
+            for ends in ((near, far, budget), (far, near, float("inf"))):
+                threading.Thread(target=forward, args=ends, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with grpc.insecure_channel("127.0.0.1:%d" % listener.getsockname()[1]) as channel:
+        stub = Stub(channel)
+        psg.send(stub.Put, large(), resume=stub.Resume, max_chunk_size=1 << 20, attempts=20)
+    listener.close()
+    assert len(cuts) == 3
+    assert service[0].seen == [large()]
+
+
+def frames() -> list[Any]:
+    return list(psg.frames(large(), max_chunk_size=1 << 20))
+
+
+def _other_type(sent: list[Any]) -> None:
+    sent[0].begin.message_type = "test.Other"
+
+
+def _too_large(sent: list[Any]) -> None:
+    sent[0].begin.message_size = 1 << 50
+
+
+def _twice(sent: list[Any]) -> None:
+    sent.insert(3, sent[3])
+
+
+def _other_bytes(sent: list[Any]) -> None:
+    piece = sent[2].data[0]
+    piece.content = bytes(len(piece.content))
+
+
+def _cut_off(sent: list[Any]) -> None:
+    del sent[5:]
+
+
+@pytest.mark.parametrize(
+    ("lie", "code", "line"),
+    [
+        (_other_type, "INVALID_ARGUMENT", "where test.Tree is expected"),
+        (_too_large, "RESOURCE_EXHAUSTED", "bytes, where"),
+        (_twice, "INVALID_ARGUMENT", "was expected"),
+        (_other_bytes, "DATA_LOSS", "crc32c"),
+        (_cut_off, "UNAVAILABLE", "broke off in chunk"),
+    ],
+)
+def test_each_lie_ends_in_a_status_with_a_clear_line(
+    service: tuple[Service, str],
+    stub: Stub,
+    lie: Callable[[list[Any]], None],
+    code: str,
+    line: str,
+) -> None:
+    sent = frames()
+    lie(sent)
+    with pytest.raises(grpc.RpcError) as raised:
+        stub.Put(iter(sent))
+    assert raised.value.code() == grpc.StatusCode[code]
+    assert line in raised.value.details()
+    detail = psg.detail(raised.value)
+    assert detail.kind
+    if code == "DATA_LOSS":
+        assert detail.HasField("chunk")
+    assert service[0].seen == []
+
+
+def test_a_peer_that_stalls_is_waited_for_no_longer_than_allowed(
+    service: tuple[Service, str], stub: Stub
+) -> None:
+    ended = threading.Event()
+
+    def stalling() -> Iterator[Any]:
+        yield from frames()[:4]
+        ended.wait(30)
+
+    try:
+        with pytest.raises(grpc.RpcError) as raised:
+            stub.Put(stalling())
+    finally:
+        ended.set()
+    assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert raised.value.details() == "no frame came for 0.5 s"
+
+
+def test_an_error_of_the_source_is_raised_by_send(stub: Stub, tmp_path: Path) -> None:
+    name, schema = ps.schema_of(Tree)
+    with pytest.raises(FileNotFoundError):
+        psg.send(stub.Put, tmp_path / "missing", name, schema)
+
+    class Failing:
+        def seek(self, *to: int) -> int:
+            return 10_000_000
+
+        def read(self, size: int) -> bytes:
+            raise PermissionError("no")
+
+    with pytest.raises(PermissionError):
+        psg.send(stub.Put, Failing(), name, schema)
+
+
+def test_aio_sends_and_receives(tmp_path: Path, tree: Any) -> None:
+    async def put(frames: Any, context: Any) -> Any:
+        message = await aio.receive(frames, Tree, context=context, idle_timeout=0.5)
+        return TOKEN(chunks=len(message.children))
+
+    async def get(asked: Any, context: Any) -> Any:
+        async for frame in aio.frames(large()):
+            yield frame
+
+    async def run() -> None:
+        server = grpc.aio.server()
+        methods = {
+            "Put": grpc.stream_unary_rpc_method_handler(
+                put, FRAME.FromString, TOKEN.SerializeToString
+            ),
+            "Get": grpc.unary_stream_rpc_method_handler(
+                get, TOKEN.FromString, FRAME.SerializeToString
+            ),
+        }
+        server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler("test.Trees", methods)]
+        )
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = Stub(channel)
+            assert (await aio.send(stub.Put, large())).chunks == 12
+            assert (await aio.send(stub.Put, tree)).chunks == len(tree.children)
+            assert await aio.receive(stub.Get(TOKEN()), Tree) == large()
+            path = tmp_path / "message.pb"
+            assert await aio.receive_file(stub.Get(TOKEN()), path) == large().ByteSize()
+
+            async def stalling() -> Any:
+                for frame in frames()[:4]:
+                    yield frame
+                await asyncio.sleep(30)
+
+            with pytest.raises(grpc.RpcError) as raised:
+                await stub.Put(stalling())
+            assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await server.stop(None)
+
+    asyncio.run(run())

@@ -1,0 +1,111 @@
+//! A message that is read while it comes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_transfer::proto::Frame;
+use record_file::ReadAt;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::Stream;
+use tonic::Status;
+
+use crate::receive::{Receive, Slot, blocking_if, stopped};
+use crate::status::status;
+
+/// A message that can be read while the rest of it comes, by [`Receive::handle`].
+///
+/// Chunks are compared with their checksums before they can be read. Dropping the handle ends the transfer.
+pub struct Handle {
+    file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
+    /// Taken by `complete`.
+    task: Option<JoinHandle<Result<(), Status>>>,
+    slot: Slot,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chunks = self.chunks();
+        f.debug_struct("Handle").field("chunks", &chunks).finish()
+    }
+}
+
+impl Handle {
+    pub(crate) async fn open(
+        receive: Receive,
+        frames: impl Stream<Item = Result<Frame, Status>> + Send + Unpin + 'static,
+    ) -> Result<Handle, Status> {
+        let slot = Slot::new(receive.in_file(), true);
+        let (sender, opened) = oneshot::channel();
+        let mut sender = Some(sender);
+        let task = tokio::spawn({
+            let slot = slot.clone();
+            async move {
+                let look = |receiver: &crate::Receiver| {
+                    let Some(file) = (sender.as_ref()).and_then(|_| receiver.handle().transpose())
+                    else {
+                        return;
+                    };
+                    if let Some(sender) = sender.take() {
+                        // Whoever waited may be gone.
+                        let _ = sender.send(file);
+                    }
+                };
+                receive.drive(frames, &slot, look).await
+            }
+        });
+        match opened.await {
+            Ok(Ok(file)) => Ok(Handle {
+                file: Arc::new(file),
+                task: Some(task),
+                slot,
+            }),
+            Ok(Err(error)) => {
+                task.abort();
+                Err(status(&error))
+            }
+            // The transfer ended before it could be opened.
+            Err(_) => match task.await.map_err(stopped)? {
+                Ok(()) => Err(Status::internal("the transfer has no trailer")),
+                Err(status) => Err(status),
+            },
+        }
+    }
+
+    /// Returns the message. Reading a chunk that hasn't come waits for it and blocks the thread: call it where
+    /// blocking is allowed, as in `tokio::task::spawn_blocking`.
+    pub fn file(&self) -> Arc<ChunkedFile<Arc<dyn ReadAt>>> {
+        Arc::clone(&self.file)
+    }
+
+    /// Returns the number of chunks that came whole, and of all.
+    pub fn chunks(&self) -> (u64, u64) {
+        self.slot.lock().receiver.chunks()
+    }
+
+    /// Waits for the end of the transfer, and returns the whole message as a handle, to be merged, verified or read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Receive::message`].
+    pub async fn complete(mut self) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Status> {
+        if let Some(task) = self.task.take() {
+            task.await.map_err(stopped)??;
+        }
+        let empty = Slot::new(Receive::new().in_file(), true);
+        let slot = std::mem::replace(&mut self.slot, empty);
+        let receiver = slot.into_receiver()?;
+        blocking_if(true, move || receiver.into_chunked_file()).await
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+        // Those who wait for a chunk wait no more.
+        self.slot.lock().receiver.break_off();
+    }
+}

@@ -1,0 +1,178 @@
+//! What came of transfers that broke off.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_transfer::Receiver;
+use proto_splitter_transfer::proto::{Frame, ResumeToken};
+use record_file::ReadAt;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+
+use crate::receive::{Receive, Slot, blocking_if};
+
+/// Receives messages, and keeps the chunks of transfers that broke off, in temporary files, so that
+/// [`send_resuming`](crate::send_resuming) sends only the rest.
+///
+/// They are kept by the session that the sender named; what has no session isn't kept. Clones share what is
+/// kept.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    receive: Receive,
+    max_pending: usize,
+    keep: Duration,
+    pending: Arc<Mutex<HashMap<Bytes, Pending>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    slot: Slot,
+    touched: Instant,
+}
+
+impl Inbox {
+    /// Returns an inbox that receives as `receive` says.
+    #[must_use]
+    pub fn new(receive: Receive) -> Inbox {
+        Inbox {
+            receive,
+            max_pending: 16,
+            keep: Duration::from_secs(600),
+            pending: Arc::default(),
+        }
+    }
+
+    /// Sets the number of transfers that are kept at most; the one that was untouched for longest makes room.
+    /// Default: 16.
+    #[must_use]
+    pub const fn max_pending(mut self, transfers: usize) -> Self {
+        self.max_pending = transfers;
+        self
+    }
+
+    /// Sets how long a transfer is kept after its last frame. Default: 10 minutes.
+    #[must_use]
+    pub const fn keep(mut self, time: Duration) -> Self {
+        self.keep = time;
+        self
+    }
+
+    /// Returns the number of transfers that are kept at most.
+    pub const fn get_max_pending(&self) -> usize {
+        self.max_pending
+    }
+
+    /// Returns how long a transfer is kept after its last frame.
+    pub const fn get_keep(&self) -> Duration {
+        self.keep
+    }
+
+    /// Returns what is there of the session that `question` names.
+    pub fn token(&self, question: &ResumeToken) -> ResumeToken {
+        let slot = (self.pending().get(&question.session)).map(|pending| pending.slot.clone());
+        slot.map_or_else(ResumeToken::default, |slot| slot.lock().receiver.token())
+    }
+
+    /// Receives a message of a type known to the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Receive::message`].
+    pub async fn message<M: prost::Message + Default + 'static>(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    ) -> Result<M, Status> {
+        let receiver = self.receive(frames).await?;
+        blocking_if(true, move || receiver.into_message()).await
+    }
+
+    /// Receives a message to a file, which appears complete or not at all, and returns its size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Receive::file`].
+    pub async fn file(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+        target: impl AsRef<Path>,
+    ) -> Result<u64, Status> {
+        let (target, force) = (target.as_ref().to_owned(), self.receive.get_force());
+        let receiver = self.receive(frames).await?;
+        blocking_if(true, move || receiver.write_file(target, force)).await
+    }
+
+    /// Receives a message as a handle on all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Receive::handle`].
+    pub async fn handle(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    ) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Status> {
+        let receiver = self.receive(frames).await?;
+        blocking_if(true, move || receiver.into_chunked_file()).await
+    }
+
+    async fn receive(
+        &self,
+        mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    ) -> Result<Receiver, Status> {
+        // It names the session.
+        let first = self.receive.next_frame(&mut frames).await;
+        let first = first.map_err(|most| {
+            Status::deadline_exceeded(format!("no frame came for {most:?}, at the beginning"))
+        })?;
+        let session = match &first {
+            Some(Ok(frame)) => frame.begin.as_ref().map(|begin| begin.session.clone()),
+            _ => None,
+        };
+        let session = session.filter(|session| !session.is_empty());
+        let slot = match &session {
+            Some(session) => self.slot(session),
+            None => Slot::new(self.receive.in_file(), true),
+        };
+        let frames = tokio_stream::iter(first).chain(frames);
+        self.receive.drive(frames, &slot, |_| ()).await?;
+        if let Some(session) = session {
+            self.pending().remove(&session);
+        }
+        slot.into_receiver()
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<Bytes, Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the receiver of a session, a new one if there is none.
+    fn slot(&self, session: &Bytes) -> Slot {
+        let now = Instant::now();
+        let mut pending = self.pending();
+        pending.retain(|_, one| now.duration_since(one.touched) < self.keep);
+        if let Some(found) = pending.get_mut(session) {
+            found.touched = now;
+            return found.slot.clone();
+        }
+        while pending.len() >= self.max_pending.max(1) {
+            let oldest = pending.iter().min_by_key(|(_, one)| one.touched);
+            let Some(oldest) = oldest.map(|(session, _)| session.clone()) else {
+                break;
+            };
+            pending.remove(&oldest);
+        }
+        let slot = Slot::new(self.receive.in_file(), true);
+        let touched = now;
+        // The frame that the name came in isn't held with it.
+        let name = Bytes::copy_from_slice(session);
+        let new = Pending {
+            slot: slot.clone(),
+            touched,
+        };
+        pending.insert(name, new);
+        slot
+    }
+}

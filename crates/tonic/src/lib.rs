@@ -1,0 +1,57 @@
+//! Messages of any size over gRPC, with tonic.
+//!
+//! gRPC refuses messages over 4 MiB by default, and over 2 GiB at all. This crate sends one as a stream of
+//! [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with default limits takes. A service needs a
+//! method with a stream of them, `rpc Put(stream proto_splitter.transfer.Frame) returns (...)`, generated with
+//! `extern_path(".proto_splitter.transfer", "::proto_splitter_tonic::proto")`.
+//!
+//! - A client sends with [`send`], and a server answers with [`Outgoing::results`].
+//! - Either side takes a transfer apart with [`Receive`]: into a typed message, into a file that appears
+//!   complete or not at all, or as a handle that can be read while the rest comes.
+//! - [`Inbox`] keeps what came of a transfer that broke off, and [`send_resuming`] sends the rest.
+//!
+//! ```no_run
+//! # use proto_splitter_tonic::{Receive, proto::Frame, send};
+//! # use tonic::{Request, Response, Status, Streaming};
+//! # use tonic::codegen::tokio_stream::Stream;
+//! # type Trace = proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
+//! # struct Client;
+//! # impl Client {
+//! #     async fn put(&mut self, _: impl Stream<Item = Frame>) -> Result<Response<()>, Status> {
+//! #         Ok(Response::new(()))
+//! #     }
+//! # }
+//! // The client.
+//! # async fn client(mut client: Client, trace: Trace) -> Result<(), Status> {
+//! let response = send(|frames| client.put(frames), &trace).await?;
+//! # Ok(())
+//! # }
+//! // The server.
+//! # async fn server(request: Request<Streaming<Frame>>) -> Result<(), Status> {
+//! let trace: Trace = Receive::new().message(request.into_inner()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Deadlines, interceptors, metadata and TLS are tonic's own. Dropping a future cancels its transfer; back-pressure
+//! is HTTP/2's: a sender holds four frames, a receiver one. Errors are [`Status`](tonic::Status)es whose details
+//! say where something is wrong: see [`detail`].
+
+#![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+pub mod documentation;
+mod handle;
+mod inbox;
+mod outgoing;
+mod receive;
+mod resume;
+mod status;
+
+pub use handle::Handle;
+pub use inbox::Inbox;
+pub use outgoing::{Failure, Outgoing, OutgoingResults, send, send_with};
+pub use proto_splitter_transfer::{ReceiveOptions, Receiver, SendOptions, proto};
+pub use receive::{DEFAULT_IDLE_TIMEOUT, Receive};
+pub use resume::{DEFAULT_ATTEMPTS, Retry, is_broken, send_resuming};
+pub use status::{detail, status};

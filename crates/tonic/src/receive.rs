@@ -1,0 +1,334 @@
+//! The receiving half: from a stream of frames to a message.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_transfer::proto::Frame;
+use proto_splitter_transfer::{ReceiveOptions, Receiver};
+use tokio::task::spawn_blocking;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+
+use crate::handle::Handle;
+use crate::status::status;
+
+/// Default longest time without a frame: 60 s.
+pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Receives messages: what a sender is trusted with, and how long it may take.
+///
+/// ```no_run
+/// # use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
+/// # use proto_splitter_tonic::{Receive, ReceiveOptions, proto::Frame};
+/// # use tonic::{Request, Status, Streaming};
+/// # async fn put(request: Request<Streaming<Frame>>) -> Result<(), Status> {
+/// let receive = Receive::new().options(ReceiveOptions::new().max_message_size(8 << 30));
+/// let message: FileDescriptorProto = receive.message(request.into_inner()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Receive {
+    options: ReceiveOptions,
+    idle_timeout: Option<Duration>,
+    timeout: Option<Duration>,
+    folder: Option<PathBuf>,
+    force: bool,
+}
+
+impl Default for Receive {
+    fn default() -> Self {
+        Receive::new()
+    }
+}
+
+impl Receive {
+    /// Returns the defaults that each setter documents.
+    #[must_use]
+    pub fn new() -> Self {
+        Receive {
+            options: ReceiveOptions::new(),
+            idle_timeout: Some(DEFAULT_IDLE_TIMEOUT),
+            timeout: None,
+            folder: None,
+            force: false,
+        }
+    }
+
+    /// Sets the limits of messages, their type, and the listener for progress. Default:
+    /// [`ReceiveOptions::new`].
+    #[must_use]
+    pub fn options(mut self, options: ReceiveOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets the longest time without a frame. Default: [`DEFAULT_IDLE_TIMEOUT`].
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.idle_timeout = timeout.into();
+        self
+    }
+
+    /// Sets the longest time of a whole transfer, beside the deadline of the call. Default: `None`.
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets the folder for chunks that aren't kept in memory. Default: `None`, that for temporary files.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
+        self.folder = folder.into();
+        self
+    }
+
+    /// Sets whether [`file`](Self::file) replaces an existing file. Default: false.
+    #[must_use]
+    pub const fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Returns the limits of messages.
+    pub const fn get_options(&self) -> &ReceiveOptions {
+        &self.options
+    }
+
+    /// Returns true if an existing file is replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Receives a message of a type known to the program. Its chunks are kept in memory, and values of type
+    /// [`Bytes`] share it.
+    ///
+    /// # Errors
+    ///
+    /// The status that the frames end with; `DEADLINE_EXCEEDED` if they don't come in time; else [`status`] of
+    /// what [`Receiver::push`] and [`Receiver::into_message`] report.
+    pub async fn message<M: prost::Message + Default + 'static>(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    ) -> Result<M, Status> {
+        let receiver = self.in_memory(frames).await?;
+        blocking_if(is_large(&receiver), move || receiver.into_message()).await
+    }
+
+    /// Receives the bytes of a message.
+    ///
+    /// # Errors
+    ///
+    /// As [`message`](Self::message).
+    pub async fn bytes(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    ) -> Result<Bytes, Status> {
+        let receiver = self.in_memory(frames).await?;
+        blocking_if(is_large(&receiver), move || receiver.into_bytes()).await
+    }
+
+    async fn in_memory(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    ) -> Result<Receiver, Status> {
+        let slot = Slot::new(Receiver::in_memory(&self.options), false);
+        self.drive(frames, &slot, |_| ()).await?;
+        slot.into_receiver()
+    }
+
+    /// Receives a message to a file, which appears complete or not at all, and returns its size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`message`](Self::message); `ALREADY_EXISTS` if the file is there and [`force`](Self::force) isn't
+    /// set.
+    pub async fn file(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+        target: impl AsRef<Path>,
+    ) -> Result<u64, Status> {
+        let target = target.as_ref().to_owned();
+        let force = self.force;
+        if !force && target.symlink_metadata().is_ok() {
+            // Before all of it was sent for nothing.
+            let message = format!("{}: the file exists", target.display());
+            return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
+        }
+        let slot = Slot::new(self.in_file(), true);
+        self.drive(frames, &slot, |_| ()).await?;
+        let receiver = slot.into_receiver()?;
+        blocking_if(true, move || receiver.write_file(target, force)).await
+    }
+
+    /// Receives a message as a handle that can be read while the rest comes. Returns it once the sender has
+    /// said how the message is cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`message`](Self::message).
+    pub async fn handle(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Send + Unpin + 'static,
+    ) -> Result<Handle, Status> {
+        Handle::open(self.clone(), frames).await
+    }
+
+    /// Returns a receiver that keeps chunks in a file in the folder of these options.
+    pub(crate) fn in_file(&self) -> Receiver {
+        Receiver::in_file(self.folder.as_deref(), &self.options)
+    }
+
+    /// Pushes frames to a receiver until the transfer ends, and calls `look` after each.
+    pub(crate) async fn drive(
+        &self,
+        mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+        slot: &Slot,
+        look: impl FnMut(&Receiver),
+    ) -> Result<(), Status> {
+        let turn = slot.take_turn();
+        let driven = self.push_all(&mut frames, slot, turn, look);
+        let ended = match self.timeout {
+            None => driven.await,
+            Some(most) => match tokio::time::timeout(most, driven).await {
+                Ok(ended) => ended,
+                Err(_) => Err(late("the transfer took longer than", most, slot)),
+            },
+        };
+        if ended.is_err() {
+            slot.break_off(turn);
+        }
+        ended
+    }
+
+    /// Waits for the next frame, or returns the time that it didn't come in.
+    pub(crate) async fn next_frame<S: Stream + Unpin>(
+        &self,
+        frames: &mut S,
+    ) -> Result<Option<S::Item>, Duration> {
+        match self.idle_timeout {
+            None => Ok(frames.next().await),
+            Some(most) => (tokio::time::timeout(most, frames.next()).await).map_err(|_| most),
+        }
+    }
+
+    async fn push_all(
+        &self,
+        frames: &mut (impl Stream<Item = Result<Frame, Status>> + Unpin),
+        slot: &Slot,
+        turn: u64,
+        mut look: impl FnMut(&Receiver),
+    ) -> Result<(), Status> {
+        loop {
+            let next = self.next_frame(frames).await;
+            let next = next.map_err(|most| late("no frame came for", most, slot))?;
+            let Some(frame) = next.transpose()? else {
+                let ended = slot.in_turn(turn, Receiver::end)?;
+                return ended.map_err(|error| status(&error));
+            };
+            let pushed = if slot.blocks {
+                let slot = slot.clone();
+                let push = move || slot.in_turn(turn, |receiver| receiver.push(frame));
+                spawn_blocking(push).await.map_err(stopped)??
+            } else {
+                slot.in_turn(turn, |receiver| receiver.push(frame))?
+            };
+            pushed.map_err(|error| status(&error))?;
+            look(&slot.lock().receiver);
+        }
+    }
+}
+
+/// Messages over this size are put together on a thread for blocking work: 1 MiB.
+fn is_large(receiver: &Receiver) -> bool {
+    receiver.begin().message_size > 1 << 20
+}
+
+/// Runs a job, on a thread for blocking work if it takes long.
+pub(crate) async fn blocking_if<T: Send + 'static>(
+    blocks: bool,
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T, Status> {
+    let done = if blocks {
+        spawn_blocking(job).await.map_err(stopped)?
+    } else {
+        job()
+    };
+    done.map_err(|error| status(&error))
+}
+
+/// A receiver that outlives the call that feeds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    held: Arc<Mutex<Held>>,
+    /// Whether pushing a frame writes to a file.
+    blocks: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) receiver: Receiver,
+    /// Counts the transfers: an earlier one that is still under way may push no more.
+    turn: u64,
+}
+
+impl Slot {
+    pub(crate) fn new(receiver: Receiver, blocks: bool) -> Slot {
+        let held = Held { receiver, turn: 0 };
+        Slot {
+            held: Arc::new(Mutex::new(held)),
+            blocks,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_turn(&self) -> u64 {
+        let mut held = self.lock();
+        held.receiver.break_off();
+        held.turn += 1;
+        held.turn
+    }
+
+    fn in_turn<T>(&self, turn: u64, step: impl FnOnce(&mut Receiver) -> T) -> Result<T, Status> {
+        let mut held = self.lock();
+        if held.turn != turn {
+            let message = "another transfer of the same session has begun";
+            return Err(Status::aborted(message));
+        }
+        Ok(step(&mut held.receiver))
+    }
+
+    fn break_off(&self, turn: u64) {
+        let _ = self.in_turn(turn, Receiver::break_off);
+    }
+
+    /// Returns the receiver, which nobody else has any more.
+    pub(crate) fn into_receiver(self) -> Result<Receiver, Status> {
+        match Arc::try_unwrap(self.held) {
+            Ok(held) => {
+                let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Ok(held.receiver)
+            }
+            Err(_) => Err(Status::aborted("the transfer is still under way")),
+        }
+    }
+}
+
+#[cold]
+fn late(what: &str, most: Duration, slot: &Slot) -> Status {
+    let (chunk, count) = slot.lock().receiver.chunks();
+    let message = format!("{what} {most:?}, in chunk {chunk} of {count}");
+    Status::deadline_exceeded(message)
+}
+
+#[cold]
+pub(crate) fn stopped(error: tokio::task::JoinError) -> Status {
+    Status::cancelled(format!("the work was stopped: {error}"))
+}

@@ -1,0 +1,151 @@
+//! Sending what a receiver lacks, again and again.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use proto_splitter_core::split::{SizeSplitter, SplitInput};
+use proto_splitter_core::{Error, ErrorKind};
+use proto_splitter_transfer::SendOptions;
+use proto_splitter_transfer::proto::ResumeToken;
+use tonic::{Code, Response, Status};
+
+use crate::outgoing::Outgoing;
+use crate::status::status;
+
+/// Default number of times that a message is sent without a chunk more arriving: 5.
+pub const DEFAULT_ATTEMPTS: u32 = 5;
+
+/// Longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often a transfer that breaks off is resumed.
+#[derive(Clone, Copy, Debug)]
+pub struct Retry {
+    attempts: u32,
+    pause: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry::new()
+    }
+}
+
+impl Retry {
+    /// Returns the defaults that each setter documents.
+    #[must_use]
+    pub const fn new() -> Self {
+        Retry {
+            attempts: DEFAULT_ATTEMPTS,
+            pause: Duration::from_millis(100),
+        }
+    }
+
+    /// Sets the number of attempts without a chunk more arriving after which it is given up. Default:
+    /// [`DEFAULT_ATTEMPTS`].
+    #[must_use]
+    pub const fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Sets the pause before the first new attempt; it doubles with each, up to 5 s. Default: 100 ms.
+    #[must_use]
+    pub const fn pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    /// Returns the number of attempts.
+    pub const fn get_attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Returns the pause before the first new attempt.
+    pub const fn get_pause(&self) -> Duration {
+        self.pause
+    }
+}
+
+/// Returns true if a status means that the connection broke, so that it makes sense to resume.
+pub fn is_broken(status: &Status) -> bool {
+    // Those that a peer sent have no source.
+    status.code() == Code::Unavailable || status.source().is_some()
+}
+
+/// Sends a message, and after each time that the connection breaks what the receiver lacks. The receiver keeps what
+/// it has in an [`Inbox`](crate::Inbox), under the [session](SendOptions::session) of the options, or a random one.
+///
+/// `put` sends frames, and `ask` asks what the receiver has, with [`Inbox::token`](crate::Inbox::token) on the
+/// other side.
+///
+/// # Errors
+///
+/// As [`send`](crate::send), once no chunk more arrived in [`Retry::attempts`] attempts, or at once if the
+/// status isn't that of a broken connection.
+pub async fn send_resuming<T, F, G>(
+    mut put: impl FnMut(Outgoing) -> F,
+    mut ask: impl FnMut(ResumeToken) -> G,
+    source: impl Into<SplitInput>,
+    options: &SendOptions,
+    retry: Retry,
+) -> Result<T, Status>
+where
+    F: Future<Output = Result<T, Status>>,
+    G: Future<Output = Result<Response<ResumeToken>, Status>>,
+{
+    let source = source.into();
+    let options = with_session(options)?;
+    let session = options.get_session().clone();
+    let mut token = ResumeToken::default();
+    let (mut left, mut pause) = (retry.attempts, retry.pause);
+    loop {
+        let frames = Outgoing::resume(SizeSplitter, source.clone(), token.clone(), &options)
+            .map_err(|error| status(&error))?;
+        let failure = frames.failure();
+        let sent = put(frames).await;
+        if let Some(error) = failure.take() {
+            return Err(status(&error));
+        }
+        let broken = match sent {
+            Err(status) if is_broken(&status) => status,
+            other => return other,
+        };
+        loop {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return Err(broken);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+            let question = ResumeToken {
+                session: session.clone(),
+                ..ResumeToken::default()
+            };
+            match ask(question).await {
+                Ok(answer) => {
+                    let answer = answer.into_inner();
+                    if answer.chunks > token.chunks {
+                        (left, pause) = (retry.attempts, retry.pause);
+                    }
+                    token = answer;
+                    break;
+                }
+                Err(status) if is_broken(&status) => {}
+                Err(status) => return Err(status),
+            }
+        }
+    }
+}
+
+fn with_session(options: &SendOptions) -> Result<SendOptions, Status> {
+    if !options.get_session().is_empty() {
+        return Ok(options.clone());
+    }
+    let mut name = [0; 16];
+    getrandom::fill(&mut name).map_err(|error| {
+        let message = format!("no random name for a session: {error}");
+        status(&Error::new(ErrorKind::Io, message))
+    })?;
+    Ok(options.clone().session(name.to_vec()))
+}

@@ -1,0 +1,28 @@
+//! Errors as statuses.
+
+use proto_splitter_core::Error;
+use proto_splitter_transfer::proto::ErrorDetail;
+use proto_splitter_transfer::status;
+use tonic::{Code, Status};
+
+/// Returns the status for an error: its line, the code for its kind, and the field path, chunk and offset in the
+/// details.
+///
+/// ```
+/// use proto_splitter_core::{Error, ErrorKind};
+/// use proto_splitter_tonic::{detail, status};
+///
+/// let error = Error::new(ErrorKind::ChecksumMismatch, "other bytes").in_chunk(3);
+/// let status = status(&error);
+/// assert_eq!(status.code(), tonic::Code::DataLoss);
+/// assert_eq!(detail(&status).and_then(|detail| detail.chunk), Some(3));
+/// ```
+pub fn status(error: &Error) -> Status {
+    let code = Code::from(status::code(error.kind()));
+    Status::with_details(code, status::message(error), status::details(error))
+}
+
+/// Returns where something is wrong, as far as a peer with this crate said it.
+pub fn detail(status: &Status) -> Option<ErrorDetail> {
+    status::parse_details(status.details())
+}

@@ -1,0 +1,186 @@
+//! Messages sent and received in calls of a service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prost::Message;
+use prost_reflect::ReflectMessage;
+use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::split::Source;
+use proto_splitter_tonic::{Outgoing, Receive, SendOptions, send, send_with};
+use tempfile::tempdir;
+use tonic::{Code, Request};
+
+use crate::shelf::{Trace, Wanted};
+use crate::support::{Service, client, files, served, small_chunks, trace};
+
+#[tokio::test]
+async fn messages_of_all_sizes_arrive_with_default_limits() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let mut client = client(served(service.clone()).await).await;
+    for samples in [0, 1, 9, 60, 300] {
+        let sent = trace(samples);
+        for options in [
+            SendOptions::new(),
+            small_chunks().compression_level(Some(1)),
+        ] {
+            let stored = send_with(|frames| client.put(frames), &sent, &options)
+                .await
+                .unwrap();
+            assert_eq!(stored.into_inner().size, samples as u64);
+            assert!(service.trace(&sent.name).unwrap() == sent);
+            service.traces.lock().unwrap().clear();
+        }
+        let stored = send(|frames| client.put(put_to("memory", frames)), &sent).await;
+        let stored = stored.unwrap();
+        assert_eq!(stored.into_inner().size, samples as u64);
+    }
+    assert_eq!(files(folder.path()), 0);
+}
+
+/// A request to put frames where `to` says.
+fn put_to(to: &str, frames: Outgoing) -> Request<Outgoing> {
+    let mut request = Request::new(frames);
+    request.metadata_mut().insert("to", to.parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn a_file_is_sent_and_received_as_a_file() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let mut client = client(served(service.clone()).await).await;
+    let sent = trace(80);
+    let source = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(source.path(), sent.encode_to_vec()).unwrap();
+    let source = Source::open_as::<Trace>(source.path()).unwrap();
+    let stored = send(|frames| client.put(put_to("file", frames)), &source).await;
+    let stored = stored.unwrap().into_inner();
+    assert_eq!(stored.size, sent.encoded_len() as u64);
+    let written = std::fs::read(folder.path().join("put.pb")).unwrap();
+    assert!(written == sent.encode_to_vec());
+
+    // What is there is not replaced, and the sender learns it before it has sent everything.
+    let again = send(|frames| client.put(put_to("file", frames)), &source).await;
+    let status = again.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists, "{status}");
+    assert_eq!(files(folder.path()), 1);
+}
+
+#[tokio::test]
+async fn a_server_answers_with_a_message_of_any_size() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let sent = trace(120);
+    let name = sent.name.clone();
+    (service.traces.lock().unwrap()).insert(name.clone(), sent.clone());
+    let mut client = client(served(service).await).await;
+    let wanted = || Wanted {
+        name: name.clone(),
+        token: None,
+    };
+
+    let frames = client.get(wanted()).await.unwrap().into_inner();
+    let got: Trace = Receive::new().message(frames).await.unwrap();
+    assert!(got == sent);
+
+    // As a handle: parts are read while the rest comes.
+    let frames = client.get(wanted()).await.unwrap().into_inner();
+    let handle = Receive::new().handle(frames).await.unwrap();
+    let (file, descriptor) = (handle.file(), sent.descriptor());
+    let read = move || {
+        let view = file.view(ReadOptions::new().descriptor(descriptor));
+        view.get(&"2[50]".parse().unwrap())
+    };
+    let sample = tokio::task::spawn_blocking(read).await.unwrap().unwrap();
+    assert!(sample == sent.samples[50]);
+    let file = handle.complete().await.unwrap();
+    assert!(file.merge_to_bytes(&ReadOptions::new()).unwrap() == sent.encode_to_vec());
+
+    let status = client.get(Wanted::default()).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_message_comes_back_while_it_is_sent() {
+    let folder = tempdir().unwrap();
+    let mut client = client(served(Service::new(folder.path())).await).await;
+    let sent = trace(200);
+    let frames = Outgoing::new(&sent, &small_chunks()).unwrap();
+    let back = client.echo(frames).await.unwrap().into_inner();
+    let got: Trace = Receive::new().message(back).await.unwrap();
+    assert!(got == sent);
+}
+
+#[tokio::test]
+async fn an_error_of_the_source_is_the_senders_and_nothing_is_left() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let mut client = client(served(service.clone()).await).await;
+    let missing = std::path::PathBuf::from("no such file");
+    let status = send(|frames| client.put(frames), missing)
+        .await
+        .unwrap_err();
+    assert!(status.message().contains("no such file"), "{status}");
+
+    // A file that has become shorter.
+    let source = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(source.path(), trace(300).encode_to_vec()).unwrap();
+    let opened = Source::open_as::<Trace>(source.path()).unwrap();
+    source.as_file().set_len(10_000_000).unwrap();
+    let status = send(|frames| client.put(frames), &opened)
+        .await
+        .unwrap_err();
+    assert_ne!(status.code(), Code::Ok);
+    assert!(service.traces.lock().unwrap().is_empty());
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_nothing_is_sent_little_and_a_deadline_ends_it() {
+    let folder = tempdir().unwrap();
+    let mut client = client(served(Service::new(folder.path())).await).await;
+    let made = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&made);
+    let progress = Progress::new(move |done, _| {
+        seen.fetch_max(done, Ordering::Relaxed);
+    });
+    let never = |frames| {
+        let mut request = put_to("never", frames);
+        request.set_timeout(Duration::from_millis(700));
+        request
+    };
+    // All samples share their memory.
+    let sample = trace(1).samples.remove(0);
+    let large = Trace {
+        name: "large".into(),
+        samples: vec![sample; 2000],
+    };
+    let options = SendOptions::new().progress(progress);
+    let status = send_with(|frames| client.put(never(frames)), &large, &options)
+        .await
+        .unwrap_err();
+    let codes = [Code::DeadlineExceeded, Code::Cancelled];
+    assert!(codes.contains(&status.code()), "{status}");
+    let made = made.load(Ordering::Relaxed);
+    assert!(made < 16 << 20, "{made} bytes were made for nobody");
+}
+
+#[tokio::test]
+async fn dropping_a_call_ends_the_transfer_on_both_sides() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let mut client = client(served(service.clone()).await).await;
+    let sent = trace(600);
+    let sending = send(|frames| client.put(frames), &sent);
+    let cut = tokio::time::timeout(Duration::from_millis(5), sending).await;
+    assert!(cut.is_err());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(service.traces.lock().unwrap().is_empty());
+    assert_eq!(files(folder.path()), 0);
+    let stored = send(|frames| client.put(frames), &trace(2)).await.unwrap();
+    assert_eq!(stored.into_inner().size, 2);
+}

@@ -1,0 +1,55 @@
+//! Connections that are cut.
+
+use std::time::Duration;
+
+use proto_splitter_tonic::proto::ResumeToken;
+use proto_splitter_tonic::{Retry, is_broken, send_resuming};
+use tempfile::tempdir;
+
+use crate::support::{Cutter, Service, client, files, served, small_chunks, trace};
+
+#[tokio::test]
+async fn a_connection_that_is_cut_ten_times_resumes() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let server = served(service.clone()).await;
+    let sent = trace(60);
+    // 6 MB in all, cut after different numbers of bytes.
+    let after = (0..10).map(|at| 350_000 + at * 37_411 % 300_000).collect();
+    let cutter = Cutter::new(server, after).await;
+    let client = client(cutter.address).await;
+    let put = |frames| {
+        let mut client = client.clone();
+        async move { client.put(frames).await }
+    };
+    let ask = |token: ResumeToken| {
+        let mut client = client.clone();
+        async move { client.resume(token).await }
+    };
+    let retry = Retry::new().pause(Duration::from_millis(10));
+    let stored = send_resuming(put, ask, &sent, &small_chunks(), retry).await;
+    assert_eq!(stored.unwrap().into_inner().size, 60);
+    assert_eq!(cutter.cuts(), 10);
+    assert!(service.trace(&sent.name).unwrap() == sent);
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_never_gets_further_is_given_up() {
+    let folder = tempdir().unwrap();
+    let server = served(Service::new(folder.path())).await;
+    let cutter = Cutter::new(server, vec![20_000; 1000]).await;
+    let client = client(cutter.address).await;
+    let put = |frames| {
+        let mut client = client.clone();
+        async move { client.put(frames).await }
+    };
+    let ask = |token: ResumeToken| {
+        let mut client = client.clone();
+        async move { client.resume(token).await }
+    };
+    let retry = Retry::new().attempts(3).pause(Duration::from_millis(1));
+    let status = send_resuming(put, ask, &trace(60), &small_chunks(), retry).await;
+    assert!(is_broken(&status.unwrap_err()));
+    assert!(cutter.cuts() <= 6);
+}

@@ -1,0 +1,216 @@
+//! A server on a port of its own, its clients, and a connection that can be cut.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto_splitter_core::split::{SizeSplitter, SplitOptions};
+use proto_splitter_tonic::proto::{Frame, ResumeToken};
+use proto_splitter_tonic::{
+    Inbox, Outgoing, OutgoingResults, Receive, ReceiveOptions, SendOptions, status,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::{Channel, Server};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::shelf::shelf_client::ShelfClient;
+use crate::shelf::shelf_server::{Shelf, ShelfServer};
+use crate::shelf::{Stored, Trace, Wanted};
+
+/// How long a stalled sender is waited for.
+pub(crate) const IDLE: Duration = Duration::from_millis(300);
+
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) inbox: Inbox,
+    pub(crate) receive: Receive,
+    pub(crate) traces: Arc<Mutex<HashMap<String, Trace>>>,
+    /// Where files and chunks go.
+    pub(crate) folder: PathBuf,
+}
+
+impl Service {
+    pub(crate) fn new(folder: &Path) -> Service {
+        let options = ReceiveOptions::new()
+            .message_type("shelf.Trace")
+            .max_message_size(64 << 20);
+        let receive = Receive::new()
+            .options(options)
+            .idle_timeout(IDLE)
+            .folder(folder.to_owned());
+        Service {
+            inbox: Inbox::new(receive.clone()),
+            receive,
+            traces: Arc::default(),
+            folder: folder.to_owned(),
+        }
+    }
+
+    pub(crate) fn trace(&self, name: &str) -> Option<Trace> {
+        self.traces.lock().unwrap().get(name).cloned()
+    }
+}
+
+#[tonic::async_trait]
+impl Shelf for Service {
+    async fn put(&self, request: Request<Streaming<Frame>>) -> Result<Response<Stored>, Status> {
+        let to = request.metadata().get("to").cloned();
+        let frames = request.into_inner();
+        let size = match to.as_ref().map(|to| to.as_bytes()) {
+            Some(b"file") => {
+                self.receive
+                    .file(frames, self.folder.join("put.pb"))
+                    .await?
+            }
+            Some(b"memory") => {
+                let trace: Trace = self.receive.message(frames).await?;
+                trace.samples.len() as u64
+            }
+            Some(b"never") => {
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                0
+            }
+            _ => {
+                let trace: Trace = self.inbox.message(frames).await?;
+                let size = trace.samples.len() as u64;
+                self.traces
+                    .lock()
+                    .unwrap()
+                    .insert(trace.name.clone(), trace);
+                size
+            }
+        };
+        Ok(Response::new(Stored { size, crc32c: 0 }))
+    }
+
+    async fn resume(&self, asked: Request<ResumeToken>) -> Result<Response<ResumeToken>, Status> {
+        Ok(Response::new(self.inbox.token(asked.get_ref())))
+    }
+
+    type GetStream = OutgoingResults;
+    async fn get(&self, request: Request<Wanted>) -> Result<Response<OutgoingResults>, Status> {
+        let wanted = request.into_inner();
+        let trace = self.trace(&wanted.name);
+        let trace = trace.ok_or_else(|| Status::not_found("no such trace"))?;
+        let token = wanted.token.unwrap_or_default();
+        let frames = Outgoing::resume(SizeSplitter, &trace, token, &small_chunks());
+        Ok(Response::new(
+            frames.map_err(|error| status(&error))?.results(),
+        ))
+    }
+
+    type EchoStream = Streaming<Frame>;
+    async fn echo(
+        &self,
+        request: Request<Streaming<Frame>>,
+    ) -> Result<Response<Streaming<Frame>>, Status> {
+        Ok(Response::new(request.into_inner()))
+    }
+
+    async fn plain(&self, _: Request<Trace>) -> Result<Response<Stored>, Status> {
+        Err(Status::unimplemented("only frames"))
+    }
+}
+
+/// Runs a service until the runtime of the test ends.
+pub(crate) async fn served(service: Service) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let incoming = TcpListenerStream::new(listener);
+    let server = Server::builder().add_service(ShelfServer::new(service));
+    tokio::spawn(async move { server.serve_with_incoming(incoming).await.unwrap() });
+    address
+}
+
+pub(crate) async fn client(address: SocketAddr) -> ShelfClient<Channel> {
+    let address = format!("http://{address}");
+    ShelfClient::new(Channel::from_shared(address).unwrap().connect_lazy())
+}
+
+/// A trace of so many samples of 100,000 bytes, which differ.
+pub(crate) fn trace(samples: usize) -> Trace {
+    let sample = |at: usize| {
+        let numbers = (0..12_500).map(|number| (number * (at as u64 + 3)).to_le_bytes());
+        Bytes::from(numbers.flatten().collect::<Vec<u8>>())
+    };
+    Trace {
+        name: format!("{samples} samples"),
+        samples: (0..samples).map(sample).collect(),
+    }
+}
+
+/// Chunks of about a sample, so that a transfer has many.
+pub(crate) fn small_chunks() -> SendOptions {
+    let split = SplitOptions::new()
+        .max_chunk_size(150_000)
+        .value_chunk_size(Some(50_000));
+    SendOptions::new().split(split).max_frame_size(40_000)
+}
+
+/// Files in a folder. Chunks are kept in files without a name.
+pub(crate) fn files(folder: &Path) -> usize {
+    folder.read_dir().unwrap().count()
+}
+
+/// Forwards connections to `to`, and cuts each after so many bytes as `budget` has, which the cut doubles.
+pub(crate) struct Cutter {
+    pub(crate) address: SocketAddr,
+    cuts: Arc<AtomicU64>,
+}
+
+impl Cutter {
+    /// Cuts the first `most` connections, each after one of `after` bytes from the client.
+    pub(crate) async fn new(to: SocketAddr, after: Vec<usize>) -> Cutter {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let cuts = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&cuts);
+        tokio::spawn(async move {
+            let mut after = after.into_iter();
+            loop {
+                let (from, _) = listener.accept().await.unwrap();
+                let to = TcpStream::connect(to).await.unwrap();
+                let counted = Arc::clone(&counted);
+                let budget = after.next();
+                tokio::spawn(async move {
+                    if forward(from, to, budget).await.is_none() {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        Cutter { address, cuts }
+    }
+
+    pub(crate) fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Relaxed)
+    }
+}
+
+/// Forwards both ways. Returns `None` if the budget was used up, which cuts the connection.
+async fn forward(mut from: TcpStream, mut to: TcpStream, budget: Option<usize>) -> Option<()> {
+    let (mut left, mut there, mut back) = (budget, vec![0; 16 << 10], vec![0; 16 << 10]);
+    loop {
+        tokio::select! {
+            read = from.read(&mut there) => {
+                let len = read.ok().filter(|len| *len > 0);
+                let Some(len) = len else { return Some(()) };
+                if let Some(left) = &mut left {
+                    *left = left.checked_sub(len)?;
+                }
+                to.write_all(&there[..len]).await.ok();
+            }
+            read = to.read(&mut back) => {
+                let len = read.ok().filter(|len| *len > 0);
+                let Some(len) = len else { return Some(()) };
+                from.write_all(&back[..len]).await.ok();
+            }
+        }
+    }
+}
