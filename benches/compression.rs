@@ -188,7 +188,7 @@ fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     ])
 }
 
-/// A graph with the data in constants of so many bytes.
+/// A graph with the data in constants of this many bytes.
 fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
     graph(name, data.chunks(bytes))
 }
@@ -236,7 +236,7 @@ fn quantised(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Words of this repository's sources, each behind one that it follows there.
+/// Words of this repository's sources, each after one that it follows there.
 fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut sources = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -254,7 +254,7 @@ fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut word = *random.choose(&words);
     while text.len() < bytes {
         text.push_str(word);
-        // The last word of all may have none behind it.
+        // The last word of all may have none after it.
         word = behind
             .get(word)
             .map_or(words[0], |next| *random.choose(next));

@@ -39,7 +39,7 @@ const PACKETS: u64 = 20_000_000;
 /// How many slices a splitter makes.
 const SLICES: u64 = 20;
 
-/// How much longer than `SizeSplitter` a splitter of one's own may take at the most.
+/// How much longer than `SizeSplitter` a splitter of one's own may take at most.
 const SPLITTER_AIM: f64 = 1.5;
 
 /// How much longer than a bare hop it may take to go through the elements.

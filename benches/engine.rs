@@ -3,7 +3,7 @@
 //!
 //! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory,
 //! `cp` and `sync`. They take turns, after one turn that isn't counted, and the medians are
-//! compared. Files are made anew in every turn.
+//! compared. Files are made again in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]

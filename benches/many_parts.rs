@@ -2,7 +2,7 @@
 //! here has: the message is a sparse file, and reports are made up as hosts would send them.
 //!
 //!     cargo bench --bench many_parts                    1 TiB and 100 TiB in 1,000 parts
-//!     cargo bench --bench many_parts -- 64MiB 4         so many MiB or TiB, in so many parts
+//!     cargo bench --bench many_parts -- 64MiB 4         this many MiB or TiB, in this many parts
 //!
 //! The parts themselves aren't run, and no file of one is there: a store that believes every report
 //! stands for them. The trailer that the commit writes is read and checked.
@@ -19,10 +19,10 @@ use prost::Message;
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::container::Trailer;
 use proto_splitter::merge::Limits;
+use proto_splitter::parts::proto::{self as parts, Plan, Report, SplitReport, report};
 use proto_splitter::parts::{PartOptions, PartReport, PartStore, PartsPlan, with_checksum};
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::proto::proto_splitter::chunk_metadata::ExternalFile;
-use proto_splitter::proto::proto_splitter::parts::{self, Plan, Report, SplitReport, report};
 use proto_splitter::proto::proto_splitter::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, VersionDef, field_index,
 };

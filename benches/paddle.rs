@@ -120,7 +120,7 @@ fn program(folder: &Path, count: u64, dims: &[i64]) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes a model of so many tensors of so many bytes of noise.
+/// Writes a model of this many tensors of this many bytes of noise.
 fn model(folder: &Path, count: u64, bytes: u64) -> Outcome<()> {
     fs::create_dir_all(folder)?;
     let rows = bytes / 4 / 1024;
@@ -262,7 +262,7 @@ fn conversions() -> Outcome<()> {
     Ok(())
 }
 
-/// Touches so much memory, so that who needs it next takes what the machine has. A virtual one gives
+/// Touches this much memory, so that who needs it next takes what the machine has. A virtual one gives
 /// what is free back to its host, and then the first to touch it waits for seconds.
 fn touch(bytes: u64) -> Outcome<()> {
     drop(black_box(vec![1u8; usize::try_from(bytes)?]));

@@ -3,7 +3,7 @@
 //!     cargo run --release --example externalize -- OUTPUT
 //!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
-//! The model is of 2.5 GiB, or of so many MiB; it is in a temporary folder beside OUTPUT and is
+//! The model is of 2.5 GiB, or of this many MiB; it is in a temporary folder beside OUTPUT and is
 //! removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of
 //! each of its ten constants to `x`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]

@@ -18,7 +18,7 @@ use proto_splitter::onnx::external::{ExternalOptions, Form};
 use proto_splitter::onnx::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use proto_splitter::onnx::{OnnxOptions, OnnxSource};
 use proto_splitter::prost::Message;
-use proto_splitter::rope::{Rope, RopeBuilder};
+use proto_splitter::spans::{Spans, SpansBuilder};
 use proto_splitter::wire::FieldNumber;
 use proto_splitter_testkit::scratch::scratch_folder;
 
@@ -66,27 +66,27 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let zeros = folder.join("zeros");
     File::create(&zeros)?.set_len(TENSOR_BYTES)?;
-    let rope = model(&zeros)?;
+    let spans = model(&zeros)?;
     let path = folder.join("model.onnx");
     let mut file = File::create(&path)?;
-    let mut reader = BufReader::with_capacity(1 << 20, Sequential(&rope, 0));
+    let mut reader = BufReader::with_capacity(1 << 20, Sequential(&spans, 0));
     io::copy(&mut reader, &mut file)?;
     file.flush()?;
     Ok(path)
 }
 
-/// The model as a rope: each tensor is a literal in front, then the zeros, but for its first
+/// The model as a message of spans: each tensor is a literal in front, then the zeros, but for its first
 /// element.
-fn model(zeros: &Path) -> Result<Rope, Box<dyn Error>> {
-    let mut rope = RopeBuilder::new();
-    let zeros = rope.open(zeros)?;
+fn model(zeros: &Path) -> Result<Spans, Box<dyn Error>> {
+    let mut spans = SpansBuilder::new();
+    let zeros = spans.open(zeros)?;
     let front = ModelProto {
         ir_version: Some(9),
         producer_name: Some("onnx_external_data".into()),
         ..Default::default()
     };
-    rope.literal(&front.encode_to_vec())?;
-    rope.begin_field(FieldNumber(7))?;
+    spans.literal(&front.encode_to_vec())?;
+    spans.begin_field(FieldNumber(7))?;
     let sum = NodeProto {
         input: (0..TENSORS).map(|at| format!("t{at}")).collect(),
         output: vec!["sum".into()],
@@ -98,24 +98,24 @@ fn model(zeros: &Path) -> Result<Rope, Box<dyn Error>> {
         name: Some("g".into()),
         ..Default::default()
     };
-    rope.literal(&graph.encode_to_vec())?;
+    spans.literal(&graph.encode_to_vec())?;
     for at in 0..TENSORS {
-        rope.begin_field(FieldNumber(5))?;
+        spans.begin_field(FieldNumber(5))?;
         let tensor = TensorProto {
             dims: vec![i64::try_from(TENSOR_BYTES / 4)?],
             data_type: Some(1),
             name: Some(format!("t{at}")),
             ..Default::default()
         };
-        rope.literal(&tensor.encode_to_vec())?;
-        rope.begin_field(FieldNumber(9))?;
-        rope.literal(&u32::try_from(at)?.to_le_bytes())?;
-        rope.span(zeros, 4..TENSOR_BYTES)?;
-        rope.end_field()?;
-        rope.end_field()?;
+        spans.literal(&tensor.encode_to_vec())?;
+        spans.begin_field(FieldNumber(9))?;
+        spans.literal(&u32::try_from(at)?.to_le_bytes())?;
+        spans.span(zeros, 4..TENSOR_BYTES)?;
+        spans.end_field()?;
+        spans.end_field()?;
     }
-    rope.end_field()?;
-    Ok(rope.finish()?)
+    spans.end_field()?;
+    Ok(spans.finish()?)
 }
 
 /// Reads from front to back what is read by position.

@@ -1,7 +1,7 @@
 //! Makes a Paddle model of 2.5 GiB, more than a protobuf message can have, lists it, puts it into one file, writes its files
 //! again from that, and compares them.
 //!
-//! Needs 8 GiB of disk in the folder for temporary files, or in the one that is given. With a number, the model has so many
+//! Needs 8 GiB of disk in the folder for temporary files, or in the one that is given. With a number, the model has this many
 //! MiB, at least 1, and all takes three times as much disk.
 //!
 //! ```text
@@ -118,7 +118,7 @@ fn timed<T>(
     Ok(result)
 }
 
-/// Writes a program of matrices with so many rows, and the matrices. The first and the last are
+/// Writes a program of matrices with this many rows, and the matrices. The first and the last are
 /// equal, as tied weights are.
 fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..LAYERS)

@@ -18,6 +18,10 @@ pub mod paddle {}
 #[doc = include_str!("../docs/samediff.md")]
 pub mod samediff {}
 
+#[cfg(feature = "xla")]
+#[doc = include_str!("../docs/xla.md")]
+pub mod xla {}
+
 #[doc = include_str!("../docs/python.md")]
 pub mod python {}
 

@@ -12,8 +12,8 @@
 //! ```
 
 pub use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
-    Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
+    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertSetting,
+    ConvertTarget, Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
 };
 
 /// All formats that ship, as far as the features of this crate are on.
@@ -35,4 +35,8 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_onnx::OnnxFormat,
     #[cfg(feature = "tensorflow")]
     &proto_splitter_tensor_bundle::CheckpointFormat,
+    #[cfg(feature = "xla")]
+    &proto_splitter_xla::XlaFormat,
+    #[cfg(feature = "xla")]
+    &proto_splitter_xla::ProfileFormat,
 ]);

@@ -64,8 +64,9 @@
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` reads `saved_model.pbtxt`, too.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
-//! - `onnx`, `paddle`, `samediff`: the models of these.
+//! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these.
 //! - `formats`: all of the above.
+//! - `parts`: work shared out to hosts that know nothing of one another.
 //! - `brotli`, `snappy`, `zstd`: what chunks are compressed with; `codecs` is all three.
 //! - `zero-copy`: typed messages are split without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
@@ -79,7 +80,7 @@ pub use proto_splitter_core::proto::{
 pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
 pub use proto_splitter_core::{
     ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, ReadOptions, Result,
-    atomic, compare, container, edit, merge, parts, path, progress, rope, schema, size_tree, split,
+    atomic, compare, container, edit, merge, path, progress, schema, size_tree, spans, split,
     tensor, view, wire,
 };
 /// The crates whose types are in signatures of this one, in the versions that they are of.
@@ -98,6 +99,10 @@ pub use proto_splitter_onnx as onnx;
 /// Paddle's models: programs, tensor streams and parameter files.
 #[cfg(feature = "paddle")]
 pub use proto_splitter_paddle as paddle;
+/// Splits, merges and verifies by many hosts.
+#[doc(inline)]
+#[cfg(feature = "parts")]
+pub use proto_splitter_parts as parts;
 #[cfg(feature = "samediff")]
 pub use proto_splitter_samediff as samediff;
 #[cfg(feature = "tensorflow")]
@@ -109,6 +114,10 @@ pub use proto_splitter_saved_model::{
 #[doc(inline)]
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_tensor_bundle as tensor_bundle;
+/// XLA's split protos and profiles.
+#[doc(inline)]
+#[cfg(feature = "xla")]
+pub use proto_splitter_xla as xla;
 pub use record_file;
 
 pub mod formats;

@@ -20,7 +20,7 @@ use super::Outcome;
 /// is hashed.
 const WINDOW: usize = 128 << 10;
 
-/// Two hashes take turns after so many bytes: each waits for itself most of the time.
+/// Two hashes take turns after this many bytes: each waits for itself most of the time.
 const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;

@@ -89,19 +89,19 @@ fuzz_target!(
             static RECORD: OnceLock<&'static Path> = OnceLock::new();
             let folder = RECORD.get_or_init(sound);
             std::fs::write(folder.join(RECORD_FILE), bytes).expect("a record");
-            if let Ok(Some(rope)) = original(folder) {
-                let mut found = vec![0; rope.total_size().min(READ) as usize];
-                let _ = rope.read_exact_at(0, &mut found);
+            if let Ok(Some(spans)) = original(folder) {
+                let mut found = vec![0; spans.total_size().min(READ) as usize];
+                let _ = spans.read_exact_at(0, &mut found);
             }
             return;
         }
         let folder = tempfile::tempdir().expect("a folder");
         let to = folder.path().join("m");
         if externalize(bytes, &to).is_some_and(|moved| moved > 0) {
-            let rope = original(&to).expect("what was written is read").expect("it is externalized");
+            let spans = original(&to).expect("what was written is read").expect("it is externalized");
             let mut found = vec![0; bytes.len()];
-            assert_eq!(rope.total_size(), bytes.len() as u64);
-            rope.read_exact_at(0, &mut found).expect("what was written is read");
+            assert_eq!(spans.total_size(), bytes.len() as u64);
+            spans.read_exact_at(0, &mut found).expect("what was written is read");
             assert!(found == bytes, "the original is another");
         }
     }

@@ -24,6 +24,7 @@
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
 //! | Paddle's tensor streams, and programs | `paddle_stream`, `paddle_program` |
 //! | a model that is externalized and comes back, and what is kept of the original | `externalized` |
+//! | frames of transfers, from one connection or several | `receiver` |
 //! | plans of work in parts, and reports | `parts` |
 //! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
 #![allow(dead_code, reason = "the tests of record-file and core use more of it")]
@@ -39,6 +40,9 @@ mod targets;
 
 #[path = "../../crates/core/tests/it/targets/mod.rs"]
 mod core_targets;
+#[path = "../../crates/transfer/tests/it/targets.rs"]
+mod transfer_targets;
+
 #[path = "../../crates/core/tests/it/merge_support/mod.rs"]
 mod merge_support;
 
@@ -49,6 +53,9 @@ mod merge_support;
 /// If there is none.
 #[must_use]
 pub fn target(name: &str) -> fn(&[u8]) {
+    if name == "receiver" {
+        return transfer_targets::receiver;
+    }
     let mut all = targets::TARGETS.iter().chain(&core_targets::TARGETS);
     let found = all.find(|target| target.0 == name);
     found.expect("a target of this name").1
@@ -65,7 +72,9 @@ pub fn plant(name: &str) {
     std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
     let files = root.join("../tests/data/riegeli");
     let is_of_core = core_targets::TARGETS.iter().any(|target| target.0 == name);
-    let seeds = if is_of_core {
+    let seeds = if name == "receiver" {
+        transfer_targets::seeds()
+    } else if is_of_core {
         core_targets::seeds(name)
     } else {
         targets::seeds(name, &files)

@@ -65,7 +65,7 @@ impl ComposableSplitter for LookUp {
     }
 }
 
-/// A map with so many entries of some bytes, and some of their keys once more.
+/// A map with this many entries of some bytes, and some of their keys once more.
 fn large_map() -> Vec<u8> {
     let mut map = Vec::new();
     let mut entry = Vec::new();

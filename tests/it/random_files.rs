@@ -61,7 +61,7 @@ fn threads(random: &mut Random) -> NonZeroUsize {
 fn options(random: &mut Random) -> SplitOptions {
     let profile = *random.choose(&[Profile::TensorFlow, Profile::Extended, Profile::Extended]);
     let compression = *random.choose(&["none", "auto", "zstd:1", "brotli:1", "snappy"]);
-    // Few large chunks, or so many small ones that their trailer doesn't fit in one either.
+    // Few large chunks, or this many small ones that their trailer doesn't fit in one either.
     let files = profile == Profile::Extended && random.one_in(2);
     let max = if profile == Profile::Extended && !files {
         200 + random.below(800)

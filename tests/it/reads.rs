@@ -38,7 +38,7 @@ fn unread(reads: &[Range<u64>], of: Range<u64>) -> u64 {
     missing
 }
 
-/// A Const node whose `tensor_content` are so many zeros.
+/// A Const node whose `tensor_content` are this many zeros.
 fn constant(name: &str, len: u64) -> Sparse {
     let tensor = Sparse::default()
         .bytes([8, 1])
@@ -102,7 +102,7 @@ fn small_nodes_are_planned_by_reading_each_once() {
 const CONSTANTS: u64 = 4;
 const CONSTANT: u64 = 4 << 20;
 
-/// Bytes of what Riegeli/records puts in front of each block of 64 KiB.
+/// Bytes of what Riegeli/records puts before each block of 64 KiB.
 const BLOCK_HEADER: u64 = 24;
 
 /// A model with four constants of 4 MiB.

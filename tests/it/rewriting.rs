@@ -87,7 +87,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
     found
 }
 
-/// The message with other bytes in a value's place, written anew from the inside out.
+/// The message with other bytes in a value's place, written again from the inside out.
 fn rebuilt(bytes: &[u8], base: u64, value: &Range<u64>, new: &[u8]) -> Vec<u8> {
     let mut cursor = WireCursor::new(bytes);
     let mut out = Vec::new();

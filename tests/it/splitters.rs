@@ -487,7 +487,7 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
 
 #[test]
 fn a_packed_field_that_only_its_long_length_makes_too_large_is_cut() {
-    // One element of `packed_fixed`, behind a length of ten bytes.
+    // One element of `packed_fixed`, after a length of ten bytes.
     let bytes = b"\xca\x01\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01\x02\x03\x04";
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
     let options = SplitOptions::new().max_chunk_size(15);

@@ -234,7 +234,7 @@ fn what_is_cancelled_before_it_begins_does_nothing() {
     assert_eq!(to_stream.err(), Some(ErrorKind::Cancelled));
 }
 
-/// Takes so many bytes, and then no more.
+/// Takes this many bytes, and then no more.
 struct Full(usize);
 
 impl io::Write for Full {

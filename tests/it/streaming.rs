@@ -213,7 +213,7 @@ fn nothing_more_is_written_once_it_is_cancelled() {
     }
 }
 
-/// A model with a constant of 12 MiB behind a smaller one, and where the middle of the first is.
+/// A model with a constant of 12 MiB after a smaller one, and where the middle of the first is.
 fn one_large_constant() -> (Bytes, Range<u64>) {
     let graph = Parts::new()
         .message(1, constant("small", 1, 300_000))

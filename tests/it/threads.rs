@@ -90,7 +90,7 @@ fn plans_files_and_options_go_from_thread_to_thread() {
     check::<MergePlan>();
     check::<Progress>();
     check_uncloned::<ChunkedFile>();
-    check_uncloned::<MessageView<'_, File>>();
+    check_uncloned::<MessageView<'_>>();
     check_uncloned::<SavedModelDir>();
     check_uncloned::<Error>();
     check_sent::<RecordReader<File>>();

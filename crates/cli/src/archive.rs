@@ -33,24 +33,19 @@ struct Info {
     properties: Vec<(String, String)>,
 }
 
-pub(crate) fn info(
-    input: &Input,
-    opened: &Opened,
-    json: bool,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
+pub(crate) fn info(input: &Input, json: bool, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(input.path(), &error);
-    let tensors = opened.tensors().map_err(failed)?;
-    let properties = opened.archive().map(|archive| archive.properties());
-    let message = opened.descriptor();
+    let tensors = input.tensors().map_err(failed)?;
+    let properties = input.archive().map(|archive| archive.properties());
+    let message = input.descriptor();
     let report = Info {
         file: shown(input.path()),
-        format: format_of(opened),
+        format: format_of(input),
         message: message.map(|message| message.full_name().to_owned()),
-        message_bytes: opened.plain().map(|(_, size)| size),
+        message_bytes: input.plain().map(|(_, size)| size),
         tensors: tensors.len(),
         tensor_bytes: tensors.iter().map(|tensor| tensor.bytes).sum(),
-        files: opened.files().iter().map(|file| shown(file)).collect(),
+        files: input.files().iter().map(|file| shown(file)).collect(),
         properties: properties.transpose().map_err(failed)?.unwrap_or_default(),
     };
     output.report(json, &report, |report, _| report.text())?;
@@ -103,13 +98,8 @@ struct Listed {
     location: String,
 }
 
-pub(crate) fn ls(
-    input: &Input,
-    opened: &Opened,
-    json: bool,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    let entries = entries(opened).map_err(|error| Failure::of(input.path(), &error))?;
+pub(crate) fn ls(input: &Input, json: bool, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let entries = entries(input).map_err(|error| Failure::of(input.path(), &error))?;
     let listed = |entry: &Entry| Listed {
         name: entry.name.clone(),
         what: entry.detail.clone(),
@@ -118,7 +108,7 @@ pub(crate) fn ls(
     };
     let report = Listing {
         file: shown(input.path()),
-        format: format_of(opened),
+        format: format_of(input),
         entries: entries.iter().map(listed).collect(),
         bytes: entries.iter().map(|entry| entry.bytes).sum(),
     };

@@ -1,7 +1,9 @@
 //! `protosplit convert`.
 
 mod chunked;
+mod folders;
 mod format;
+mod forms;
 
 pub(crate) use format::form;
 
@@ -35,6 +37,13 @@ struct Report {
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let target = args.output.as_ref().or(args.named.as_ref());
+    if args.to == forms::HELP {
+        return forms::run(args, output);
+    }
+    if target.is_none() && !args.in_place {
+        let message = "name the folder or file to write with -o, or convert a folder --in-place";
+        return Err(Failure::usage(message));
+    }
     if let Some(target) = target {
         check_named(target)?;
         if let Some(opened) = format::open(args)? {

@@ -1,9 +1,7 @@
 //! `protosplit diff`.
 
-use proto_splitter::Opened;
 use proto_splitter::compare::{Comparison, Difference, compare};
 use proto_splitter::merge::ReadOptions;
-use proto_splitter::progress::Progress;
 use serde::Serialize;
 
 use crate::Exit;
@@ -11,10 +9,8 @@ use crate::archive;
 use crate::args::DiffArgs;
 use crate::failure::Failure;
 use crate::harmless::one_line;
-use crate::input::{self, Input};
-use crate::merge::options;
+use crate::input::{self, Input, Opening};
 use crate::output::{Output, shown_path};
-use crate::source::{self, Source};
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -51,21 +47,11 @@ struct Shown {
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
-    let inputs = input::find_both([&args.first, &args.second], &args.reading.schema.companion)?;
-    let [first, second] = [special(&inputs[0], args)?, special(&inputs[1], args)?];
-    if no_message(first.as_ref()) || no_message(second.as_ref()) {
-        let opened = [
-            &opened(first, &inputs[0], args)?,
-            &opened(second, &inputs[1], args)?,
-        ];
-        let inputs = [&inputs[0], &inputs[1]];
-        return archive::diff(inputs, opened, args.limit, args.json, output);
+    let inputs = Opening::of(&args.reading).open_both([&args.first, &args.second])?;
+    if inputs.iter().any(Input::is_archive) {
+        return archive::diff(inputs.each_ref(), args.limit, args.json, output);
     }
-    let known = [
-        options(&inputs[0], &args.reading)?,
-        options(&inputs[1], &args.reading)?,
-    ];
-    let [a, b] = of_one_type(&inputs, known)?;
+    let [a, b] = of_one_type(&inputs)?;
     // Of the two only the first is followed.
     let a = a.progress(output.reading("comparing"));
     let report = compared(&inputs, [a, b], args.limit)?;
@@ -81,39 +67,20 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     }
 }
 
-/// What a format of its own makes of an input; none where that is one message in one file.
-fn special(input: &Input, args: &DiffArgs) -> Result<Option<Opened>, Failure> {
-    let reading = &args.reading;
-    source::special(input, &reading.schema, reading.limits(), Progress::none())
-}
-
-/// Whether an input is an archive, which holds no message.
-fn no_message(opened: Option<&Opened>) -> bool {
-    opened.is_some_and(|opened| opened.plain().is_none())
-}
-
-/// An input beside an archive, which both are compared as.
-fn opened(special: Option<Opened>, input: &Input, args: &DiffArgs) -> Result<Opened, Failure> {
-    let reading = &args.reading;
-    match special {
-        Some(opened) => Ok(opened),
-        None => source::opened(input, &reading.schema, reading.limits(), Progress::none()),
-    }
-}
-
 /// How both are read: by the type that one of them says. Refuses two that say different ones.
-fn of_one_type(inputs: &[Input; 2], known: [ReadOptions; 2]) -> Result<[ReadOptions; 2], Failure> {
-    let types = known.each_ref().map(|known| known.descriptor.as_ref());
+fn of_one_type(inputs: &[Input; 2]) -> Result<[ReadOptions; 2], Failure> {
+    let types = inputs.each_ref().map(|input| input.descriptor());
     if let [Some(a), Some(b)] = types
         && a.full_name() != b.full_name()
     {
-        let [first, second] = inputs.each_ref().map(|input| input::shown(&input.file));
+        let [first, second] = inputs.each_ref().map(|input| input::shown(input.file()));
         let (a, b) = (a.full_name(), b.full_name());
         let message = format!("{first} holds {a}, {second} {b}");
         return Err(Failure::usage(message));
     }
     let either = types[0].or(types[1]).cloned();
-    Ok(known.map(|options| options.descriptor(either.clone())))
+    let options = inputs.each_ref().map(|input| input.reading_options());
+    Ok(options.map(|options| options.descriptor(either.clone())))
 }
 
 /// Compares two messages, up to so many differences.
@@ -124,14 +91,13 @@ fn compared(
 ) -> Result<Report, Failure> {
     let [a, b] = options;
     let message = a.descriptor.clone();
-    let sources = [Source::open(&inputs[0], &a)?, Source::open(&inputs[1], &b)?];
     let failed = |side: usize| {
-        let file = &inputs[side].file;
+        let file = inputs[side].file();
         move |error| Failure::of(file, &error)
     };
-    let first_view = sources[0].view(a).map_err(failed(0))?;
-    let second_view = sources[1].view(b).map_err(failed(1))?;
-    let files = inputs.each_ref().map(|input| input.file.as_path());
+    let first_view = inputs[0].typed_view_with(a).map_err(failed(0))?;
+    let second_view = inputs[1].typed_view_with(b).map_err(failed(1))?;
+    let files = inputs.each_ref().map(Input::file);
     let compared = compare(&first_view, &second_view, limit);
     let (result, differences) = match compared.map_err(|error| Failure::of_either(files, &error))? {
         Comparison::Identical => (Outcome::Identical, Vec::new()),
@@ -149,7 +115,7 @@ fn compared(
         name: difference.name.clone(),
         how: difference.how.said("the first", "the second").to_string(),
     };
-    let [first, second] = inputs.each_ref().map(|input| input::shown(&input.file));
+    let [first, second] = inputs.each_ref().map(|input| input::shown(input.file()));
     Ok(Report {
         first,
         second,

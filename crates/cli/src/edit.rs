@@ -7,11 +7,10 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::edit::{Changed, Changes};
 use proto_splitter::formats::{ALL, Converted};
-use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::PathQuery;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{Profile, Source as Message, SplitExt, SplitOptions};
-use proto_splitter::{Error, ErrorKind, MergedMessage, member_names};
+use proto_splitter::{Error, ErrorKind, member_names};
 use serde::Serialize;
 
 use crate::Exit;
@@ -20,13 +19,11 @@ use crate::failure::Failure;
 use crate::get;
 use crate::harmless::one_line;
 use crate::in_form::{InForm, Writing};
-use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown};
-use crate::merge;
+use crate::input::{self, CHUNKED, Form, Input, Opening, PLAIN, check_apart, prefix_of, shown};
 use crate::new_value;
 use crate::output::Output;
 use crate::rewrite;
 use crate::size;
-use crate::source::{Source, check_apart};
 use crate::split::note_removed;
 
 #[derive(Debug, Serialize)]
@@ -56,7 +53,7 @@ struct Made {
 }
 
 pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let job = Job::open(&args.file, &args.editing)?;
+    let job = Job::open(&args.file, &args.editing, false)?;
     let mut changes = Changes::new();
     for path in &args.paths {
         changes = changes.remove(job.query(path)?);
@@ -67,7 +64,7 @@ pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<E
 pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let read = args.value.with.as_deref();
     input::check_single_standard([&args.file, read.unwrap_or(Path::new(""))])?;
-    let mut job = Job::open(&args.file, &args.editing)?;
+    let mut job = Job::open(&args.file, &args.editing, false)?;
     let query = job.query(&args.path)?;
     let value = match (&args.value.value, read) {
         (Some(text), _) => job.encoded(text, &query)?,
@@ -77,15 +74,14 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 }
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let mut job = Job::open(&args.file, &args.editing)?;
     // What is stripped isn't needed.
-    job.input = job.input.looked_at();
+    let job = Job::open(&args.file, &args.editing, true)?;
     let changes = stripping(Changes::new(), args.what.over, args.what.tensors);
     job.run(changes, output)
 }
 
 pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let mut job = Job::open(&args.file, &args.editing)?;
+    let mut job = Job::open(&args.file, &args.editing, false)?;
     let mut changes = Changes::new();
     for path in &args.remove {
         changes = changes.remove(job.query(path)?);
@@ -129,7 +125,6 @@ fn stripping(changes: Changes, over: Option<u64>, tensors: bool) -> Changes {
 /// A message to change, and how it is written.
 struct Job<'a> {
     input: Input,
-    reading: ReadOptions,
     args: &'a EditingArgs,
     /// The files with new values.
     values: Vec<PathBuf>,
@@ -148,30 +143,30 @@ struct Read {
 }
 
 impl<'a> Job<'a> {
-    fn open(file: &Path, args: &'a EditingArgs) -> Result<Self, Failure> {
+    fn open(file: &Path, args: &'a EditingArgs, is_looked_at: bool) -> Result<Self, Failure> {
         input::check_named(&args.output)?;
-        let input = input::find_with(file, &args.reading.schema.companion)?;
-        let reading = merge::options(&input, &args.reading)?;
+        let input = Opening::of(&args.reading)
+            .looked_at(is_looked_at)
+            .open(file)?;
         Ok(Job {
             input,
-            reading,
             args,
             values: Vec::new(),
         })
     }
 
     fn failed(&self, path: &str, error: &Error) -> Failure {
-        get::failure(&self.input.file, path, &self.reading, error)
+        get::failure(&self.input, path, error)
     }
 
     fn query(&self, path: &str) -> Result<PathQuery, Failure> {
-        PathQuery::parse(path, self.reading.descriptor.as_ref())
+        PathQuery::parse(path, self.input.descriptor())
             .map_err(|error| self.failed(path, &error).into_usage())
     }
 
     /// A new value that is said in text.
     fn encoded(&self, text: &str, query: &PathQuery) -> Result<Arc<dyn ReadAt>, Failure> {
-        let bytes = new_value::encode(text, query, self.reading.descriptor.as_ref())
+        let bytes = new_value::encode(text, query, self.input.descriptor())
             .map_err(|error| self.failed(query.as_str(), &error).into_usage())?;
         Ok(Arc::new(bytes))
     }
@@ -184,51 +179,38 @@ impl<'a> Job<'a> {
     }
 
     fn message(&self) -> Result<Read, Failure> {
-        let failed = |error: Error| Failure::of(&self.input.file, &error);
-        let source = Source::open(&self.input, &self.reading)?;
-        let files = source.files(&self.input);
-        let in_form = InForm::of(
-            self.args.form.to.as_deref(),
-            &self.input,
-            &source,
-            self.reading.descriptor.as_ref(),
-            &self.args.output,
-        )?;
-        let read = |message, profile| Read {
-            message,
-            profile,
-            has_schema: false,
-            files,
-            in_form,
+        let failed = |error: Error| Failure::of(self.input.file(), &error);
+        let asked = self.args.form.to.as_deref();
+        let read = |message, profile, has_schema| -> Result<Read, Failure> {
+            Ok(Read {
+                message,
+                profile,
+                has_schema,
+                files: self.input.files().to_vec(),
+                in_form: InForm::of(asked, &self.input, &self.args.output)?,
+            })
         };
-        Ok(match source {
-            Source::Plain(file) => read(Arc::new(file), Profile::default()),
-            Source::Chunked(file) => {
+        let merged = self.input.merged().map_err(failed)?;
+        match (self.input.chunked(), merged, self.input.plain()) {
+            (Some(file), Some(merged), _) => {
                 let profile = match file.trailer().metadata().extended_message {
                     Some(_) => Profile::Extended,
                     None => Profile::TensorFlow,
                 };
-                let descriptor = self.reading.descriptor.clone();
                 let has_schema = file.descriptor().map_err(failed)?.is_some();
-                let merged = MergedMessage::new(*file, descriptor).map_err(failed)?;
-                Read {
-                    has_schema,
-                    ..read(Arc::new(merged), profile)
-                }
+                read(Arc::new(merged), profile, has_schema)
             }
-            Source::Assembled(opened) => match opened.plain() {
-                Some((bytes, _)) => read(bytes.clone(), Profile::default()),
-                None => {
-                    let message = "tensors, and no message that could be changed";
-                    return Err(failed(Error::new(ErrorKind::InvalidConfig, message)));
-                }
-            },
-        })
+            (.., Some((bytes, _))) => read(bytes.clone(), Profile::default(), false),
+            _ => {
+                let message = "tensors, and no message that could be changed";
+                Err(failed(Error::new(ErrorKind::InvalidConfig, message)))
+            }
+        }
     }
 
     /// Whether chunks are written.
     fn form(&self) -> Form {
-        let extension = match &self.input.folder {
+        let extension = match self.input.folder() {
             Some(_) => None,
             None => self.args.output.extension(),
         };
@@ -236,13 +218,13 @@ impl<'a> Job<'a> {
             Some(CHUNKED) => Form::Chunked,
             Some(PLAIN) => Form::Plain,
             _ if self.is_made_of_files() => Form::Chunked,
-            _ => self.input.form,
+            _ => self.input.form(),
         }
     }
 
     /// Whether several files are seen as the message: in one piece, nothing would say its type.
     fn is_made_of_files(&self) -> bool {
-        let descriptor = self.reading.descriptor.as_ref();
+        let descriptor = self.input.descriptor();
         descriptor.is_some_and(|descriptor| {
             let name = descriptor.full_name();
             let format = ALL.of_type(name);
@@ -264,10 +246,10 @@ impl<'a> Job<'a> {
         let read = files.iter().chain(&self.values);
         check_apart(read, &self.args.output)?;
         let changed = changes
-            .apply(message, &self.reading)
+            .apply(message, &self.input.reading_options())
             .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))?;
         let progress = output.writing("writing");
-        let descriptor = self.reading.descriptor.as_ref();
+        let descriptor = self.input.descriptor();
         let make = |target: &Path, force: bool| {
             let made = match (&in_form, form) {
                 (Some(in_form), _) => {
@@ -297,7 +279,7 @@ impl<'a> Job<'a> {
                     chunked(&changed, descriptor, target, &options)
                 }
             };
-            made.map_err(|error| Failure::of(&self.input.file, &error))
+            made.map_err(|error| Failure::of(self.input.file(), &error))
         };
         let extension = match form {
             Form::Chunked => CHUNKED,
@@ -317,7 +299,7 @@ impl<'a> Job<'a> {
         }
         let report = Report {
             output: shown(folder.as_deref().unwrap_or(&made.path)),
-            input: shown(&self.input.file),
+            input: shown(self.input.file()),
             message_bytes: changed.message.total_size(),
             output_bytes: made.bytes,
             chunk_count: made.chunks,
@@ -375,7 +357,7 @@ fn chunked(
         let message = "a message is cut into chunks by its type";
         return Err(Error::new(ErrorKind::SchemaNeeded, message));
     };
-    let message = Message::from_rope(Arc::clone(&changed.message), descriptor.clone());
+    let message = Message::from_spans(Arc::clone(&changed.message), descriptor.clone());
     let splitter = ALL.splitter(descriptor.full_name());
     let written = splitter.write_with(message, prefix_of(target), options)?;
     let removed = written.removed_files.iter();

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
-use proto_splitter::progress::{Meter, Progress};
+use proto_splitter::progress::Meter;
 use proto_splitter::tensor::TensorInfo;
 use proto_splitter::{Error, ErrorKind, Opened};
 use serde::Serialize;
@@ -17,10 +17,9 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::failure::Failure;
-use crate::input::{self, check_named, shown};
+use crate::input::{Opening, check_named, shown};
 use crate::output::Output;
 use crate::size;
-use crate::source;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -38,16 +37,10 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         Some(format) => format,
         None => of_name(&args.output)?,
     };
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
+    let input = Opening::of(&args.reading).open(&args.file)?;
     let failed = |error: Error| Failure::of(input.path(), &error);
-    let opened = source::opened(
-        &input,
-        &args.reading.schema,
-        args.reading.limits(),
-        Progress::default(),
-    )?;
-    source::check_apart(opened.files(), &args.output)?;
-    let tensors = opened.tensors().map_err(failed)?;
+    input.check_apart(&args.output, None)?;
+    let tensors = input.tensors().map_err(failed)?;
     let (tensors, left_out): (Vec<_>, Vec<_>) = tensors
         .into_iter()
         .partition(|tensor| has_type(format, tensor));
@@ -60,7 +53,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     check_names(&tensors).map_err(failed)?;
     let total = tensors.iter().map(|tensor| tensor.bytes).sum();
     let meter = output.writing("exporting").meter(total);
-    let output_bytes = write(&opened, &tensors, format, args, &meter).map_err(failed)?;
+    let output_bytes = write(&input, &tensors, format, args, &meter).map_err(failed)?;
     for tensor in &left_out {
         output.note(format_args!(
             "left out {tensor}: the format has no type for it"

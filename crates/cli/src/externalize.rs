@@ -29,6 +29,8 @@ struct Report {
     stored_bytes: u64,
     moved: Vec<Constant>,
     left_in: Vec<Left>,
+    /// Files of a model that was externalized to the folder before, which the output goes without.
+    stale: Vec<String>,
     /// Whether the constants are mapped from files that must stay where they are.
     mapped: bool,
     /// Whether the model was externalized before, in place: by a run that was interrupted later, or
@@ -118,6 +120,7 @@ pub(crate) fn run_externalize(
         stored_bytes: plan.stored(),
         moved: plan.constants().map(Constant::from).collect(),
         left_in: plan.left().map(left).collect(),
+        stale: written.iter().flat_map(stale).collect(),
         mapped: args.mmap,
         already: false,
     };
@@ -126,6 +129,11 @@ pub(crate) fn run_externalize(
         output.note("warning: the model maps its constants from absolute paths: it can't be moved or copied elsewhere");
     }
     Ok(Exit::Done)
+}
+
+/// The stale files of a folder, by their paths.
+fn stale(written: &Externalized) -> Vec<String> {
+    written.stale.iter().map(|path| shown(path)).collect()
 }
 
 impl Report {
@@ -138,6 +146,7 @@ impl Report {
             stored_bytes: done.stored,
             moved: Vec::new(),
             left_in: Vec::new(),
+            stale: Vec::new(),
             mapped,
             already: true,
         }
@@ -150,6 +159,9 @@ impl Report {
         }
         for left in &self.left_in {
             text += &format!("{}  left in: {}\n", left.constant.text(), left.why);
+        }
+        for file in &self.stale {
+            text += &format!("{file}: left out, as it belongs to a model that was here before\n");
         }
         let was = size::show(self.message_bytes);
         let constants = size::count(self.moved.len(), "constant");

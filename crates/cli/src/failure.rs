@@ -159,6 +159,7 @@ impl Failure {
             | ErrorKind::AlreadyExists
             | ErrorKind::NoFolder
             | ErrorKind::InvalidConfig
+            | ErrorKind::NeedsFile
             | ErrorKind::InvalidSchema
             | ErrorKind::SchemaNeeded
             | ErrorKind::SourceChanged => Exit::Usage,

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::formats::ALL;
-use proto_splitter::merge::{ChunkStore, ReadOptions};
+use proto_splitter::merge::ChunkStore;
 use proto_splitter::path::{FieldPath, PathQuery};
-use proto_splitter::progress::Progress;
-use proto_splitter::record_file::ReadAt;
 use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened, member_names};
@@ -20,23 +18,29 @@ use crate::Exit;
 use crate::args::{GetArgs, GetFormat, Rows};
 use crate::failure::Failure;
 use crate::harmless::JsonWriter;
-use crate::input::{self, Form, Input, STANDARD};
-use crate::merge;
+use crate::input::{self, Input, Opening, STANDARD};
 use crate::npy;
 use crate::output::Output;
-use crate::source::{self, Source};
 use crate::suggest;
 use crate::text;
-use crate::types::{SCHEMA_NEEDED, said_by};
+use crate::types::SCHEMA_NEEDED;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let mut input = input::find_with(&args.file, &args.reading.schema.companion)?;
     // All of the message, as it is, is not only looked at.
     let is_whole = args
         .path
         .as_deref()
         .is_none_or(|path| matches!(path, "" | "."));
-    input.is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
+    let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
+    // Before anything is written: a signal ends what waits for its input.
+    let place = input::locate(&args.file, &args.reading.schema.companion)?;
+    let input = Opening::of(&args.reading)
+        .looked_at(is_looked_at)
+        .progress(match target(args) {
+            None if args.tensor.is_none() => output.reading("reading"),
+            _ => output.writing("reading"),
+        })
+        .open_at(place)?;
     if let Some(name) = &args.tensor {
         return get_tensor(&input, name, args, output);
     }
@@ -44,40 +48,23 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         return get_chunk(&input, chunk, args, output);
     }
     let text = args.path.as_deref().unwrap_or_default();
-    if is_archive(&input, args)? {
+    if input.is_archive() {
         // There is no message for a path to lead through, so it is a tensor's name.
         return get_tensor(&input, text, args, output);
     }
-    let options = merge::options(&input, &args.reading)?;
-    let options = options.progress(match target(args) {
-        None => output.reading("reading"),
-        Some(_) => output.writing("reading"),
-    });
-    let failed = |error: &Error| failure(&input.file, text, &options, error);
-    let query = PathQuery::parse(text, options.descriptor.as_ref());
+    let failed = |error: &Error| failure(&input, text, error);
+    let query = PathQuery::parse(text, input.descriptor());
     let query = query.map_err(|error| failed(&error).into_usage())?;
-    let source = Source::open(&input, &options)?;
     if let Some(target) = target(args) {
-        source.check_apart(target, &input, None)?;
+        input.check_apart(target, None)?;
     }
-    let view = source.view(options.clone());
+    let view = input.typed_view();
     view.and_then(|view| {
         let write = |sink: &mut dyn Write| write(&view, &query, args, sink);
-        to_target(args, output, &source.files(&input), write)
+        to_target(args, output, input.files(), write)
     })
     .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
-}
-
-/// Whether the input has tensors, and no message that they are in.
-fn is_archive(input: &Input, args: &GetArgs) -> Result<bool, Failure> {
-    let opened = source::special(
-        input,
-        &args.reading.schema,
-        args.reading.limits(),
-        Progress::none(),
-    )?;
-    Ok(opened.is_some_and(|opened| opened.plain().is_none()))
 }
 
 /// Writes the bytes of a chunk.
@@ -87,25 +74,22 @@ fn get_chunk(
     args: &GetArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    if input.form != Form::Chunked {
-        let name = input::shown(&input.file);
+    let Some(file) = input.chunked() else {
+        let name = input::shown(input.file());
         return Err(Failure::usage(format!("{name}: it isn't in chunks")));
-    }
+    };
     if args.format() != GetFormat::Binary {
         return Err(Failure::usage("--format: a chunk is written as binary"));
     }
-    let failed = |error: &Error| Failure::of(&input.file, error);
-    let file = source::chunked(input, &args.reading.limits())?;
+    let failed = |error: &Error| Failure::of(input.file(), error);
     if chunk >= file.len() {
-        let (name, count) = (input::shown(&input.file), file.len());
+        let (name, count) = (input::shown(input.file()), file.len());
         return Err(Failure::bad(format!(
             "{name}: it has {count} chunks, counted from 0, and no chunk {chunk}"
         )));
     }
-    let read = source::other_files(input, &file);
-    let read: Vec<_> = read.into_iter().chain([input.file.clone()]).collect();
     if let Some(target) = target(args) {
-        source::check_apart(read.iter().map(PathBuf::as_path), target)?;
+        input.check_apart(target, None)?;
     }
     let write = |sink: &mut dyn Write| {
         let copied = file
@@ -113,7 +97,7 @@ fn get_chunk(
             .and_then(|mut stream| Ok(io::copy(&mut stream, sink)?));
         copied.map(drop).map_err(|error| error.in_chunk(chunk))
     };
-    to_target(args, output, &read, write).map_err(|error| failed(&error))?;
+    to_target(args, output, input.files(), write).map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 
@@ -139,23 +123,17 @@ fn get_tensor(
         ));
     }
     let failed = |error: Error| Failure::of(input.path(), &error);
-    let opened = source::opened(
-        input,
-        &args.reading.schema,
-        args.reading.limits(),
-        output.writing("reading"),
-    )?;
     if let Some(target) = target(args) {
-        source::check_apart(opened.files(), target)?;
+        input.check_apart(target, None)?;
     }
     let found = match args.format() {
-        GetFormat::Npy => array(&opened, name),
-        _ => opened.tensor(name),
+        GetFormat::Npy => array(input, name),
+        _ => input.tensor(name),
     };
     let reader = match found {
         Ok(reader) => reader,
         Err(error) if error.kind() == ErrorKind::InvalidPath => {
-            let tensors = opened.tensors().map_err(failed)?;
+            let tensors = input.tensors().map_err(failed)?;
             let known = tensors.iter().take(MOST_NAMES);
             let near = suggest::nearest(name, known.map(|tensor| tensor.name.as_str()));
             let hint = match near {
@@ -173,15 +151,12 @@ fn get_tensor(
         GetFormat::Npy => npy::write(reader, sink),
         _ => reader.write_to(sink),
     };
-    to_target(args, output, opened.files(), write).map_err(failed)?;
+    to_target(args, output, input.files(), write).map_err(failed)?;
     Ok(Exit::Done)
 }
 
 /// The path of the one value that a query means.
-pub(crate) fn find_one(
-    view: &MessageView<'_, impl ReadAt>,
-    query: &PathQuery,
-) -> Result<FieldPath, Error> {
+pub(crate) fn find_one(view: &MessageView<'_>, query: &PathQuery) -> Result<FieldPath, Error> {
     let found = view.select_one(query, &member_names());
     found.map_err(|error| with_meant(view, query, error))
 }
@@ -190,7 +165,7 @@ pub(crate) fn find_one(
 const MOST_NAMES: usize = 100_000;
 
 /// Adds to an error which name was meant by one that nothing has.
-fn with_meant(view: &MessageView<'_, impl ReadAt>, query: &PathQuery, error: Error) -> Error {
+fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidPath {
         return error;
     }
@@ -212,10 +187,10 @@ fn with_meant(view: &MessageView<'_, impl ReadAt>, query: &PathQuery, error: Err
 }
 
 /// What went wrong with a path in a file, and what was meant, if that can be guessed.
-pub(crate) fn failure(file: &Path, path: &str, options: &ReadOptions, error: &Error) -> Failure {
-    let failure = Failure::of(file, error);
-    match (error.kind(), options.descriptor.as_ref()) {
-        (ErrorKind::InvalidPath, None) => untyped(file, &failure),
+pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
+    let failure = Failure::of(input.file(), error);
+    match (error.kind(), input.descriptor()) {
+        (ErrorKind::InvalidPath, None) => untyped(input, &failure),
         (ErrorKind::InvalidPath, Some(root)) => match suggest::path(path, root) {
             Some(meant) => Failure::bad(format!("{}; did you mean `{meant}`?", failure.message())),
             None => failure,
@@ -225,9 +200,9 @@ pub(crate) fn failure(file: &Path, path: &str, options: &ReadOptions, error: &Er
 }
 
 /// What went wrong with a path in a file whose type isn't known, and how it would work.
-pub(crate) fn untyped(file: &Path, failure: &Failure) -> Failure {
+pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
-    Failure::bad(match said_by(file) {
+    Failure::bad(match input.said_type() {
         Some(said) => format!("{message} (of {said}: {SCHEMA_NEEDED})"),
         None => format!("{message} (without --message TYPE a path is in numbers)"),
     })
@@ -254,7 +229,7 @@ fn to_target(
 }
 
 fn write(
-    view: &MessageView<'_, impl ReadAt>,
+    view: &MessageView<'_>,
     query: &PathQuery,
     args: &GetArgs,
     mut sink: &mut dyn Write,
@@ -301,10 +276,7 @@ fn shown_up_to(args: &GetArgs) -> usize {
 }
 
 /// The tensor that the value at a path is.
-fn tensor<'a>(
-    view: &MessageView<'a, impl ReadAt + 'a>,
-    path: &FieldPath,
-) -> Result<TensorReader<'a>, Error> {
+fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
     let root = value::typed(view)?;
     let target = path.resolve(root)?;
     let message = target.kind.message();
@@ -342,7 +314,7 @@ fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> 
 
 /// Writes all values that a query leads to, one after the other, each by itself in memory.
 fn write_all(
-    view: &MessageView<'_, impl ReadAt>,
+    view: &MessageView<'_>,
     query: &PathQuery,
     args: &GetArgs,
     mut sink: &mut dyn Write,

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::edit::Changed;
-use proto_splitter::formats::{ALL, ConvertOptions, ConvertTarget, Converted, Format};
+use proto_splitter::formats::{ConvertOptions, ConvertTarget, Converted, Format};
 use proto_splitter::progress::Progress;
 use proto_splitter::{Error, OpenOptions, Opened};
 
 use crate::convert;
 use crate::failure::Failure;
 use crate::input::{CHUNKED, Input};
-use crate::source::Source;
 
 /// A form that a changed message is written in.
 pub(crate) struct InForm {
@@ -35,24 +34,17 @@ impl InForm {
     pub(crate) fn of(
         asked: Option<&str>,
         input: &Input,
-        source: &Source,
-        descriptor: Option<&MessageDescriptor>,
         output: &Path,
     ) -> Result<Option<InForm>, Failure> {
         let is_chunked = output
             .extension()
             .is_some_and(|extension| extension == CHUNKED);
         let Some(asked) = asked else {
-            let kept = match source {
-                Source::Assembled(opened) if !is_chunked => {
-                    let format = opened.format();
-                    format.and_then(|format| Some((format, format.form_of(opened)?)))
-                }
-                _ => None,
-            };
+            let format = input.format().filter(|_| input.is_special() && !is_chunked);
+            let kept = format.and_then(|format| Some((format, format.form_of(input)?)));
             return Ok(kept.map(|(format, form)| InForm { format, form }));
         };
-        if is_chunked || input.folder.is_some() {
+        if is_chunked || input.folder().is_some() {
             let what = if is_chunked {
                 "a .cpb is a file in chunks"
             } else {
@@ -60,8 +52,7 @@ impl InForm {
             };
             return Err(Failure::usage(format!("--to {asked}: {what}")));
         }
-        let of_type = || ALL.of_type(descriptor?.full_name());
-        let Some(format) = input.format().or_else(of_type) else {
+        let Some(format) = input.format() else {
             let message = format!("--to {asked}: the message is of no format that has forms");
             return Err(Failure::usage(message));
         };

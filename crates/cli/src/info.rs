@@ -1,24 +1,20 @@
 //! `protosplit info`.
 
-use std::fs;
-
 use prost_reflect::MessageDescriptor;
-use proto_splitter::container::{ChunkKind, ChunkSummary, ChunkedFile};
+use proto_splitter::container::{ChunkKind, ChunkSummary};
 use proto_splitter::proto::proto_splitter::chunk_metadata::ExternalFile;
 use proto_splitter::record_file::CompressionKind;
 use serde::Serialize;
 
 use crate::Exit;
 use crate::archive;
-use crate::args::{InfoArgs, PartsArgs};
+use crate::args::InfoArgs;
 use crate::failure::Failure;
 use crate::harmless::one_line;
-use crate::input::{self, Form, Input};
+use crate::input::{Chunked, Input, Opening, shown};
 use crate::output::{Output, hex, shown_path};
 use crate::size;
-use crate::source::{self, Shared};
 use crate::table::{Align, Table, facts};
-use crate::types::Types;
 
 /// What there is to know about a file without reading its chunks.
 #[derive(Debug, Serialize)]
@@ -57,7 +53,7 @@ pub(crate) struct OtherFile {
 
 impl OtherFile {
     /// The files that a file says chunks are in.
-    pub(crate) fn all_of(file: &ChunkedFile<Shared>) -> Vec<OtherFile> {
+    pub(crate) fn all_of(file: &Chunked) -> Vec<OtherFile> {
         let named = file.trailer().metadata().files.iter();
         let of = |file: &ExternalFile| OtherFile {
             file: file.path.clone(),
@@ -169,30 +165,30 @@ fn is_zero(count: &usize) -> bool {
 }
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.schema.companion)?.looked_at();
-    let (limits, progress) = (args.parts.limits(), output.reading("reading"));
-    if let Some(opened) = source::told(&input, &args.schema, limits, progress)? {
-        return archive::info(&input, &opened, args.json, output);
+    let input = Opening::of_parts(&args.schema, args.parts)
+        .looked_at(true)
+        .progress(output.reading("reading"))
+        .open(&args.file)?;
+    if input.is_told() {
+        return archive::info(&input, args.json, output);
     }
-    let types = Types::load(&args.schema)?;
-    let report = match input.form {
-        Form::Plain => plain(&input, &types)?,
-        Form::Chunked => chunked(&input, &types, args.parts)?,
+    let report = match (input.chunked(), input.plain()) {
+        (Some(file), _) => chunked(&input, file)?,
+        (None, plain) => whole(&input, plain.map_or(0, |(_, size)| size)),
     };
     output.report(args.json, &report, Report::text)?;
     Ok(Exit::Done)
 }
 
-fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
-    let known = types.asked_or_of_input(input);
-    let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
-    Ok(Report {
-        file: crate::input::shown(&input.file),
+fn whole(input: &Input, bytes: u64) -> Report {
+    let known = input.descriptor();
+    Report {
+        file: shown(input.file()),
         split: false,
         message: known.map(|known| known.full_name().to_owned()),
-        file_bytes: metadata.len(),
+        file_bytes: bytes,
         files: Vec::new(),
-        source_bytes: Some(metadata.len()),
+        source_bytes: Some(bytes),
         source_crc32c: None,
         merged_bytes: None,
         byte_exact: None,
@@ -201,27 +197,26 @@ fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
         join_version: None,
         bad_consumers: Vec::new(),
         chunks: Vec::new(),
-    })
+    }
 }
 
-fn chunked(input: &Input, types: &Types, parts: PartsArgs) -> Result<Report, Failure> {
-    let failed = |error| Failure::of(&input.file, &error);
-    let file = source::chunked(input, &parts.limits())?;
+fn chunked(input: &Input, file: &Chunked) -> Result<Report, Failure> {
+    let failed = |error| Failure::of(input.file(), &error);
     let trailer = file.trailer();
     let metadata = trailer.metadata();
-    let known = types.of_chunked(&input.file, &file)?;
+    let known = input.descriptor();
     let version = metadata.version.clone().unwrap_or_default();
     let summaries = file.summaries().map_err(failed)?;
-    let name = known.as_ref().map(|known| known.full_name());
+    let name = known.map(|known| known.full_name());
     let merged = summaries.iter().fold(0, |sum: u64, chunk| {
         sum.saturating_add(chunk.size.saturating_mul(chunk.places.len() as u64))
     });
     Ok(Report {
-        file: crate::input::shown(&input.file),
+        file: shown(input.file()),
         split: true,
         message: trailer.message_type().or(name).map(str::to_owned),
         file_bytes: file.record_files().map(|file| file.size()).sum(),
-        files: OtherFile::all_of(&file),
+        files: OtherFile::all_of(file),
         source_bytes: metadata.source_size,
         source_crc32c: metadata.source_crc32c.map(hex),
         merged_bytes: metadata.source_size.is_none().then_some(merged),
@@ -232,7 +227,7 @@ fn chunked(input: &Input, types: &Types, parts: PartsArgs) -> Result<Report, Fai
         bad_consumers: version.bad_consumers,
         chunks: summaries
             .into_iter()
-            .map(|summary| chunk(summary, known.as_ref()))
+            .map(|summary| chunk(summary, known))
             .collect(),
     })
 }

@@ -1,19 +1,27 @@
 //! What an argument that names an input stands for: a file, a prefix, a folder that a format knows,
-//! or standard input.
+//! an object in a store, or standard input. It is opened here, once, and nowhere else.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter::atomic::names_folder;
-use proto_splitter::container::is_chunked;
+use proto_splitter::atomic::{MadeFrom, names_folder};
+use proto_splitter::container::{ChunkedFile, is_chunked};
 use proto_splitter::formats::{ALL, Candidate, Format};
+use proto_splitter::merge::{Limits, ReadOptions};
+use proto_splitter::progress::Progress;
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::view::MessageView;
+use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
-use crate::args::CompanionArgs;
+use crate::args::{CompanionArgs, PartsArgs, ReadingArgs, SchemaArgs, ThreadsArgs};
 use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
 use crate::remote;
+use crate::types::Types;
 
 pub(crate) use crate::display_name::shown;
 pub(crate) use proto_splitter::container::{
@@ -32,44 +40,23 @@ pub(crate) enum Form {
     Plain,
 }
 
-/// A message that was found.
-#[derive(Clone, Debug)]
-pub(crate) struct Input {
+/// Where an input is.
+#[derive(Debug)]
+pub(crate) struct Place {
     /// The file with the message; or what was named, if several files make the message.
     pub(crate) file: PathBuf,
-    pub(crate) form: Form,
     /// The folder, if that was named and one file in it is the message.
     pub(crate) folder: Option<PathBuf>,
-    /// The file that goes with it, if that was named.
-    pub(crate) companion: Option<PathBuf>,
-    /// Its format, if that was named.
-    pub(crate) named_format: Option<&'static dyn Format>,
-    /// Whether files that the message refers to may be missing: it is only looked at.
-    pub(crate) is_looked_at: bool,
-    /// What came in on standard input or through a pipe: a file without a name, which is there as
-    /// long as this is.
-    _kept: Option<Arc<File>>,
+    /// A copy of what came in on standard input or through a pipe: a file without a name.
+    copy: Option<File>,
 }
 
-impl Input {
-    fn new(file: PathBuf, form: Form, folder: Option<PathBuf>) -> Self {
-        Input {
+impl Place {
+    fn new(file: PathBuf, folder: Option<PathBuf>) -> Place {
+        Place {
             file,
-            form,
             folder,
-            companion: None,
-            named_format: None,
-            is_looked_at: false,
-            _kept: None,
-        }
-    }
-
-    /// The same message, only to be looked at: what there is of it is shown if files that it refers
-    /// to are missing.
-    pub(crate) fn looked_at(self) -> Input {
-        Input {
-            is_looked_at: true,
-            ..self
+            copy: None,
         }
     }
 
@@ -78,36 +65,286 @@ impl Input {
         self.folder.as_deref().unwrap_or(&self.file)
     }
 
-    /// The format that knows the input by what it is; none of one in chunks.
-    pub(crate) fn format(&self) -> Option<&'static dyn Format> {
-        match self.form {
-            Form::Chunked => None,
-            Form::Plain if self.named_format.is_some() => self.named_format,
-            Form::Plain if remote::is_url(&self.file) => recognize(&self.file),
-            Form::Plain => {
-                let candidate = Candidate::new(&self.file).ok()?;
-                ALL.recognize_with(&candidate, self.companion.as_deref())
+    /// The input, to be looked into and opened.
+    pub(crate) fn candidate(&self) -> Result<Candidate<'_>, Failure> {
+        let failed = |error: Error| Failure::of(&self.file, &error);
+        if remote::is_url(&self.file) {
+            return remote::candidate(&self.file);
+        }
+        match &self.copy {
+            Some(copy) => copy
+                .try_clone()
+                .map_err(Error::from)
+                .and_then(|copy| Candidate::of_file(&self.file, copy)),
+            None => Candidate::new(&self.file),
+        }
+        .map_err(failed)
+    }
+}
+
+/// How inputs are opened.
+#[derive(Clone)]
+pub(crate) struct Opening<'a> {
+    schema: Cow<'a, SchemaArgs>,
+    options: OpenOptions,
+}
+
+impl<'a> Opening<'a> {
+    /// By what is said of the message, within these limits.
+    pub(crate) fn new(schema: &'a SchemaArgs, limits: Limits) -> Opening<'a> {
+        let options = OpenOptions::new().limits(limits);
+        let schema = Cow::Borrowed(schema);
+        Opening { schema, options }
+    }
+
+    /// By what is said of the message and of where its chunks may be.
+    pub(crate) fn of_parts(schema: &'a SchemaArgs, parts: PartsArgs) -> Opening<'a> {
+        Opening::new(schema, parts.limits())
+    }
+
+    /// By all that is said of reading.
+    pub(crate) fn of(reading: &'a ReadingArgs) -> Opening<'a> {
+        let Opening { schema, options } = Opening::new(&reading.schema, reading.limits());
+        let options = options.assume_plain(reading.assume_plain);
+        Opening { schema, options }
+    }
+
+    pub(crate) fn progress(mut self, progress: Progress) -> Self {
+        self.options = self.options.progress(progress);
+        self
+    }
+
+    pub(crate) fn threads(mut self, threads: &ThreadsArgs) -> Self {
+        self.options = self.options.threads(threads.threads);
+        self
+    }
+
+    /// Sets whether the message is only looked at: what there is of it is shown if files that it
+    /// refers to are missing.
+    pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
+        self.options = self.options.allow_missing_files(is_looked_at);
+        self
+    }
+
+    /// Sets what only some formats know.
+    pub(crate) fn settings(mut self, settings: &[(String, String)]) -> Self {
+        for (name, value) in settings {
+            self.options = self.options.setting(name, value);
+        }
+        self
+    }
+
+    /// Opens the input that an argument names.
+    pub(crate) fn open(self, named: &Path) -> Result<Input, Failure> {
+        let place = locate(named, &self.schema.companion)?;
+        self.open_at(place)
+    }
+
+    /// Opens the input at a place.
+    pub(crate) fn open_at(self, place: Place) -> Result<Input, Failure> {
+        let Opening { schema, options } = self;
+        let companion = &schema.companion;
+        if let Some(program) = &companion.program {
+            fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
+        }
+        let types = Types::load(&schema)?;
+        let options = options
+            .descriptor(types.asked().cloned())
+            .schemas(types.given().clone())
+            .companion(companion.program.clone());
+        let candidate = place.candidate()?;
+        let failed = |error: Error| Failure::of(place.path(), &error);
+        // Files of records may be a format's own.
+        let is_another = |format: &dyn Format| {
+            let known = ALL.recognize(&candidate);
+            known.is_none_or(|known| known.name() != format.name())
+        };
+        let opened = match named_format(companion) {
+            Some(format) if candidate.is_chunked().map_err(failed)? && is_another(format) => {
+                return Err(Failure::usage(format!(
+                    "--input-format: {}: a file in chunks says itself what it is",
+                    shown(place.path())
+                )));
             }
+            Some(format) => ALL.open_input_as(format, &candidate, &options),
+            None => ALL.open_input(&candidate, &options),
+        };
+        let opened = opened.map_err(failed)?;
+        drop(candidate);
+        let input = Input {
+            place,
+            opened,
+            is_said: schema.message.is_some()
+                || !schema.proto.is_empty()
+                || !schema.descriptor_set.is_empty(),
+        };
+        input.check_asked(&types)?;
+        Ok(input)
+    }
+
+    /// The same, of an input that nothing that is named goes with.
+    pub(crate) fn alone(mut self) -> Self {
+        self.schema.to_mut().companion = CompanionArgs::default();
+        self
+    }
+
+    /// Opens two inputs. What is named goes with one of them or with both.
+    pub(crate) fn open_both(self, named: [&Path; 2]) -> Result<[Input; 2], Failure> {
+        let [first, second] = named.map(|named| self.clone().open(named));
+        let is_named = self.schema.companion.is_named();
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok([first, second]),
+            (Ok(first), Err(_)) if is_named => Ok([first, self.alone().open(named[1])?]),
+            (Err(_), Ok(second)) if is_named => Ok([self.alone().open(named[0])?, second]),
+            (Err(failure), _) | (_, Err(failure)) => Err(failure),
         }
     }
 }
 
-/// The format that knows what is at a path, if one does.
-pub(crate) fn recognize(path: &Path) -> Option<&'static dyn Format> {
-    if remote::is_url(path) {
-        let object = remote::source(path).ok()?;
-        return ALL.recognize(&Candidate::of_source(path, &object).ok()?);
+/// An input that is open.
+#[derive(Debug)]
+pub(crate) struct Input {
+    place: Place,
+    opened: Opened,
+    /// Whether the caller says what it is.
+    is_said: bool,
+}
+
+impl Deref for Input {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
+        &self.opened
     }
-    ALL.recognize(&Candidate::new(path).ok()?)
+}
+
+impl Input {
+    /// The file with the message; or what was named, if several files make the message.
+    pub(crate) fn file(&self) -> &Path {
+        &self.place.file
+    }
+
+    /// The folder, if that was named and one file in it is the message.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.place.folder.as_deref()
+    }
+
+    /// What was named, or else the file that it is kept in.
+    pub(crate) fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        match self.opened.chunked() {
+            Some(_) => Form::Chunked,
+            None => Form::Plain,
+        }
+    }
+
+    /// Whether there are tensors, and no message that they are in.
+    pub(crate) fn is_archive(&self) -> bool {
+        self.opened.plain().is_none() && self.opened.chunked().is_none()
+    }
+
+    /// Whether it is more than a message in one file: an archive, or a message that several files
+    /// make.
+    pub(crate) fn is_special(&self) -> bool {
+        !self.opened.is_single()
+    }
+
+    /// Whether its format has more to say of it than of any message, and the caller doesn't say what
+    /// it is.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_special() || (!self.is_said && self.opened.archive().is_some())
+    }
+
+    /// The type that a file in chunks says it is of, if it does, whether or not the type is known.
+    pub(crate) fn said_type(&self) -> Option<&str> {
+        self.opened.chunked()?.trailer().message_type()
+    }
+
+    /// What it is called in a sentence, without an article.
+    pub(crate) fn title(&self) -> &'static str {
+        let format = self.opened.format();
+        format.map_or("archive", |format| format.title())
+    }
+
+    /// The message, to be read in parts. Fails if it is evidently of another type than was said.
+    pub(crate) fn typed_view(&self) -> Result<MessageView<'_>, Error> {
+        self.typed_view_with(self.opened.reading_options())
+    }
+
+    /// As [`typed_view`](Self::typed_view), read in another way than it was opened.
+    pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
+        let view = match (self.opened.chunked(), self.opened.plain()) {
+            (Some(file), _) => file.view(options),
+            (None, Some((bytes, _))) => MessageView::of_plain(bytes, options)?,
+            (None, None) => {
+                let message = format!("{}: tensors, and no message", self.title());
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        };
+        view.check_type()?;
+        Ok(view)
+    }
+
+    /// Fails if there is no message.
+    pub(crate) fn check_message(&self) -> Result<(), Failure> {
+        if !self.is_archive() {
+            return Ok(());
+        }
+        let (file, title) = (self.file().display(), self.title());
+        Err(Failure::usage(format!(
+            "{file}: {title}: tensors, and no message"
+        )))
+    }
+
+    /// Fails if the target is one of the files that are read, the one with the `value` that goes in
+    /// included.
+    pub(crate) fn check_apart(&self, target: &Path, value: Option<&Path>) -> Result<(), Failure> {
+        let read = self.opened.files().iter().map(PathBuf::as_path);
+        check_apart(read.chain(value), target)
+    }
+
+    /// Fails if a file in chunks says another type than was asked for.
+    fn check_asked(&self, types: &Types) -> Result<(), Failure> {
+        match (types.asked(), self.said_type()) {
+            (Some(asked), Some(said)) if asked.full_name() != said => {
+                let (file, asked) = (shown(self.file()), asked.full_name());
+                Err(Failure::usage(format!("{file}: holds {said}, not {asked}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a message is read from.
+pub(crate) type Shared = Arc<dyn ReadAt>;
+
+/// A message in chunks.
+pub(crate) type Chunked = ChunkedFile<Shared>;
+
+/// Fails if the target is one of the files that are read.
+pub(crate) fn check_apart<P: AsRef<Path>>(
+    read: impl IntoIterator<Item = P>,
+    target: &Path,
+) -> Result<(), Failure> {
+    let apart = MadeFrom::files(read).check_apart(target);
+    apart.map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Where a folder is named that stands for a file in it, names the file.
 pub(crate) fn name_file(named: &mut PathBuf) {
     if named.is_dir()
-        && let Some(file) = recognize(named).and_then(|format| format.file_in(named))
+        && let Some(file) = recognize(named, None).and_then(|format| format.file_in(named))
     {
         *named = file;
     }
+}
+
+/// The format that knows what is at a path, if one does.
+fn recognize(path: &Path, companion: Option<&Path>) -> Option<&'static dyn Format> {
+    ALL.recognize_with(&Candidate::new(path).ok()?, companion)
 }
 
 /// Fails if standard input, which comes once, is named twice.
@@ -143,109 +380,20 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-/// Finds the message, as [`find`], of the format and with the file that goes with it if they are
-/// named.
-pub(crate) fn find_with(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
-    locate(named, args)?.with(args)?.checked()
-}
-
-/// Finds two messages, as [`find_with`]. What is named goes with one of them or with both.
-pub(crate) fn find_both(named: [&Path; 2], args: &CompanionArgs) -> Result<[Input; 2], Failure> {
-    let [first, second] = [locate(named[0], args)?, locate(named[1], args)?];
-    let [first, second] = match (first.clone().with(args), second.clone().with(args)) {
-        (Ok(first), Ok(second)) => [first, second],
-        (Ok(first), Err(_)) => [first, second],
-        (Err(_), Ok(second)) => [first, second],
-        (Err(failure), Err(_)) => return Err(failure),
-    };
-    Ok([first.checked()?, second.checked()?])
-}
-
-impl Input {
-    fn with(self, args: &CompanionArgs) -> Result<Input, Failure> {
-        let named_format = named_format(args);
-        if named_format.is_some() && self.form == Form::Chunked {
-            return Err(Failure::usage(format!(
-                "--input-format: {}: a file in chunks says itself what it is",
-                shown(self.path())
-            )));
-        }
-        let input = Input {
-            named_format,
-            ..self
-        };
-        let Some(program) = &args.program else {
-            return Ok(input);
-        };
-        fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
-        let input = Input {
-            companion: Some(program.clone()),
-            ..input
-        };
-        let format = input.format();
-        if format.is_some_and(|format| format.companion().is_some()) {
-            return Ok(input);
-        }
-        Err(input.goes_alone(format))
-    }
-
-    /// Fails if what was found is evidently no input, and says what it is instead.
-    fn checked(self) -> Result<Input, Failure> {
-        let (file, companion) = (self.file.as_path(), self.companion.as_deref());
-        // A format that is named is taken at its word.
-        if self.form == Form::Chunked || self.named_format.is_some() {
-            return Ok(self);
-        }
-        let checked = if remote::is_url(file) {
-            let object = remote::source(file)?;
-            Candidate::of_source(file, &object).and_then(|object| ALL.check(&object, companion))
-        } else {
-            Candidate::new(file).and_then(|file| ALL.check(&file, companion))
-        };
-        match checked {
-            Ok(()) => Ok(self),
-            Err(error) => Err(Failure::of(file, &error)),
-        }
-    }
-
-    fn goes_alone(&self, format: Option<&'static dyn Format>) -> Failure {
-        let what = match (self.form, format) {
-            (Form::Chunked, _) => "a file in chunks".to_owned(),
-            (Form::Plain, None) => "a message of no known format".to_owned(),
-            (Form::Plain, Some(format)) => format!("a file of the kind {}", format.title()),
-        };
-        Failure::usage(format!(
-            "--program: {}: no program goes with {what}",
-            shown(self.path())
-        ))
-    }
-}
-
 /// The format that is named for an input.
 fn named_format(args: &CompanionArgs) -> Option<&'static dyn Format> {
     ALL.named(args.input_format.as_deref()?)
 }
 
-/// Finds the message: readers prefer a .cpb to a .pb of the same prefix. Fails if a file is evidently
-/// none.
-pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
-    locate(named, &CompanionArgs::default())?.checked()
-}
-
-/// Finds the message, as [`find`], whatever is in its file. What goes with the input may tell its
-/// format, too.
-pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
+/// Finds an input: readers prefer a .cpb to a .pb of the same prefix. What goes with the input may tell
+/// its format, too. No file is opened but a pipe, which is copied.
+pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failure> {
     if is_standard(named) {
         return standard_input();
     }
     if remote::is_url(named) {
         // What isn't read where it is was copied before.
-        let form = if remote::is_chunked(named)? {
-            Form::Chunked
-        } else {
-            Form::Plain
-        };
-        return Ok(Input::new(named.to_owned(), form, None));
+        return Ok(Place::new(named.to_owned(), None));
     }
     let metadata = match fs::metadata(named) {
         Ok(metadata) => Some(metadata),
@@ -261,29 +409,24 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Input, Failur
             return copy_of(&mut pipe, &named.display().to_string());
         }
         check_file(named, metadata)?;
-        return Ok(Input::new(named.to_owned(), form_of(named)?, None));
+        return Ok(Place::new(named.to_owned(), None));
     }
-    let known = named_format(args).or_else(|| {
-        let candidate = Candidate::new(named).ok()?;
-        ALL.recognize_with(&candidate, args.program.as_deref())
-    });
+    let known = named_format(args).or_else(|| recognize(named, args.program.as_deref()));
     if is_folder && let Some(format) = known {
-        let Some(file) = format.main_file(named) else {
-            return Ok(Input::new(named.to_owned(), Form::Plain, None));
-        };
-        let form = form_of(&file)?;
-        return Ok(Input::new(file, form, Some(named.to_owned())));
+        return Ok(match format.main_file(named) {
+            Some(file) => Place::new(file, Some(named.to_owned())),
+            None => Place::new(named.to_owned(), None),
+        });
     }
     let name = named.display();
     if !is_folder && names_folder(named) {
         return Err(Failure::usage(format!("{name}: no such folder")));
     }
     if let Some(file) = with_prefix(named) {
-        let form = form_of(&file)?;
-        return Ok(Input::new(file, form, None));
+        return Ok(Place::new(file, None));
     }
     if known.is_some() {
-        return Ok(Input::new(named.to_owned(), Form::Plain, None));
+        return Ok(Place::new(named.to_owned(), None));
     }
     Err(Failure::usage(if is_folder {
         let titles: Vec<&str> = ALL.formats().iter().map(|format| format.title()).collect();
@@ -298,7 +441,7 @@ const STANDARD_INPUT: &str = "standard input";
 
 /// What comes in on standard input, from the file itself if it is one.
 #[cfg(unix)]
-fn standard_input() -> Result<Input, Failure> {
+fn standard_input() -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
 
     let stdin = io::stdin();
@@ -308,14 +451,13 @@ fn standard_input() -> Result<Input, Failure> {
         return copy_of(&mut stdin.lock(), STANDARD_INPUT);
     }
     name_copy(number, STANDARD_INPUT);
-    let form = form_of(&path)?;
-    Ok(Input::new(path, form, None))
+    Ok(Place::new(path, None))
 }
 
 /// What comes in as a stream. A message isn't read in sequence, so it is first copied to a temporary
 /// file, which has no name in any folder and so is never left behind.
 #[cfg(unix)]
-fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Input, Failure> {
+fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
 
     let failed = |error: &io::Error| {
@@ -330,23 +472,27 @@ fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Input, Failure> {
     let number = copy.as_raw_fd();
     name_copy(number, name);
     let path = PathBuf::from(format!("{OPENED_BY}{number}"));
-    let form = form_of(&path)?;
-    Ok(Input {
-        _kept: Some(Arc::new(copy)),
-        ..Input::new(path, form, None)
+    Ok(Place {
+        copy: Some(copy),
+        ..Place::new(path, None)
     })
 }
 
 #[cfg(not(unix))]
-fn standard_input() -> Result<Input, Failure> {
+fn standard_input() -> Result<Place, Failure> {
     copy_of(&mut io::empty(), STANDARD_INPUT)
 }
 
 #[cfg(not(unix))]
-fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Input, Failure> {
+fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     Err(Failure::usage(format!(
         "{name}: on this system only files are read"
     )))
+}
+
+/// Whether a file that couldn't be opened is in chunks.
+pub(crate) fn is_chunked_at(file: &Path) -> bool {
+    is_chunked(file).unwrap_or(false)
 }
 
 /// Fails unless this is a file.
@@ -360,15 +506,6 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
     } else {
         format!("{name}: neither a file nor a folder")
     }))
-}
-
-/// How the message in a file is stored.
-pub(crate) fn form_of(file: &Path) -> Result<Form, Failure> {
-    if is_chunked(file).map_err(|error| Failure::of(file, &error))? {
-        Ok(Form::Chunked)
-    } else {
-        Ok(Form::Plain)
-    }
 }
 
 /// Fails if what has to be a file is to go to standard output.
@@ -401,12 +538,20 @@ mod tests {
 
     use super::*;
 
+    fn find(named: &Path) -> Result<Place, Failure> {
+        locate(named, &CompanionArgs::default())
+    }
+
     fn found(named: &Path) -> (String, Form) {
-        let input = find(named).unwrap();
-        (
-            input.file.file_name().unwrap().to_str().unwrap().to_owned(),
-            input.form,
-        )
+        let place = find(named).unwrap();
+        let name = place.file.file_name().unwrap().to_str().unwrap().to_owned();
+        let is_chunked = place.candidate().unwrap().is_chunked().unwrap();
+        let form = if is_chunked {
+            Form::Chunked
+        } else {
+            Form::Plain
+        };
+        (name, form)
     }
 
     #[test]
@@ -441,7 +586,7 @@ mod tests {
         fs::write(folder.path().join("saved_model.pb"), b"\x08\x01").unwrap();
         let input = find(folder.path()).unwrap();
         assert_eq!(input.folder.as_deref(), Some(folder.path()));
-        assert_eq!(input.form, Form::Plain);
+        assert_eq!(input.file, folder.path().join("saved_model.pb"));
     }
 
     #[test]
@@ -461,6 +606,23 @@ mod tests {
         let records = RecordWriter::with_defaults(Vec::new()).finish().unwrap();
         fs::write(&model, records).unwrap();
         assert_eq!(found(&model), ("model.onnx".into(), Form::Chunked));
+    }
+
+    #[test]
+    fn the_name_of_a_saved_model_tells_its_type() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = SchemaArgs::default();
+        let known = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            let input = Opening::new(&schema, Limits::new()).open(&path).unwrap();
+            input.descriptor().map(|known| known.full_name().to_owned())
+        };
+        for name in ["saved_model.pb", "saved_model"] {
+            let known = known(name, b"");
+            assert_eq!(known.as_deref(), Some(proto_splitter::SAVED_MODEL));
+        }
+        assert_eq!(known("graph.pb", b""), None);
     }
 
     #[test]

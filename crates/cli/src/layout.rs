@@ -3,22 +3,21 @@
 mod text;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use proto_splitter::container::ChunkedFile;
+use proto_splitter::formats::ALL;
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{
-    Chunk, ChunkLayout, ChunkPart, ChunkType, PartKind, ReaderOptions, RecordFile,
+    Chunk, ChunkLayout, ChunkPart, ChunkType, PartKind, ReadAt, ReaderOptions, RecordFile,
 };
+use proto_splitter::{Error, OpenOptions, Opened};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{CompanionArgs, LayoutArgs, SchemaArgs};
+use crate::args::{CompanionArgs, LayoutArgs};
 use crate::failure::Failure;
-use crate::input::{self, Form, Input};
+use crate::input::{self, Chunked, Shared};
 use crate::output::Output;
-use crate::source::{self, Shared, other_files};
 
 /// Where the chunks of a record file are cut into blocks.
 const BLOCK: u64 = 64 << 10;
@@ -105,9 +104,25 @@ struct Total {
 pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     // Of a damaged message, too, the bytes in front of the damage are explained.
     let input = input::locate(&args.file, &CompanionArgs::default())?;
-    let (schema, limits) = (SchemaArgs::default(), args.parts.limits());
-    if let Some(opened) = source::special(&input, &schema, limits, Progress::none())? {
-        let (name, title) = (input::shown(input.path()), source::title(&opened));
+    let candidate = input.candidate()?;
+    let failed = |error: Error| Failure::of(&input.file, &error);
+    let options = OpenOptions::new().limits(args.parts.limits());
+    let is_chunked = candidate.is_chunked().map_err(failed)?;
+    let format = ALL.recognize(&candidate).filter(|_| !is_chunked);
+    let opened = match format {
+        Some(format) => Some(ALL.open_input_as(format, &candidate, &options)),
+        None if is_chunked => Some(ALL.open_input(&candidate, &options)),
+        None => None,
+    };
+    if let Some(Err(error)) = opened.as_ref().filter(|_| !is_chunked) {
+        return Err(Failure::of(&input.file, error));
+    }
+    // Any record file has a layout; only one of ours has a trailer.
+    let opened = opened.and_then(Result::ok);
+    let is_special = |opened: &&Opened| !is_chunked && !opened.is_single();
+    if let Some(opened) = opened.as_ref().filter(is_special) {
+        let title = opened.format().map_or("archive", |format| format.title());
+        let name = input::shown(input.path());
         return Err(Failure::usage(format!(
             "{name}: {title}, and not a record file: `protosplit ls` says where its parts are"
         )));
@@ -116,9 +131,13 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         main: Regions::of(&input.file),
         other_files: Vec::new(),
     };
-    let walked = match input.form {
-        Form::Plain => report.main.message(&input),
-        Form::Chunked => report.chunked(&input, args, output),
+    let walked = if is_chunked {
+        let chunked = opened.as_ref().and_then(Opened::chunked);
+        let source = candidate.source().map_err(failed)?;
+        report.chunked(chunked, source, args, output)
+    } else {
+        report.main.message(candidate.size());
+        Ok(())
     };
     if report.main.regions.is_empty() {
         // Nor is there anything to be seen of an empty file but its size.
@@ -134,24 +153,38 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 impl Report {
     fn chunked(
         &mut self,
-        input: &Input,
+        chunked: Option<&Chunked>,
+        source: Shared,
         args: &LayoutArgs,
         output: &Output<'_>,
     ) -> Result<(), Failure> {
-        // Any record file has a layout; only one of ours has a trailer.
-        let chunked = source::chunked(input, &args.parts.limits());
         let walk = Walk {
-            chunked: chunked.as_ref().ok(),
+            chunked,
             blocks: args.blocks,
             progress: output.reading("reading"),
         };
-        walk.file(0, &mut self.main)?;
-        let Ok(chunked) = &chunked else {
-            return Ok(());
+        let Some(chunked) = chunked else {
+            let path = &self.main.path;
+            let file = RecordFile::open(source, ReaderOptions::new());
+            let file = file.map_err(|error| Failure::of(path, &error.into()))?;
+            return walk.file(0, &file, &mut self.main);
         };
-        for (number, file) in (1..).zip(other_files(input, chunked)) {
-            let mut regions = Regions::of(&file);
-            let walked = walk.file(number, &mut regions);
+        let mut files = chunked.record_files();
+        if let Some(main) = files.next() {
+            walk.file(0, main, &mut self.main)?;
+        }
+        // Beside the file itself, not beside a link to it.
+        let main = &self.main.path;
+        let real = main
+            .is_symlink()
+            .then(|| main.canonicalize().ok())
+            .flatten();
+        let folder = real.as_ref().unwrap_or(main).parent();
+        let folder = folder.unwrap_or(Path::new("")).to_owned();
+        let named = &chunked.trailer().metadata().files;
+        for ((number, file), named) in (1..).zip(files).zip(named) {
+            let mut regions = Regions::of(&folder.join(&named.path));
+            let walked = walk.file(number, file, &mut regions);
             self.other_files.push(regions);
             walked?;
         }
@@ -167,24 +200,32 @@ impl Report {
 
 /// What is known of a file while its chunks are gone through.
 struct Walk<'a> {
-    chunked: Option<&'a ChunkedFile<Shared>>,
+    chunked: Option<&'a Chunked>,
     blocks: bool,
     progress: Progress,
 }
 
 impl Walk<'_> {
     /// Goes through one of the files, up to its end or to what can't be read.
-    fn file(&self, number: usize, regions: &mut Regions) -> Result<(), Failure> {
-        let walked = self.regions(number, regions);
+    fn file<S: ReadAt>(
+        &self,
+        number: usize,
+        file: &RecordFile<S>,
+        regions: &mut Regions,
+    ) -> Result<(), Failure> {
+        let walked = self.regions(number, file, regions);
         regions.sum();
         walked
     }
 
-    fn regions(&self, number: usize, regions: &mut Regions) -> Result<(), Failure> {
+    fn regions<S: ReadAt>(
+        &self,
+        number: usize,
+        file: &RecordFile<S>,
+        regions: &mut Regions,
+    ) -> Result<(), Failure> {
         let path = regions.path.clone();
         let failed = |error: proto_splitter::record_file::Error| Failure::of(&path, &error.into());
-        let file = File::open(&path).map_err(|error| Failure::io(&path, &error))?;
-        let file = RecordFile::open(file, ReaderOptions::new()).map_err(failed)?;
         regions.file_bytes = file.size();
         regions.blocks = file.size().div_ceil(BLOCK);
         let mut named = self.chunks_by_begin(number);
@@ -256,15 +297,11 @@ impl Regions {
         }
     }
 
-    fn message(&mut self, input: &Input) -> Result<(), Failure> {
-        let metadata = std::fs::metadata(&input.file);
-        self.file_bytes = metadata
-            .map_err(|error| Failure::io(&input.file, &error))?
-            .len();
+    fn message(&mut self, size: u64) {
+        self.file_bytes = size;
         let message = Region::plain(0, self.file_bytes, What::Message);
         self.regions.push(message);
         self.sum();
-        Ok(())
     }
 
     fn sum(&mut self) {

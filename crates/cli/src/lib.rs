@@ -56,7 +56,6 @@ mod rewrite;
 mod samediff;
 mod schema;
 mod size;
-mod source;
 mod split;
 mod suggest;
 mod table;

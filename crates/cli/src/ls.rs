@@ -7,11 +7,9 @@ use crate::archive;
 use crate::args::LsArgs;
 use crate::failure::Failure;
 use crate::info::{self, Chunk, OtherFile, chunks_table, files_table};
-use crate::input::{self, Form, Input};
+use crate::input::{Chunked, Input, Opening, shown};
 use crate::output::Output;
 use crate::remote;
-use crate::source;
-use crate::types::Types;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -35,58 +33,50 @@ struct Listed {
 }
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.schema.companion)?.looked_at();
-    if let Some(opened) = source::special(
-        &input,
-        &args.schema,
-        args.parts.limits(),
-        output.reading("reading"),
-    )? {
-        return archive::ls(&input, &opened, args.json, output);
+    let input = Opening::of_parts(&args.schema, args.parts)
+        .looked_at(true)
+        .progress(output.reading("reading"))
+        .open(&args.file)?;
+    if input.is_special() {
+        return archive::ls(&input, args.json, output);
     }
-    let report = match input.form {
-        Form::Plain => whole(&input)?,
-        Form::Chunked => chunks(&input, args)?,
+    let report = match (input.chunked(), input.plain()) {
+        (Some(file), _) => chunks(&input, file)?,
+        (None, plain) => whole(&input, plain.map_or(0, |(_, size)| size)),
     };
     output.report(args.json, &report, Report::text)?;
     Ok(Exit::Done)
 }
 
-fn chunks(input: &Input, args: &LsArgs) -> Result<Report, Failure> {
-    let failed = |error| Failure::of(&input.file, &error);
-    let file = source::chunked(input, &args.parts.limits())?;
-    let known = Types::load(&args.schema)?.of_chunked(&input.file, &file)?;
+fn chunks(input: &Input, file: &Chunked) -> Result<Report, Failure> {
+    let failed = |error| Failure::of(input.file(), &error);
     // The header of every chunk of an object is a request.
-    let summaries = if remote::is_url(&input.file) {
+    let summaries = if remote::is_url(input.file()) {
         file.listed()
     } else {
         file.summaries().map_err(failed)?
     };
     let chunks = summaries
         .into_iter()
-        .map(|summary| Listed::of(info::chunk(summary, known.as_ref())));
+        .map(|summary| Listed::of(info::chunk(summary, input.descriptor())));
     Ok(Report {
-        file: crate::input::shown(&input.file),
+        file: shown(input.file()),
         split: true,
         file_bytes: file.record_file().size(),
-        files: OtherFile::all_of(&file),
+        files: OtherFile::all_of(file),
         chunks: chunks.collect(),
     })
 }
 
 /// A message in one piece, as if it were a chunk.
-fn whole(input: &Input) -> Result<Report, Failure> {
-    let metadata = std::fs::metadata(&input.file);
-    let bytes = metadata
-        .map_err(|error| Failure::io(&input.file, &error))?
-        .len();
-    Ok(Report {
-        file: crate::input::shown(&input.file),
+fn whole(input: &Input, bytes: u64) -> Report {
+    Report {
+        file: shown(input.file()),
         split: false,
         file_bytes: bytes,
         files: Vec::new(),
         chunks: vec![Listed::of(Chunk::whole(bytes))],
-    })
+    }
 }
 
 impl Listed {

@@ -3,28 +3,23 @@
 mod salvaged;
 mod several;
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
-use proto_splitter::atomic::{AtomicFile, FileSink, MadeFrom};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
-use proto_splitter::merge::{MergeOptions, Merged, Merger, ReadOptions};
+use proto_splitter::merge::{MergeOptions, Merged};
 use proto_splitter::parts::PartsPlan;
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{MergeArgs, ReadingArgs};
+use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::in_parts;
-use crate::input::{self, Form, Input, PLAIN, STANDARD, with_extension};
+use crate::input::{self, Form, Input, Opening, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 use crate::remote;
 use crate::size;
-use crate::source;
-use crate::types::Types;
 
 /// The most bytes that protobuf reads as a message.
 const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
@@ -49,7 +44,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(ended) = in_parts::run(in_parts, "merge", threads, limits, args.json, output) {
         return ended;
     }
-    let input = input::find_with(args.input(), &args.reading.schema.companion)?;
+    // Before anything is written: a signal ends what waits for its input.
+    let place = input::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
         let message = "--json: standard output is where the message goes";
@@ -61,50 +57,47 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     } else {
         output.writing("merging")
     };
-    let (schema, limits) = (&args.reading.schema, args.reading.limits());
-    if let Some(opened) = source::special(&input, schema, limits, progress.clone())? {
+    if args.skip_damaged {
+        return salvaged::run(place, args, progress, output);
+    }
+    let input = Opening::of(&args.reading)
+        .threads(&args.threads)
+        .progress(progress)
+        .open_at(place)?;
+    if input.is_special() {
         if in_parts.plan_only.is_some() {
             return Err(in_parts::only_chunked("merge"));
         }
-        return several::run(&input, &opened, args, output);
+        return several::run(&input, args, output);
     }
-    if args.skip_damaged {
-        return salvaged::run(&input, args, progress, output);
-    }
-    let options = options(&input, &args.reading)?
-        .threads(args.threads.threads)
-        .progress(progress);
     if let Some(path) = &in_parts.plan_only {
-        let plan = plan(args, &input, &options)?;
+        let plan = plan(args, &input)?;
         return in_parts::write_plan(&plan, path, args.json, output);
     }
-    if input.form == Form::Chunked
-        && (remote::is_url(&input.file) || remote::is_url(args.output()))
-        && !streams
-    {
-        return from_or_to_store(&input, args, &options, output);
-    }
     if streams {
-        return to_standard_output(&input, &options, output);
+        let written = input.write_to(output);
+        written.map_err(|error| Failure::of(input.file(), &error))?;
+        return Ok(Exit::Done);
     }
-    if input::is_stream(args.input()) && input.form == Form::Plain {
-        let name = input::shown(&input.file);
+    if remote::is_url(args.output()) {
+        return to_store(&input, args, output);
+    }
+    if input::is_stream(args.input()) && input.form() == Form::Plain {
+        let name = input::shown(input.file());
         return Err(Failure::usage(format!(
             "{name}: a message that isn't in chunks, so there is nothing to merge"
         )));
     }
     let merge = |target: &Path, force: bool| {
-        let options = MergeOptions::from(&options).force(force);
-        let merged = Merger::new()
-            .options(&options)
-            .merge_file_to_file(&input.file, target);
-        merged.map_err(|error| Failure::of(&input.file, &error))
+        let options = MergeOptions::from(input.reading_options()).force(force);
+        let merged = input.merge_to_file(target, &options);
+        merged.map_err(|error| Failure::of(input.file(), &error))
     };
     let to_file = args
         .output()
         .extension()
         .is_some_and(|extension| extension == PLAIN);
-    let (target, merged) = match &input.folder {
+    let (target, merged) = match input.folder() {
         Some(folder) if !to_file => {
             let plain = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
             let saving = SaveOptions::new()
@@ -122,105 +115,45 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(warning) = warning(&target, merged.size) {
         output.note(warning);
     }
-    let report = Report::new(&target, &input, merged, &options);
+    let report = Report::new(&target, &input, merged);
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 
 /// The plan of a merge by several hosts.
-fn plan(args: &MergeArgs, input: &Input, options: &ReadOptions) -> Result<PartsPlan, Failure> {
-    if input.form == Form::Plain
+fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
+    if input.form() == Form::Plain
         || input::is_stream(args.input())
         || args.output() == Path::new(STANDARD)
     {
         return Err(in_parts::only_chunked("merge"));
     }
-    let options = MergeOptions::from(options).force(args.force);
+    let options = MergeOptions::from(input.reading_options()).force(args.force);
     let parts = args.in_parts.count(None);
-    let plan = in_parts::planner(parts).merge(&input.file, args.output(), &options);
-    plan.map_err(|error| Failure::of(&input.file, &error))
+    let plan = in_parts::planner(parts).merge(input.file(), args.output(), &options);
+    plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-/// Merges a file where the input, the output or both are in a store.
-fn from_or_to_store(
-    input: &Input,
-    args: &MergeArgs,
-    options: &ReadOptions,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    let failed = |error: Error| Failure::of(&input.file, &error);
-    let file = source::chunked(input, &options.limits)?;
-    let merged = if remote::is_url(args.output()) {
-        let size = file.trailer().metadata().source_size.unwrap_or(0);
-        let mut target = remote::Target::create(args.output(), args.force, size)?;
-        let merged = file.merge_to(&mut target, options).map_err(failed)?;
-        target.finish()?;
-        merged
-    } else {
-        // Objects in stores have no modes.
-        let target = AtomicFile::create(args.output(), &MadeFrom::Nothing, args.force)?;
-        let merge = |mut sink: &mut dyn FileSink| {
-            let merged = file.merge_to(&mut sink, options)?;
-            options.progress.check()?;
-            Ok(merged)
-        };
-        target.write(merge).map_err(failed)?
+/// Merges a message to an object in a store.
+fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let failed = |error: Error| Failure::of(input.file(), &error);
+    let Some(file) = input.chunked() else {
+        let name = input::shown(input.file());
+        return Err(Failure::usage(format!(
+            "{name}: a message that isn't in chunks, so there is nothing to merge"
+        )));
     };
+    let size = file.trailer().metadata().source_size.unwrap_or(0);
+    let mut target = remote::Target::create(args.output(), args.force, size)?;
+    let merged = file.merge_to(&mut target, &input.reading_options());
+    let merged = merged.map_err(failed)?;
+    target.finish()?;
     if let Some(warning) = warning(args.output(), merged.size) {
         output.note(warning);
     }
-    let report = Report::new(args.output(), input, merged, options);
+    let report = Report::new(args.output(), input, merged);
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
-}
-
-/// Writes the message to standard output, and nothing else.
-fn to_standard_output(
-    input: &Input,
-    options: &ReadOptions,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    let failed = |error: &Error| Failure::of(&input.file, error);
-    match input.form {
-        Form::Chunked => source::chunked(input, &options.limits)?
-            .merge_to(output, options)
-            .map(drop)
-            .map_err(|error| failed(&error))?,
-        Form::Plain => {
-            let io_failed = |error: &io::Error| Failure::io(&input.file, error);
-            let mut file = File::open(&input.file).map_err(|error| io_failed(&error))?;
-            io::copy(&mut file, output).map_err(|error| io_failed(&error))?;
-        }
-    }
-    Ok(Exit::Done)
-}
-
-/// What is known about the message: from `--message`, the file's name, or the file itself.
-pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<ReadOptions, Failure> {
-    let options = ReadOptions::new()
-        .assume_plain(args.assume_plain)
-        .limits(args.limits());
-    let types = Types::load(&args.schema)?;
-    let known = types.asked_or_of_input(input);
-    if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
-        return Ok(options.descriptor(known));
-    }
-    let file = source::chunked(input, &options.limits)?;
-    let said = file.trailer().message_type();
-    if let (Some(known), Some(said)) = (&known, said)
-        && known.full_name() != said
-    {
-        let file = crate::input::shown(&input.file);
-        return Err(Failure::usage(format!(
-            "{file}: holds {said}, not {}",
-            known.full_name()
-        )));
-    }
-    let known = match known {
-        Some(known) => Some(known),
-        None => types.of_chunked(&input.file, &file)?,
-    };
-    Ok(options.descriptor(known))
 }
 
 /// What to say about a result that is too large for others.
@@ -235,14 +168,11 @@ fn warning(target: &Path, bytes: u64) -> Option<String> {
 }
 
 impl Report {
-    fn new(target: &Path, input: &Input, merged: Merged, options: &ReadOptions) -> Self {
-        let known = options
-            .descriptor
-            .as_ref()
-            .map(|known| known.full_name().to_owned());
+    fn new(target: &Path, input: &Input, merged: Merged) -> Self {
+        let known = input.descriptor().map(|known| known.full_name().to_owned());
         Report {
             output: target.display().to_string(),
-            input: crate::input::shown(&input.file),
+            input: input::shown(input.file()),
             message: merged.message_type.or(known),
             byte_exact: merged.byte_exact,
             output_bytes: merged.size,

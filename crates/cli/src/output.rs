@@ -17,6 +17,9 @@ use crate::terminal::Terminal;
 /// Who is told how many bytes are done, and of how many.
 pub(crate) type Told = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
+/// How much of a long result is printed at a time.
+const PIECE: usize = 64 << 10;
+
 /// Where results and notes go.
 pub(crate) struct Output<'a> {
     stdout: &'a mut dyn Write,
@@ -182,7 +185,12 @@ impl<'a> Output<'a> {
             return self.json(report);
         }
         let width = self.width();
-        self.print(&harmless::lines(&by_given_names(&text(report, width))))
+        self.text(&text(report, width))
+    }
+
+    /// Prints whole lines of a report.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.print(&harmless::lines(&by_given_names(text)))
     }
 
     /// Reports that something was done or is in order: what nobody needs to be told who asked for
@@ -202,13 +210,35 @@ impl<'a> Output<'a> {
 
     /// Prints a result as one line of JSON.
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
-        let json = serde_json::to_string(report).map_err(|error| refused(&error.into()))?;
-        let json = by_given_names(&json);
-        let json = harmless::json(&json);
+        let json = to_json(report)?;
         self.write_out(|stdout| {
             stdout.write_all(json.as_bytes())?;
             stdout.write_all(b"\n")
         })
+    }
+
+    /// Prints a result as one line of JSON, an object with a list that is too long to be held: the
+    /// fields of `report` are followed by the list, called `name`, whose values `each` hands out.
+    pub(crate) fn json_with_list<R: Serialize, V: Serialize>(
+        &mut self,
+        report: &R,
+        name: &str,
+        each: impl FnOnce(&mut dyn FnMut(V) -> Result<(), Failure>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let fields = to_json(report)?;
+        let fields = fields.strip_suffix('}').unwrap_or(&fields);
+        let mut piece = format!("{fields},{}:[", to_json(&name)?);
+        let mut comma = "";
+        each(&mut |value| {
+            piece.push_str(comma);
+            piece.push_str(&to_json(&value)?);
+            comma = ",";
+            if piece.len() < PIECE {
+                return Ok(());
+            }
+            self.print(&std::mem::take(&mut piece))
+        })?;
+        self.print(&format!("{piece}]}}\n"))
     }
 
     /// Says something beside the results, unless that isn't wanted: one line.
@@ -283,6 +313,12 @@ impl Write for Output<'_> {
         // Done once the command ends.
         Ok(())
     }
+}
+
+/// The JSON of a value, in which nothing acts on a terminal.
+fn to_json(value: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string(value).map_err(|error| refused(&error.into()))?;
+    Ok(harmless::json(&by_given_names(&json)).into_owned())
 }
 
 fn refused(error: &io::Error) -> Failure {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{MadeFrom, TemporaryFolder, create_new};
 use proto_splitter::path::{FieldPath, PathQuery, Step};
-use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::{MessageView, Piece, PieceOptions};
 use proto_splitter::{Error, ErrorKind};
 use serde::Serialize;
@@ -16,11 +15,9 @@ use crate::args::PiecesArgs;
 use crate::failure::Failure;
 use crate::get;
 use crate::harmless::one_line;
-use crate::input;
-use crate::merge;
+use crate::input::{self, Opening};
 use crate::output::Output;
 use crate::size;
-use crate::source::Source;
 
 /// How much is gathered for a write to a file.
 const GATHER: usize = 256 << 10;
@@ -52,17 +49,20 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
             "{name}: there already, and pieces go to a new folder"
         )));
     }
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
-    let options = merge::options(&input, &args.reading)?.progress(output.writing("writing"));
-    let failed = |error: &Error| Failure::of(&input.file, error);
-    let query = PathQuery::parse(&args.field, options.descriptor.as_ref())
-        .map_err(|error| get::failure(&input.file, &args.field, &options, &error).into_usage())?;
-    let source = Source::open(&input, &options)?;
+    // Before anything is written: a signal ends what waits for its input.
+    let place = input::locate(&args.file, &args.reading.schema.companion)?;
+    let input = Opening::of(&args.reading)
+        .progress(output.writing("writing"))
+        .open_at(place)?;
+    input.check_message()?;
+    let failed = |error: &Error| Failure::of(input.file(), error);
+    let query = PathQuery::parse(&args.field, input.descriptor())
+        .map_err(|error| get::failure(&input, &args.field, &error).into_usage())?;
     let wanted = PieceOptions::new()
         .max_size(args.max_size.unwrap_or(u64::MAX))
         .max_count(args.count.unwrap_or(u64::MAX))
         .with_rest(args.with_rest);
-    let view = source.view(options).map_err(|error| failed(&error))?;
+    let view = input.typed_view().map_err(|error| failed(&error))?;
     let field = field(&view, &query).map_err(|error| failed(&error))?;
 
     // The folder appears complete or not at all.
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let mut pieces = view
         .pieces(&field, &wanted)
         .map_err(|error| failed(&error))?;
-    let made_from = MadeFrom::files(source.files(&input));
+    let made_from = MadeFrom::files(input.files());
     let mut written = Vec::new();
     while let Some(piece) = pieces.next().transpose().map_err(|error| failed(&error))? {
         let name = format!("{:05}.pb", written.len() + 1);
@@ -90,14 +90,14 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         written.push(Written::new(target.join(name), piece));
     }
     if written.is_empty() {
-        let message = format!("{}: it has no {}", input::shown(&input.file), args.field);
+        let message = format!("{}: it has no {}", input::shown(input.file()), args.field);
         return Err(Failure::bad(message));
     }
     open_to_others(temporary.path()).map_err(|error| Failure::io(target, &error))?;
     fs::rename(temporary.path(), target).map_err(|error| Failure::io(target, &error))?;
     temporary.keep();
     let report = Report {
-        input: input::shown(&input.file),
+        input: input::shown(input.file()),
         output: target.display().to_string(),
         pieces: written,
     };
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 }
 
 /// The field that is named. The way there may be said by names, as in any path.
-fn field(view: &MessageView<'_, impl ReadAt>, query: &PathQuery) -> Result<FieldPath, Error> {
+fn field(view: &MessageView<'_>, query: &PathQuery) -> Result<FieldPath, Error> {
     if let Some(path) = query.as_path() {
         return Ok(path);
     }

@@ -9,18 +9,15 @@ use std::path::{Component, Path, PathBuf};
 
 use prost_reflect::FileDescriptor;
 use proto_splitter::atomic::{TemporaryFolder, check_folder};
-use proto_splitter::progress::Progress;
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::PrintSchemaArgs;
 use crate::failure::Failure;
-use crate::input;
-use crate::merge;
+use crate::input::Opening;
 use crate::output::Output;
 use crate::size;
-use crate::source;
-use crate::types::{SCHEMA_NEEDED, said_by};
+use crate::types::SCHEMA_NEEDED;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -37,14 +34,10 @@ struct ProtoFile {
 }
 
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
-    let options = merge::options(&input, &args.reading)?;
-    let Some(message) = options.descriptor.as_ref() else {
-        // What is wrong with an input that a format knows comes first.
-        let limits = args.reading.limits();
-        source::special(&input, &args.reading.schema, limits, Progress::none())?;
-        let name = crate::input::shown(&input.file);
-        return Err(Failure::usage(match said_by(&input.file) {
+    let input = Opening::of(&args.reading).open(&args.file)?;
+    let Some(message) = input.descriptor() else {
+        let name = crate::input::shown(input.file());
+        return Err(Failure::usage(match input.said_type() {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),
             None => format!("{name}: doesn't say its type: --message TYPE does"),
         }));

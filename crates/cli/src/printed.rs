@@ -11,7 +11,6 @@ use crate::args::{Command, PrintedArgs};
 use crate::failure::Failure;
 use crate::input::{self, CHUNKED, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
-use crate::source;
 
 /// Runs a command that prints. With `-o FILE` that goes to the file, which appears once it is
 /// complete.
@@ -81,7 +80,7 @@ fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());
     }
-    source::check_apart([read], target)?;
+    input::check_apart([read], target)?;
     let inside = |folder: &Path| Some(target.canonicalize().ok()?.starts_with(folder));
     let folder = read.canonicalize().ok().filter(|folder| folder.is_dir());
     match folder.and_then(|folder| inside(&folder)) {

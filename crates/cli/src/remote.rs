@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
-use proto_splitter::formats::ALL;
+use proto_splitter::formats::{ALL, Candidate};
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::{DEFAULT_MAX_PLAN_SIZE, Objects};
 use proto_splitter::record_file::{ReadAt, is_record_file};
-use proto_splitter::{OpenOptions, Opened};
+use proto_splitter::{ErrorKind, OpenOptions};
 use proto_splitter_object_store::{
     Folder, ObjectLocation, ObjectParts, ObjectReadOptions, ObjectReader, ObjectWriteOptions,
-    ObjectWriter, SCHEMES, beside, open_chunked, redact,
+    ObjectWriter, SCHEMES, beside, redact,
 };
 use tempfile::TempDir;
 
@@ -106,52 +106,25 @@ fn opened(named: &Path) -> io::Result<Arc<ObjectReader>> {
     Ok(reader)
 }
 
-/// A message in chunks in a store, which is read where it is.
-pub(crate) fn chunked(
-    named: &Path,
-    limits: &Limits,
-) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
+/// An object, to be looked into and opened where it is.
+pub(crate) fn candidate(named: &Path) -> Result<Candidate<'_>, Failure> {
     let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
-    let file = open_chunked(reader, limits, &ObjectReadOptions::new());
-    file.map_err(|error| Failure::of(named, &error))
-}
-
-/// Whether an object is a file in chunks.
-pub(crate) fn is_chunked(named: &Path) -> Result<bool, Failure> {
-    let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
-    is_record_file(&*reader).map_err(|error| Failure::of(named, &error.into()))
-}
-
-/// An input of any format that is read where it is.
-pub(crate) fn open(named: &Path, options: &OpenOptions) -> Result<Opened, Failure> {
-    if is_chunked(named)? {
-        let opened = ALL.open_chunks(chunked(named, &options.limits)?, options);
-        return opened.map_err(|error| Failure::of(named, &error));
-    }
-    match ALL.open_source(source(named)?, named, options) {
-        Ok(Some(opened)) => Ok(opened),
-        // Those were copied before.
-        Ok(None) => {
-            let name = named.display();
-            let message = "what is of this format is read from files alone";
-            Err(Failure::usage(format!("{name}: {message}")))
-        }
-        Err(error) => Err(Failure::of(named, &error)),
-    }
+    let location = reader.location().clone();
+    let candidate = Candidate::of_source(named, reader as Arc<dyn ReadAt>);
+    let candidate = candidate.map_err(|error| Failure::of(named, &error))?;
+    Ok(candidate.beside(move |name| {
+        let part = ObjectReader::begin(&beside(&location, name)?, &ObjectReadOptions::new())?;
+        Ok(Arc::new(part) as Arc<dyn ReadAt>)
+    }))
 }
 
 /// Whether an object that is not in chunks is read where it is by its format. What is wrong with it
 /// is said when it is opened.
 fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     let reader = Arc::clone(reader) as Arc<dyn ReadAt>;
-    let opened = ALL.open_source(reader, named, &OpenOptions::new());
-    !matches!(opened, Ok(None))
-}
-
-/// An object, which is read where it is.
-pub(crate) fn source(named: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
-    let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(reader)
+    let opened = Candidate::of_source(named, reader)
+        .and_then(|input| ALL.open_input(&input, &OpenOptions::new()));
+    !opened.is_err_and(|error| error.kind() == ErrorKind::NeedsFile)
 }
 
 /// The stores of all URLs, for work in parts.

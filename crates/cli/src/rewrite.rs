@@ -15,18 +15,16 @@ use proto_splitter::{Error, ErrorKind, SaveOptions, member_names};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs};
+use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
 use crate::harmless::one_line;
 use crate::in_form::{InForm, Writing};
-use crate::input::{self, CHUNKED, Form, Input, PLAIN, shown, with_extension};
-use crate::merge;
+use crate::input::{self, CHUNKED, Form, Input, Opening, PLAIN, shown, with_extension};
 use crate::new_value;
 use crate::output::Output;
 use crate::size;
-use crate::source::{self, Source};
 use crate::split::{OtherFile, note_removed};
 
 #[derive(Debug, Serialize)]
@@ -58,9 +56,10 @@ pub(crate) fn run_recompress(
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     input::check_named(&args.output)?;
-    let input = input::find(&args.file)?;
-    if input.form == Form::Plain {
-        let name = crate::input::shown(&input.file);
+    let schema = SchemaArgs::default();
+    let input = Opening::of_parts(&schema, args.parts).open(&args.file)?;
+    let Some(file) = input.chunked() else {
+        let name = shown(input.file());
         let how = match input.format() {
             Some(_) => "`protosplit convert -o NAME.cpb` makes them",
             None => "`protosplit split` makes them",
@@ -68,17 +67,16 @@ pub(crate) fn run_recompress(
         return Err(Failure::usage(format!(
             "{name}: one message, not in chunks: {how}"
         )));
-    }
-    check_several(&args.out, &input, input.form)?;
+    };
+    check_several(&args.out, &input, input.form())?;
     let options = RewriteOptions::new()
         .compression(args.compression)
         .max_file_size(args.out.max_file_size)
         .progress(output.writing("recompressing"));
-    let file = source::chunked(&input, &args.parts.limits())?;
     let make = |target: &Path, force: bool| {
-        recompress_to_file(&file, target, &options.clone().force(force))
+        recompress_to_file(file, target, &options.clone().force(force))
             .map(Made::Chunked)
-            .map_err(|error| Failure::of(&input.file, &error))
+            .map_err(|error| Failure::of(input.file(), &error))
     };
     write(&input, &args.output, &args.out, CHUNKED, make, output)
 }
@@ -87,10 +85,11 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let with = args.value.with.as_deref();
     input::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
     input::check_named(&args.output)?;
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
-    check_several(&args.out, &input, input.form)?;
-    let reading = merge::options(&input, &args.reading)?;
-    let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
+    let input = Opening::of(&args.reading).open(&args.file)?;
+    input.check_message()?;
+    check_several(&args.out, &input, input.form())?;
+    let reading = input.reading_options();
+    let failed = |error: &Error| get::failure(&input, &args.path, error);
     let query = PathQuery::parse(&args.path, reading.descriptor.as_ref());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     let value: Arc<dyn ReadAt> = match (&args.value.value, with) {
@@ -100,23 +99,21 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
         }
         (None, with) => new_value::read(with.unwrap_or(Path::new("")))?.into(),
     };
-    let source = Source::open(&input, &reading)?;
-    source.check_apart(&args.output, &input, with)?;
-    let (asked, descriptor) = (args.form.to.as_deref(), reading.descriptor.as_ref());
-    if let Some(in_form) = InForm::of(asked, &input, &source, descriptor, &args.output)? {
-        let Some(message) = source.plain() else {
+    input.check_apart(&args.output, with)?;
+    let asked = args.form.to.as_deref();
+    if let Some(in_form) = InForm::of(asked, &input, &args.output)? {
+        let Some((message, _)) = input.plain() else {
             let message =
                 "--to: FILE is in chunks: `protosplit edit --replace` writes it in a form";
             return Err(Failure::usage(message));
         };
         let changes = Changes::new().names(member_names()).replace(query, value);
-        let changed = changes.apply(message, &reading);
+        let changed = changes.apply(Arc::clone(message), &reading);
         let changed = changed.map_err(|error| failed(&error))?;
-        let files = source.files(&input);
         let progress = output.writing("replacing");
         let make = |target: &Path, force: bool| {
             let writing = Writing {
-                read: &files,
+                read: input.files(),
                 force,
                 threads: None,
                 progress: &progress,
@@ -128,7 +125,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
         };
         return write(&input, &args.output, &args.out, PLAIN, make, output);
     }
-    let view = source.view(reading.clone());
+    let view = input.typed_view();
     let path = view.and_then(|view| get::find_one(&view, &query));
     let path = path.map_err(|error| failed(&error))?;
     let progress = output.writing("replacing");
@@ -139,30 +136,30 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let make = |target: &Path, force: bool| {
         let value = value.as_ref();
         let replace = || -> Result<Made, Error> {
-            match &source {
-                Source::Chunked(file) => {
+            match (input.chunked(), input.plain()) {
+                (Some(file), _) => {
                     let options = options.clone().force(force);
                     replace_to_file(file, &path, value, target, &reading, &options)
                         .map(Made::Chunked)
                 }
-                Source::Assembled(_) => {
-                    let message = "several files make this message: `protosplit convert` makes one .cpb of them, in which a value can be replaced";
-                    Err(Error::new(ErrorKind::InvalidConfig, message))
-                }
-                Source::Plain(file) => {
+                (None, Some((file, _))) if !input.is_special() => {
                     let reading = reading.clone().progress(progress.clone());
-                    let made_from = MadeFrom::files([&input.file]);
+                    let made_from = MadeFrom::files(input.files());
                     let out = AtomicFile::create(target, &made_from, force)?;
                     let replaced = |mut sink: &mut dyn FileSink| {
                         replace_plain(file, &path, value, &mut sink, &reading)
                     };
                     out.write(replaced).map(Made::Plain)
                 }
+                _ => {
+                    let message = "several files make this message: `protosplit convert` makes one .cpb of them, in which a value can be replaced";
+                    Err(Error::new(ErrorKind::InvalidConfig, message))
+                }
             }
         };
         replace().map_err(|error| failed(&error))
     };
-    let extension = match input.form {
+    let extension = match input.form() {
         Form::Chunked => CHUNKED,
         Form::Plain => PLAIN,
     };
@@ -171,7 +168,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
 
 /// Fails if several files are asked for of what is written as one in any case.
 pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Result<(), Failure> {
-    let why = match (args.max_file_size, &input.folder) {
+    let why = match (args.max_file_size, input.folder()) {
         (None, _) => return Ok(()),
         (_, Some(_)) => {
             "the folder of a SavedModel is for TensorFlow, which reads a single file: give its file"
@@ -179,7 +176,7 @@ pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Re
         (_, None) if form == Form::Plain => "one message, not in chunks",
         (_, None) => return Ok(()),
     };
-    let name = input::shown(input.folder.as_ref().unwrap_or(&input.file));
+    let name = shown(input.path());
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
 }
 
@@ -199,7 +196,7 @@ fn write(
             output.note(note);
         }
     }
-    let report = Report::new(&path, &input.file, made);
+    let report = Report::new(&path, input.file(), made);
     note_removed(&report.removed_files, output);
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
@@ -214,7 +211,7 @@ pub(crate) fn place<T>(
     make: impl Fn(&Path, bool) -> Result<T, Failure>,
     output: &mut Output<'_>,
 ) -> Result<(Option<PathBuf>, T), Failure> {
-    let Some(folder) = &input.folder else {
+    let Some(folder) = input.folder() else {
         return Ok((None, make(target, args.force)?));
     };
     let saving = SaveOptions::new()

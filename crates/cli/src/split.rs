@@ -6,14 +6,11 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use prost_reflect::MessageDescriptor;
 use proto_splitter::SaveOptions;
 use proto_splitter::atomic::same_file;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::PartsPlan;
-use proto_splitter::progress::Progress;
-use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
 
 use crate::Exit;
@@ -22,12 +19,12 @@ use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::in_parts;
 use crate::input::{
-    self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, shown, with_extension,
+    self, CHUNKED, Form, Input, Opening, PLAIN, STANDARD, check_file, prefix_of, shown,
+    with_extension,
 };
 use crate::output::Output;
 use crate::remote;
 use crate::size;
-use crate::source;
 use crate::types::{Splitter, Types};
 
 pub(crate) use report::{OtherFile, note_removed};
@@ -46,7 +43,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let job = if input::is_stream(args.input()) {
         Job::of_stream(args, output)?
     } else if remote::is_url(args.input()) {
-        Job::of_object(args, output)?
+        Job::of_file(args, output)?
     } else {
         let metadata =
             fs::metadata(args.input()).map_err(|error| Failure::io(args.input(), &error))?;
@@ -120,7 +117,7 @@ struct StoreReport {
 
 /// A message to be split, and where to.
 struct Job {
-    file: PathBuf,
+    input: Input,
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
@@ -128,13 +125,17 @@ struct Job {
     /// open.
     prefix: Option<PathBuf>,
     is_folder: bool,
-    /// What came in on standard input, as long as its file is named.
-    _kept: Option<Input>,
 }
 
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        if input::form_of(args.input())? == Form::Chunked {
+        let input = match open(args, args.input()) {
+            Err(failure) if failure.exit() == Exit::Bad && input::is_chunked_at(args.input()) => {
+                return Err(split_already(args.input()));
+            }
+            opened => opened?,
+        };
+        if input.form() == Form::Chunked {
             return Err(split_already(args.input()));
         }
         let prefix = match &args.output {
@@ -152,23 +153,7 @@ impl Job {
             Some(output) => Some(prefix_of(output)),
             None => Some(args.input().with_extension("")),
         };
-        Job::new(args, args.input().to_owned(), prefix, false, output)
-    }
-
-    /// An object that is read where it is.
-    fn of_object(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let source = remote::source(args.input())?;
-        let is_chunked = is_record_file(&*source);
-        let is_chunked = is_chunked.map_err(|error| Failure::of(args.input(), &error.into()))?;
-        if is_chunked {
-            return Err(split_already(args.input()));
-        }
-        let prefix = match &args.output {
-            Some(_) if streams(args) => None,
-            Some(output) => Some(prefix_of(output)),
-            None => Some(args.input().with_extension("")),
-        };
-        Job::new(args, args.input().to_owned(), prefix, false, output)
+        Job::new(args, input, prefix, false, output)
     }
 
     fn of_stream(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
@@ -181,16 +166,12 @@ impl Job {
         let Some(prefix) = &args.output else {
             return refuse("it has no name to call the output by: -o OUTPUT");
         };
-        let input = input::find(args.input())?;
-        if input.form == Form::Chunked {
+        let input = open(args, args.input())?;
+        if input.form() == Form::Chunked {
             return refuse("split already");
         }
         let prefix = (!streams(args)).then(|| prefix_of(prefix));
-        let job = Job::new(args, input.file.clone(), prefix, false, output)?;
-        Ok(Job {
-            _kept: Some(input),
-            ..job
-        })
+        Job::new(args, input, prefix, false, output)
     }
 
     fn of_folder(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
@@ -199,16 +180,11 @@ impl Job {
         let [chunked, plain] = [CHUNKED, PLAIN].map(|extension| with_extension(&prefix, extension));
         let refuse = |why: String| Err(Failure::usage(format!("{name}: {why}")));
         match (chunked.is_file(), plain.is_file()) {
-            (false, true) if input::form_of(&plain)? == Form::Chunked => {
-                return refuse(format!(
-                    "split already: its {MODEL_STEM}.{PLAIN} is in chunks"
-                ));
-            }
             (false, true) => {}
             (false, false) => {
-                let input = input::find_with(args.input(), &args.schema.companion);
-                if input.is_ok_and(|input| input.format().is_some()) {
-                    return Job::of_model(args, output);
+                // A folder that a format knows.
+                if let Ok(place) = input::locate(args.input(), &args.schema.companion) {
+                    return Job::of_model(args, opening(args).open_at(place)?, output);
                 }
                 return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));
             }
@@ -225,11 +201,17 @@ impl Job {
             return refuse("a folder, and needs a new one to be split to: -o OUTPUT".into());
         }
         let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
-        Job::new(args, plain, prefix, true, output)
+        let input = open(args, &plain)?;
+        if input.form() == Form::Chunked {
+            return refuse(format!(
+                "split already: its {MODEL_STEM}.{PLAIN} is in chunks"
+            ));
+        }
+        Job::new(args, input, prefix, true, output)
     }
 
     /// The message that the files of a model in a folder are.
-    fn of_model(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
+    fn of_model(args: &SplitArgs, input: Input, output: &Output<'_>) -> Result<Job, Failure> {
         let prefix = match &args.output {
             None if !args.dry_run => {
                 let name = args.input().display();
@@ -239,12 +221,12 @@ impl Job {
             Some(output) if !streams(args) => Some(prefix_of(output)),
             _ => None,
         };
-        Job::new(args, args.input().to_owned(), prefix, false, output)
+        Job::new(args, input, prefix, false, output)
     }
 
     fn new(
         args: &SplitArgs,
-        file: PathBuf,
+        input: Input,
         prefix: Option<PathBuf>,
         is_folder: bool,
         output: &Output<'_>,
@@ -283,16 +265,15 @@ impl Job {
             } else {
                 output.writing("splitting")
             });
-        let source = source(args, &file)?;
+        let source = source(args, &input)?;
         let splitter = Splitter::of(source.descriptor());
         Ok(Job {
-            file,
+            input,
             source,
             splitter,
             options,
             prefix,
             is_folder,
-            _kept: None,
         })
     }
 
@@ -307,7 +288,11 @@ impl Job {
         let one = args.max_file_size.map(|_| NonZeroUsize::MIN);
         let planner = in_parts::planner(args.in_parts.count(one));
         let (splitter, options) = (&self.splitter, &self.options);
-        let object = self.file.to_str().filter(|_| remote::is_url(&self.file));
+        let object = self
+            .input
+            .file()
+            .to_str()
+            .filter(|_| remote::is_url(self.input.file()));
         let plan = match object {
             Some(name) => {
                 let descriptor = self.source.descriptor().clone();
@@ -315,12 +300,12 @@ impl Job {
             }
             None => planner.split(splitter, &self.source, prefix, options),
         };
-        plan.map_err(|error| Failure::of(&self.file, &error))
+        plan.map_err(|error| Failure::of(self.input.file(), &error))
     }
 
     fn dry_run(&self, args: &SplitArgs) -> Result<Report, Failure> {
         let plan = self.splitter.plan(&self.source, &self.options);
-        let plan = plan.map_err(|error| Failure::of(&self.file, &error))?;
+        let plan = plan.map_err(|error| Failure::of(self.input.file(), &error))?;
         let extension = if plan.is_split() { CHUNKED } else { PLAIN };
         let output = self
             .prefix
@@ -339,7 +324,7 @@ impl Job {
         prefix: &Path,
         output: &mut Output<'_>,
     ) -> Result<Exit, Failure> {
-        let failed = |error| Failure::of(&self.file, &error);
+        let failed = |error| Failure::of(self.input.file(), &error);
         let plan = self.splitter.plan(&self.source, &self.options);
         let extension = if plan.map_err(failed)?.is_split() {
             CHUNKED
@@ -372,7 +357,7 @@ impl Job {
         let written = self
             .splitter
             .write_to_with(&self.source, output, &self.options)
-            .map_err(|error| Failure::of(&self.file, &error))?;
+            .map_err(|error| Failure::of(self.input.file(), &error))?;
         if !written.is_split {
             output.note(format_args!(
                 "{}: {}: written as it is, a .{PLAIN}",
@@ -388,7 +373,7 @@ impl Job {
             let written = self
                 .splitter
                 .write_with(&self.source, prefix, &self.options);
-            written.map_err(|error| Failure::of(&self.file, &error))
+            written.map_err(|error| Failure::of(self.input.file(), &error))
         };
         let written = match (&args.output, &self.prefix) {
             (Some(folder), _) if self.is_folder => {
@@ -409,37 +394,33 @@ impl Job {
             (_, None) => return Err(Failure::usage("no output")),
         };
         if written.source_stays {
-            let (plain, chunked) = (self.file.display(), written.path.display());
+            let (plain, chunked) = (self.input.file().display(), written.path.display());
             output.note(format_args!(
                 "{plain} stays beside {chunked}: readers of the prefix prefer the .{CHUNKED}"
             ));
         }
-        let changed = !same_file(&written.path, &self.file);
+        let changed = !same_file(&written.path, self.input.file());
         Ok(Report::of_written(&written, &self.source, changed))
     }
 }
 
-/// What is split: the file, or the message that its format makes of it and others.
-fn source(args: &SplitArgs, file: &Path) -> Result<Source, Failure> {
-    let failed = |error| Failure::of(file, &error);
-    if remote::is_url(file) {
-        let descriptor = descriptor(args, file)?;
-        let object = remote::source(file)?;
-        let size = object.size().map_err(|error| failed(error.into()))?;
-        return Ok(Source::from_reader(object, size, descriptor));
-    }
+/// How what is split is opened.
+fn opening(args: &SplitArgs) -> Opening<'_> {
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
-    let input = input::find_with(file, &args.schema.companion)?;
-    match source::special(&input, &args.schema, limits, Progress::none())? {
-        Some(opened) => opened.source().map_err(failed),
-        None => Source::open(file, descriptor(args, file)?).map_err(failed),
-    }
+    Opening::new(&args.schema, limits)
 }
 
-fn descriptor(args: &SplitArgs, file: &Path) -> Result<MessageDescriptor, Failure> {
-    let types = Types::load(&args.schema)?;
-    types.asked_or_of_file(file).ok_or_else(|| {
+fn open(args: &SplitArgs, named: &Path) -> Result<Input, Failure> {
+    opening(args).open(named)
+}
+
+/// What is split: the file, or the message that its format makes of it and others.
+fn source(args: &SplitArgs, input: &Input) -> Result<Source, Failure> {
+    if input.descriptor().is_none() && !input.is_archive() {
+        let (file, example) = (shown(input.file()), Types::load(&args.schema)?.example());
         let hint = "the name doesn't tell the message's type: give it, as in --message";
-        Failure::usage(format!("{}: {hint} {}", shown(file), types.example()))
-    })
+        return Err(Failure::usage(format!("{file}: {hint} {example}")));
+    }
+    let source = input.source();
+    source.map_err(|error| Failure::of(input.file(), &error))
 }

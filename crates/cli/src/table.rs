@@ -19,47 +19,92 @@ const GAP: u16 = 2;
 const WIDEST: usize = 1000;
 
 /// How many rows are laid out at a time: each takes the library kilobytes.
-const BLOCK: usize = 1000;
+pub(crate) const BLOCK: usize = 1000;
 
 /// Rows under a head, to be printed.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
-    aligns: [Align; N],
+    columns: Columns<N>,
     rows: Vec<[String; N]>,
-    hidden: [bool; N],
 }
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(columns: [(&str, Align); N]) -> Self {
-        let aligns = columns.map(|(_, align)| align);
         Table {
-            aligns,
-            rows: vec![columns.map(|(name, _)| name.to_owned())],
-            hidden: [false; N],
+            columns: Columns::new(columns),
+            rows: Vec::new(),
         }
     }
 
     /// Hides the column of this name.
     pub(crate) fn hide(&mut self, column: &str) {
-        let names = self.rows.iter().take(1).flatten();
-        for (hidden, name) in self.hidden.iter_mut().zip(names) {
+        let heads = self.columns.head.iter();
+        for (hidden, name) in self.columns.hidden.iter_mut().zip(heads) {
             *hidden |= name == column;
         }
     }
 
     /// Adds a row. What a cell says is on one line, and cut in its middle if it is very long.
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows
-            .push(cells.map(|cell| shorten(&one_line(&cell), WIDEST)));
+        self.rows.push(cells.map(cell));
     }
 
     /// The table. Cells of the last column are shortened in the middle where a line would be wider
     /// than `width`: a library would cut their ends, and both ends of a path say more than its
     /// middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
+        for rows in self.rows.chunks(BLOCK) {
+            self.columns.widen(rows);
+        }
+        let mut text = self.columns.fit(width);
+        for rows in self.rows.chunks_mut(BLOCK) {
+            text.push_str(&self.columns.lines(rows));
+        }
+        text
+    }
+
+    pub(crate) fn render(self) -> String {
+        self.render_within(None)
+    }
+}
+
+/// The columns of a table whose rows come twice, a few at a time: once to be measured, and once to
+/// be printed.
+#[derive(Debug)]
+pub(crate) struct Columns<const N: usize> {
+    head: [String; N],
+    aligns: [Align; N],
+    hidden: [bool; N],
+    widths: [u16; N],
+    /// The most characters of the last column.
+    last: usize,
+}
+
+impl<const N: usize> Columns<N> {
+    pub(crate) fn new(columns: [(&str, Align); N]) -> Self {
+        Columns {
+            head: columns.map(|(name, _)| name.to_owned()),
+            aligns: columns.map(|(_, align)| align),
+            hidden: [false; N],
+            widths: [0; N],
+            last: WIDEST,
+        }
+    }
+
+    /// Makes the columns as wide as these rows need them.
+    pub(crate) fn widen(&mut self, rows: &[[String; N]]) {
+        let widths = self.layout(rows).column_max_content_widths();
+        for (widest, width) in self.widths.iter_mut().zip(widths) {
+            *widest = width.max(*widest);
+        }
+    }
+
+    /// Fits lines into `width`, once all rows were measured, and gives the line of the heads.
+    pub(crate) fn fit(&mut self, width: Option<usize>) -> String {
+        let mut head = [self.head.clone()];
+        self.widen(&head);
         if let (Some(width), Some(last)) = (width, N.checked_sub(1)) {
-            let widths = self.widths();
-            let columns = widths.iter().zip(self.hidden).take(last);
+            let columns = self.widths.iter().zip(self.hidden).take(last);
             let before = columns.map(|(&width, hidden)| {
                 if hidden {
                     0
@@ -67,36 +112,30 @@ impl<const N: usize> Table<N> {
                     usize::from(width.saturating_add(GAP))
                 }
             });
-            let left = width.saturating_sub(before.sum()).max(LEAST_LAST);
-            for row in &mut self.rows {
-                row[last] = shorten(&row[last], left);
-            }
+            self.last = width.saturating_sub(before.sum()).max(LEAST_LAST);
+            let most = u16::try_from(self.last).unwrap_or(u16::MAX);
+            self.widths[last] = self.widths[last].min(most);
         }
-        self.render()
+        self.lines(&mut head)
     }
 
-    pub(crate) fn render(&self) -> String {
+    /// The lines of these rows, once the columns were fit.
+    pub(crate) fn lines(&self, rows: &mut [[String; N]]) -> String {
+        if let Some(last) = N.checked_sub(1) {
+            for row in &mut *rows {
+                row[last] = shorten(&row[last], self.last);
+            }
+        }
         // A row that is as wide as any makes the blocks alike.
-        let widest = self.widths().map(|width| "x".repeat(usize::from(width)));
-        let mut text = String::new();
-        for rows in self.rows.chunks(BLOCK) {
-            let rows = std::iter::once(&widest).chain(rows);
-            let block = self.layout(rows).trim_fmt();
-            text.extend(block.lines().skip(1).flat_map(|line| [line, "\n"]));
-        }
-        text
-    }
-
-    /// How wide the columns are.
-    fn widths(&self) -> [u16; N] {
-        let mut widest = [0; N];
-        for rows in self.rows.chunks(BLOCK) {
-            let widths = self.layout(rows).column_max_content_widths();
-            for (widest, width) in widest.iter_mut().zip(widths) {
-                *widest = width.max(*widest);
-            }
-        }
-        widest
+        let widest = self.widths.map(|width| "x".repeat(usize::from(width)));
+        let block = self
+            .layout(std::iter::once(&widest).chain(&*rows))
+            .trim_fmt();
+        block
+            .lines()
+            .skip(1)
+            .flat_map(|line| [line, "\n"])
+            .collect()
     }
 
     fn layout<'a>(&self, rows: impl IntoIterator<Item = &'a [String; N]>) -> Layout {
@@ -119,6 +158,11 @@ impl<const N: usize> Table<N> {
         }
         layout
     }
+}
+
+/// The text of a cell: one line, cut in its middle if it is very long.
+pub(crate) fn cell(text: impl AsRef<str>) -> String {
+    shorten(&one_line(text.as_ref()), WIDEST)
 }
 
 /// The fewest characters that the last column is cut to, however narrow the terminal.

@@ -1,23 +1,22 @@
 //! `protosplit tensors`.
 
+use proto_splitter::Error;
 use proto_splitter::tensor::TensorInfo;
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::TensorsArgs;
 use crate::failure::Failure;
-use crate::harmless::one_line;
-use crate::input::{self, shown};
+use crate::input::{Opening, shown};
 use crate::output::Output;
 use crate::size;
-use crate::source;
-use crate::table::{Align, Table};
+use crate::table::{Align, BLOCK, Columns, cell};
 
+/// What is said beside the list.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
     format: Option<&'static str>,
-    tensors: Vec<Tensor>,
     /// Of all tensors.
     bytes: u64,
 }
@@ -44,61 +43,87 @@ impl Tensor {
     }
 }
 
+const COLUMNS: [(&str, Align); 5] = [
+    ("size", Align::Right),
+    ("type", Align::Left),
+    ("shape", Align::Left),
+    ("name", Align::Left),
+    ("where", Align::Left),
+];
+
+fn row(tensor: &Tensor) -> [String; 5] {
+    let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+    let is_path = tensor.location == tensor.name;
+    let location = if is_path { "" } else { &tensor.location };
+    [
+        size::show(tensor.bytes),
+        tensor.dtype.clone(),
+        format!("[{}]", sizes.join(", ")),
+        cell(&tensor.name),
+        cell(location),
+    ]
+}
+
 pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?.looked_at();
-    let opened = source::opened(
-        &input,
-        &args.reading.schema,
-        args.reading.limits(),
-        output.reading("reading"),
-    )?;
-    let tensors = opened.tensors();
-    let tensors = tensors.map_err(|error| Failure::of(input.path(), &error))?;
+    let input = Opening::of(&args.reading)
+        .looked_at(true)
+        .progress(output.reading("reading"))
+        .open(&args.file)?;
+    let failed = |error: &Error| Failure::of(input.path(), error);
+    let tensors = || -> Result<_, Failure> {
+        let tensors = input.tensor_iter().map_err(|error| failed(&error))?;
+        Ok(tensors.map(|tensor| match tensor {
+            Ok(tensor) => Ok(Tensor::of(&tensor)),
+            Err(error) => Err(failed(&error)),
+        }))
+    };
+    // They are gone through twice, a few at a time: a model may have them by the million.
+    let (mut columns, mut block) = (Columns::new(COLUMNS), Vec::new());
+    let (mut count, mut bytes) = (0, 0_u64);
+    for tensor in tensors()? {
+        let tensor = tensor?;
+        (count, bytes) = (count + 1, bytes.saturating_add(tensor.bytes));
+        if !args.json {
+            block.push(row(&tensor));
+        }
+        if block.len() >= BLOCK {
+            columns.widen(&block);
+            block.clear();
+        }
+    }
+    columns.widen(&block);
+    block.clear();
     let report = Report {
         file: shown(input.path()),
-        format: opened.format().map(|format| format.name()),
-        bytes: tensors.iter().map(|tensor| tensor.bytes).sum(),
-        tensors: tensors.iter().map(Tensor::of).collect(),
+        format: input.format().map(|format| format.name()),
+        bytes,
     };
-    if report.tensors.is_empty() && opened.archive().is_none() && opened.descriptor().is_none() {
+    if count == 0 && input.archive().is_none() && input.descriptor().is_none() {
         output.note(format_args!(
             "{}: nothing is known of the message's type: --message TYPE says it",
             report.file
         ));
     }
-    output.report(args.json, &report, Report::text)?;
-    Ok(Exit::Done)
-}
-
-impl Report {
-    fn text(&self, width: Option<usize>) -> String {
-        let count = size::count(self.tensors.len(), "tensor");
-        if self.tensors.is_empty() {
-            return format!("{count}\n");
-        }
-        let mut table = Table::new([
-            ("size", Align::Right),
-            ("type", Align::Left),
-            ("shape", Align::Left),
-            ("name", Align::Left),
-            ("where", Align::Left),
-        ]);
-        for tensor in &self.tensors {
-            let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
-            let is_path = tensor.location == tensor.name;
-            table.row([
-                size::show(tensor.bytes),
-                tensor.dtype.clone(),
-                format!("[{}]", sizes.join(", ")),
-                one_line(&tensor.name),
-                if is_path {
-                    String::new()
-                } else {
-                    one_line(&tensor.location)
-                },
-            ]);
-        }
-        let table = table.render_within(width);
-        format!("{table}{count}, {} in all\n", size::show(self.bytes))
+    if args.json {
+        output.json_with_list(&report, "tensors", |print| {
+            tensors()?.try_for_each(|tensor| print(tensor?))
+        })?;
+        return Ok(Exit::Done);
     }
+    let summary = size::count(count, "tensor");
+    if count == 0 {
+        output.text(&format!("{summary}\n"))?;
+        return Ok(Exit::Done);
+    }
+    output.text(&columns.fit(output.width()))?;
+    for tensor in tensors()? {
+        block.push(row(&tensor?));
+        if block.len() >= BLOCK {
+            output.text(&columns.lines(&mut block))?;
+            block.clear();
+        }
+    }
+    output.text(&columns.lines(&mut block))?;
+    output.text(&format!("{summary}, {} in all\n", size::show(bytes)))?;
+    Ok(Exit::Done)
 }

@@ -15,22 +15,18 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::PathQuery;
-use proto_splitter::record_file::ReadAt;
 use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
 use proto_splitter::view::MessageView;
-use proto_splitter::{Error, ErrorKind, Opened, member_names};
+use proto_splitter::{Error, ErrorKind, member_names};
 
 use crate::Exit;
 use crate::args::{MinSize, TreeArgs};
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{self, Input};
-use crate::merge;
+use crate::input::{Input, Opening};
 use crate::output::Output;
 use crate::printed::made_from;
-use crate::source::{self, Source};
 use crate::suggest;
 use shown::{Entered, Limits, Report};
 use text::Look;
@@ -53,25 +49,21 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     if let Some(old) = &args.diff {
         return diff::run(args, old, output);
     }
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?.looked_at();
-    if let Some(opened) = source::special(
-        &input,
-        &args.reading.schema,
-        args.reading.limits(),
-        output.reading("reading"),
-    )? && opened.plain().is_none()
-    {
-        return of_archive(&input, &opened, args, output);
+    let input = Opening::of(&args.reading)
+        .looked_at(true)
+        .progress(output.reading("reading"))
+        .open(&args.file)?;
+    if input.is_archive() {
+        return of_archive(&input, args, output);
     }
-    let options = merge::options(&input, &args.reading)?.progress(output.reading("reading"));
-    let (tree, entered) = measure(&input, &options, args, |whole| {
+    let (tree, entered) = measure(&input, input.descriptor(), args, |whole| {
         let limits = limits(args, whole, largest(args));
         TreeOptions::new()
             .top(limits.top)
             .min_member_size(limits.min_size)
     })?;
     show(args, output, tree.root.size, |limits| {
-        Report::new(&input, &options, &tree, &entered, limits)
+        Report::new(&input, &tree, &entered, limits)
     })
 }
 
@@ -121,21 +113,15 @@ fn largest(args: &TreeArgs) -> (usize, MinSize) {
 }
 
 /// Shows the entries of an archive by their names.
-fn of_archive(
-    input: &Input,
-    opened: &Opened,
-    args: &TreeArgs,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    let entries = crate::archive::entries(opened);
+fn of_archive(input: &Input, args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let entries = crate::archive::entries(input);
     let entries = entries.map_err(|error| Failure::of(input.path(), &error))?;
     let path = args.path.as_deref().unwrap_or_default();
     let file = crate::input::shown(input.path());
     let Some(tree) = archive::measure(&entries, path) else {
         return Err(Failure::bad(format!("{file}: nothing is called {path:?}")));
     };
-    let title = opened.format().map_or("archive", |format| format.title());
-    let report = |limits| archive::report(file.clone(), title, path, &tree, limits);
+    let report = |limits| archive::report(file.clone(), input.title(), path, &tree, limits);
     show(args, output, tree.size, report)
 }
 
@@ -160,13 +146,12 @@ fn write(
 /// is kept may depend on how large that is.
 fn measure(
     input: &Input,
-    options: &ReadOptions,
+    root: Option<&MessageDescriptor>,
     args: &TreeArgs,
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<(SizeTree, Entered), Failure> {
     let text = args.path.as_deref().unwrap_or_default();
-    let root = options.descriptor.as_ref();
-    let failed = |error: &Error| failure(&input.file, text, root, error);
+    let failed = |error: &Error| failure(input, text, root, error);
     let query = PathQuery::parse(text, root).ok();
     let query = query.filter(|query| query.singular().0.as_path().is_none());
     let place = match &query {
@@ -176,11 +161,11 @@ fn measure(
             Some(place.map_err(|error| failed(&error).into_usage())?)
         }
     };
-    let source = Source::open(input, options)?;
+    input.check_message()?;
     for target in args.html.iter().chain(&args.svg) {
-        source.check_apart(target, input, None)?;
+        input.check_apart(target, None)?;
     }
-    let view = source.view(options.clone());
+    let view = input.typed_view_with(input.reading_options().descriptor(root.cloned()));
     let tree = view.and_then(|view| {
         let place = match (place, &query) {
             (None, Some(query)) => found(&view, query)?,
@@ -198,7 +183,7 @@ fn measure(
 
 /// Measures the largest members, and the largest in these, each by itself.
 fn enter(
-    view: &MessageView<'_, impl ReadAt>,
+    view: &MessageView<'_>,
     tree: &SizeTree,
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<Entered, Error> {
@@ -235,10 +220,10 @@ fn enter(
 
 /// What the library says about a path that was typed, with the one that was meant if that can be
 /// told.
-fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &Error) -> Failure {
-    let failure = Failure::of(file, error);
+fn failure(input: &Input, typed: &str, root: Option<&MessageDescriptor>, error: &Error) -> Failure {
+    let failure = Failure::of(input.file(), error);
     match (error.kind(), root) {
-        (ErrorKind::InvalidPath, None) => get::untyped(file, &failure),
+        (ErrorKind::InvalidPath, None) => get::untyped(input, &failure),
         (ErrorKind::InvalidPath, Some(root)) => match suggest::place(typed, root) {
             Some(meant) => Failure::bad(format!("{}; did you mean `{meant}`?", failure.message())),
             None => failure,
@@ -248,7 +233,7 @@ fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &E
 }
 
 /// What a query means that the message has to be looked at for.
-fn found(view: &MessageView<'_, impl ReadAt>, query: &PathQuery) -> Result<TreePlace, Error> {
+fn found(view: &MessageView<'_>, query: &PathQuery) -> Result<TreePlace, Error> {
     let root = view.descriptor();
     let (front, _) = query.singular();
     let rest = query.as_str().get(front.as_str().len()..);
@@ -257,7 +242,7 @@ fn found(view: &MessageView<'_, impl ReadAt>, query: &PathQuery) -> Result<TreeP
 }
 
 fn walk(
-    view: &MessageView<'_, impl ReadAt>,
+    view: &MessageView<'_>,
     place: &TreePlace,
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<SizeTree, Error> {

@@ -1,17 +1,12 @@
 //! The message types that are known by name, and the splitter of each.
 
-use std::path::Path;
-
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
-use proto_splitter::container::ChunkedFile;
-use proto_splitter::formats::{ALL, Format};
-use proto_splitter::record_file::ReadAt;
+use proto_splitter::formats::ALL;
 use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
-use crate::input::{Form, Input, recognize};
 use crate::schema;
 use crate::suggest;
 
@@ -58,48 +53,6 @@ impl Types {
         &self.given
     }
 
-    /// The type that was asked for, or else that of the format which knows the file.
-    pub(crate) fn asked_or_of_file(&self, path: &Path) -> Option<MessageDescriptor> {
-        self.asked_or_of_format(recognize(path), path)
-    }
-
-    /// The type that was asked for, or else that of the input by its format.
-    pub(crate) fn asked_or_of_input(&self, input: &Input) -> Option<MessageDescriptor> {
-        match input.form {
-            Form::Chunked => self.asked_or_of_file(&input.file),
-            Form::Plain => self.asked_or_of_format(input.format(), &input.file),
-        }
-    }
-
-    fn asked_or_of_format(
-        &self,
-        format: Option<&'static dyn Format>,
-        path: &Path,
-    ) -> Option<MessageDescriptor> {
-        let told = || self.get(format?.message_type(path)?);
-        self.asked.clone().or_else(told)
-    }
-
-    /// The type of a file: as [`asked_or_of_file`](Self::asked_or_of_file), or else the one that
-    /// the file says, if it is known.
-    pub(crate) fn of_file(&self, path: &Path, said: Option<&str>) -> Option<MessageDescriptor> {
-        let known = self.asked_or_of_file(path);
-        known.or_else(|| self.get(said?))
-    }
-
-    /// As [`of_file`](Self::of_file) for a file in chunks, or else the one that the file brings
-    /// along.
-    pub(crate) fn of_chunked<S: ReadAt>(
-        &self,
-        path: &Path,
-        file: &ChunkedFile<S>,
-    ) -> Result<Option<MessageDescriptor>, Failure> {
-        match self.of_file(path, file.trailer().message_type()) {
-            Some(known) => Ok(Some(known)),
-            None => file.descriptor().map_err(|error| Failure::of(path, &error)),
-        }
-    }
-
     /// A type to give as an example of `--message`: one that no other is made of.
     pub(crate) fn example(&self) -> String {
         let mut roots = schema::roots(&self.given);
@@ -141,12 +94,6 @@ impl Types {
             Failure::usage(format!("no message type `{name}`: {hint}"))
         })
     }
-}
-
-/// The type that a file in chunks says it is of, if it does, whether or not the type is known.
-pub(crate) fn said_by(file: &Path) -> Option<String> {
-    let file = ChunkedFile::open(file).ok()?;
-    file.trailer().message_type().map(str::to_owned)
 }
 
 // By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
@@ -221,21 +168,5 @@ mod tests {
                 .message()
                 .contains("known are")
         );
-    }
-
-    #[test]
-    fn the_name_of_a_saved_model_tells_its_type() {
-        let types = Types::load(&SchemaArgs::default()).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, b"").unwrap();
-            path
-        };
-        for name in ["saved_model.pb", "saved_model.cpb", "saved_model"] {
-            let known = types.asked_or_of_file(&file(name)).unwrap();
-            assert_eq!(known.full_name(), proto_splitter::SAVED_MODEL);
-        }
-        assert!(types.asked_or_of_file(&file("graph.pb")).is_none());
     }
 }

@@ -5,7 +5,7 @@ mod deep;
 mod pass;
 mod several;
 
-use std::fs::File;
+use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::compare::{Comparison, compare};
@@ -19,16 +19,13 @@ use crate::Exit;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::in_parts;
-use crate::input::{self, Form, Input};
-use crate::merge::options;
+use crate::input::{self, Form, Input, Opening, Shared};
 use crate::output::{Output, hex};
 use crate::size;
-use crate::source::{self, Source};
 use crate::table::facts;
-use crate::types::{SCHEMA_NEEDED, said_by};
+use crate::types::SCHEMA_NEEDED;
 use against::Original;
 use deep::Parsed;
-use pass::Whole;
 
 /// What the checks showed.
 #[derive(Debug, Default, Serialize)]
@@ -74,52 +71,43 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     if let Some(ended) = in_parts::run(in_parts, "verify", threads, limits, args.json, output) {
         return ended;
     }
-    let input = input::find_with(args.file(), &args.reading.schema.companion)?;
-    // What a format checks of its own stands in for neither of the other ways.
-    let open = if args.deep || args.against.is_some() {
-        source::special
-    } else {
-        source::told
+    let place = input::locate(args.file(), &args.reading.schema.companion)?;
+    let file = place.file.clone();
+    let opened = Opening::of(&args.reading)
+        .threads(&args.threads)
+        .progress(output.reading("verifying"))
+        .open_at(place);
+    let input = match opened {
+        Ok(input) => input,
+        // A file that can't be opened was looked at all the same, and this is what came out.
+        Err(failure) if failure.exit() == Exit::Bad && input::is_chunked_at(&file) => {
+            return unopened(&file, failure, args, output);
+        }
+        Err(failure) => return Err(failure),
     };
-    if let Some(opened) = open(
-        &input,
-        &args.reading.schema,
-        args.reading.limits(),
-        output.reading("verifying"),
-    )? {
+    // What a format checks of its own stands in for neither of the other ways.
+    let is_checked_by_format = if args.deep || args.against.is_some() {
+        input.is_special()
+    } else {
+        input.is_told()
+    };
+    if is_checked_by_format {
         if in_parts.plan_only.is_some() {
             return Err(in_parts::only_chunked("verification"));
         }
-        return several::run(&input, &opened, args, output);
+        return several::run(&input, args, output);
     }
     let original = Original::find(args, output)?;
     let original = original.as_ref();
-    let options = match options(&input, &args.reading) {
-        Ok(options) => options,
-        // A file that can't be opened was looked at all the same, and this is what came out.
-        Err(failure) if input.form == Form::Chunked && failure.exit() == Exit::Bad => {
-            return unopened(&input, failure, args, output);
-        }
-        Err(failure) => return Err(failure),
-    };
-    let options = options
-        .threads(args.threads.threads)
-        .progress(output.reading("verifying"));
     if let Some(path) = &in_parts.plan_only {
-        let plan = plan(args, &input, &options)?;
+        let plan = plan(args, &input)?;
         return in_parts::write_plan(&plan, path, args.json, output);
     }
-    let deep = deep_type(args, &input, &options)?;
-    let mut report = Report::of(&input, &options);
-    let mut failures = match report.read(&input, &options, deep.is_some()) {
-        Ok(failures) => failures,
-        Err(failure) if input.form == Form::Chunked && failure.exit() == Exit::Bad => {
-            return unopened(&input, failure, args, output);
-        }
-        Err(failure) => return Err(failure),
-    };
+    let deep = deep_type(args, &input)?;
+    let mut report = Report::of(&input);
+    let mut failures = report.read(&input, deep.is_some());
     if deep.is_some() || args.against.is_some() {
-        failures.extend(report.read_merged(&input, &options, deep, original)?);
+        failures.extend(report.read_merged(&input, deep, original)?);
     }
     report.told(&failures, args, output)
 }
@@ -127,15 +115,14 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 /// The type by which all of the message is parsed, if `--deep` asks for that.
 fn deep_type<'a>(
     args: &VerifyArgs,
-    input: &Input,
-    options: &'a ReadOptions,
+    input: &'a Input,
 ) -> Result<Option<&'a MessageDescriptor>, Failure> {
-    let known = options.descriptor.as_ref();
+    let known = input.descriptor();
     if !args.deep || known.is_some() {
         return Ok(known.filter(|_| args.deep));
     }
-    let name = input::shown(&input.file);
-    let how = match said_by(&input.file) {
+    let name = input::shown(input.file());
+    let how = match input.said_type() {
         Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
         None => "the message's type: --message TYPE says it".to_owned(),
     };
@@ -145,14 +132,14 @@ fn deep_type<'a>(
 /// Reports a file that is in chunks and can't be opened: one that was cut, or whose trailer is
 /// damaged.
 fn unopened(
-    input: &Input,
+    file: &Path,
     failure: Failure,
     args: &VerifyArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     if args.json {
         let report = Report {
-            file: input::shown(&input.file),
+            file: input::shown(file),
             split: true,
             checksums: true,
             problems: vec![failure.message().to_owned()],
@@ -164,8 +151,8 @@ fn unopened(
 }
 
 /// The plan of a verification by several hosts.
-fn plan(args: &VerifyArgs, input: &Input, options: &ReadOptions) -> Result<PartsPlan, Failure> {
-    if input.form == Form::Plain || input::is_stream(args.file()) {
+fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
+    if input.form() == Form::Plain || input::is_stream(args.file()) {
         return Err(in_parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
@@ -173,46 +160,40 @@ fn plan(args: &VerifyArgs, input: &Input, options: &ReadOptions) -> Result<Parts
         return Err(Failure::usage(message));
     }
     let planner = in_parts::planner(args.in_parts.count(None));
-    let plan = planner.verify(&input.file, options);
-    plan.map_err(|error| Failure::of(&input.file, &error))
+    let plan = planner.verify(input.file(), &input.reading_options());
+    plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
 impl Report {
     /// What is known before anything is read.
-    fn of(input: &Input, options: &ReadOptions) -> Self {
-        let known = options.descriptor.as_ref();
+    fn of(input: &Input) -> Self {
+        let known = input.descriptor();
         Report {
-            file: input::shown(&input.file),
-            split: input.form == Form::Chunked,
-            checksums: input.form == Form::Chunked,
+            file: input::shown(input.file()),
+            split: input.form() == Form::Chunked,
+            checksums: input.form() == Form::Chunked,
             message: known.map(|known| known.full_name().to_owned()),
             ..Report::default()
         }
     }
 
     /// Reads all of the file, and gives all that is wrong with it.
-    fn read(
-        &mut self,
-        input: &Input,
-        options: &ReadOptions,
-        deep: bool,
-    ) -> Result<Vec<Failure>, Failure> {
-        if input.form == Form::Plain {
-            let failed = |error| Failure::io(&input.file, &error);
-            let file = File::open(&input.file).map_err(failed)?;
-            let size = file.metadata().map_err(failed)?.len();
+    fn read(&mut self, input: &Input, deep: bool) -> Vec<Failure> {
+        let failed = |error: &_| Failure::of(input.file(), error);
+        if let Some((file, size)) = input.plain() {
             self.merged_bytes = Some(size);
             // To parse all of it says the same, and more.
-            let walked = if deep { Ok(()) } else { walk(&file, size) };
-            let malformed = walked.err().map(|error| Failure::of(&input.file, &error));
-            return Ok(malformed.into_iter().collect());
+            let walked = if deep { Ok(()) } else { walk(file, size) };
+            let malformed = walked.err().map(|error| failed(&error));
+            return malformed.into_iter().collect();
         }
-        let failed = |error: &_| Failure::of(&input.file, error);
-        let file = source::chunked(input, &options.limits)?;
+        let Some(file) = input.chunked() else {
+            return Vec::new();
+        };
         if self.message.is_none() {
             self.message = file.trailer().message_type().map(str::to_owned);
         }
-        let verified = file.verify(options);
+        let verified = file.verify(&input.reading_options());
         self.records = Some(verified.records());
         self.chunk_count = file.trailer().kinds().len();
         self.chunk_bytes = verified.bytes();
@@ -231,7 +212,7 @@ impl Report {
             MergeCheck::NeedsType(error) => failures.push(failed(error)),
             _ => {}
         }
-        Ok(failures)
+        failures
     }
 
     /// Parses the merged message, compares it with the original, or both; gives all that is wrong with
@@ -239,7 +220,6 @@ impl Report {
     fn read_merged(
         &mut self,
         input: &Input,
-        options: &ReadOptions,
         deep: Option<&MessageDescriptor>,
         original: Option<&Original>,
     ) -> Result<Vec<Failure>, Failure> {
@@ -247,14 +227,14 @@ impl Report {
             return Ok(Vec::new());
         };
         let mut failures = Vec::new();
-        let found = pass::go(&Whole::Found(input), options, size, deep, original)?;
+        let found = pass::go(input, size, deep, original)?;
         match found.parsed {
             Some(Ok(parsed)) => self.deep = Some(parsed),
             Some(Err(failure)) => failures.push(failure),
             None => {}
         }
         if let (Some(different), Some(original)) = (found.different, original) {
-            let against = Against::new(input, options, original, different)?;
+            let against = Against::new(input, original, different)?;
             failures.extend(against.failure(&self.file));
             self.against = Some(against);
         }
@@ -328,7 +308,7 @@ impl Report {
 
 /// Walks over the fields of a message, which is all that can be said of one whose type needn't be
 /// known.
-fn walk(file: &File, size: u64) -> proto_splitter::Result<()> {
+fn walk(file: &Shared, size: u64) -> proto_splitter::Result<()> {
     let mut cursor = WireCursor::new(SourceInput::new(file, size));
     while cursor.next()?.is_some() {}
     Ok(())
@@ -346,12 +326,7 @@ impl Parsed {
 }
 
 impl Against {
-    fn new(
-        input: &Input,
-        options: &ReadOptions,
-        original: &Original,
-        different: Option<u64>,
-    ) -> Result<Self, Failure> {
+    fn new(input: &Input, original: &Original, different: Option<u64>) -> Result<Self, Failure> {
         let mut against = Against {
             original: input::shown(&original.path),
             result: "byte-exact",
@@ -363,10 +338,9 @@ impl Against {
             return Ok(against);
         }
         against.result = "different";
-        let merged = Source::open(input, options)?;
-        let merged = merged.view(options.clone());
-        let merged = merged.map_err(|error| Failure::of(&input.file, &error))?;
-        let known = options.descriptor.as_ref();
+        let merged = input.typed_view();
+        let merged = merged.map_err(|error| Failure::of(input.file(), &error))?;
+        let known = input.descriptor();
         let reading = match known {
             Some(known) => ReadOptions::new().descriptor(known.clone()),
             None => ReadOptions::new(),
@@ -374,7 +348,7 @@ impl Against {
         let view = MessageView::of_plain(&original.bytes, reading);
         let view = view.map_err(|error| Failure::of(&original.path, &error))?;
         let compared = compare(&merged, &view, 1);
-        let files = [input.file.as_path(), &original.path];
+        let files = [input.file(), &original.path];
         match compared.map_err(|error| Failure::of_either(files, &error))? {
             Comparison::Identical | Comparison::Equal => against.result = "equal",
             Comparison::Different(differences) => {

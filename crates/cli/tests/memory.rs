@@ -1,5 +1,5 @@
-//! What `tree` takes of memory and of the disk. Alone in its process, since the most memory it ever
-//! had is asked for.
+//! What `tree` and `tensors` take of memory and of the disk. Alone in their process, since the most
+//! memory it ever had is asked for, and one after the other.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -10,11 +10,18 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
+use peak_alloc::PeakAlloc;
 use prost_reflect::prost::encoding::encode_varint;
 use proto_splitter_testkit::models::{Parts, small_node};
 use protosplit_cli::Exit;
 use serde_json::Value;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The most memory that the process may ever have had.
 const MOST_MEMORY: u64 = 128 << 20;
@@ -76,6 +83,7 @@ fn large_constants(path: &Path) -> u64 {
 
 #[test]
 fn a_tree_of_much_takes_little() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("saved_model.pb");
     let size = large_constants(&model);
@@ -105,4 +113,60 @@ fn a_tree_of_much_takes_little() {
     assert_eq!(with_page["size"], tree_of_graph["size"]);
     let most = told("status", "VmHWM:") << 10;
     assert!(most < MOST_MEMORY, "{most} bytes of memory");
+}
+
+#[test]
+fn a_list_of_many_tensors_takes_their_names_and_two_hundred_bytes_for_each() {
+    const TENSORS: usize = 300_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model.onnx");
+    let mut names = 0;
+    let mut graph = Vec::new();
+    for index in 0..TENSORS {
+        let name = format!("w{index}");
+        names += name.len();
+        // dims [1, 2], float, the name, and no data.
+        let mut tensor = vec![8, 1, 8, 2, 16, 1];
+        tensor.extend(head(8, name.len() as u64));
+        tensor.extend(name.bytes());
+        graph.extend(head(5, tensor.len() as u64));
+        graph.extend(tensor);
+    }
+    let mut bytes = vec![8, 10];
+    bytes.extend(head(7, graph.len() as u64));
+    bytes.append(&mut graph);
+    // An opset, without which no reader takes it for a model.
+    bytes.extend([0x42, 2, 16, 21]);
+    fs::write(&model, &bytes).unwrap();
+    drop((graph, bytes));
+
+    for more in [None, Some("--json")] {
+        let args = ["protosplit", "tensors", model.to_str().unwrap()];
+        let args = args.into_iter().chain(more);
+        MEMORY.reset_peak_usage();
+        let before = MEMORY.current_usage();
+        let (mut lines, mut err) = (Lines(0), Vec::new());
+        let exit = protosplit_cli::run(args, &mut lines, &mut err);
+        assert_eq!(exit, Exit::Done, "{}", String::from_utf8_lossy(&err));
+        let most = (MEMORY.peak_usage() - before) / TENSORS;
+        let lines = lines.0;
+        assert_eq!(lines, if more.is_some() { 1 } else { TENSORS + 2 });
+        let limit = 200 + names / TENSORS;
+        assert!(most <= limit, "{most} bytes for each, of at most {limit}");
+    }
+}
+
+/// Counts lines, and keeps none.
+struct Lines(usize);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.iter().filter(|&&byte| byte == b'\n').count();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -14,8 +14,9 @@ use crate::container::{Limits, Trailer};
 use crate::merge::plan;
 use crate::merge::{
     ChunkStore, ChunkSummary, FileSource, MergePlan, Merged, Places, ReadOptions, RecordStore,
-    Verification, execute_into, listed, no_way_to_others, open_path, open_path_as, open_path_with,
-    open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
+    Verification, execute_into, listed, no_way_to_others, open_given, open_path, open_path_as,
+    open_path_with, open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink,
+    verify, with_plan,
 };
 use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
@@ -83,6 +84,12 @@ impl ChunkedFile<Arc<dyn ReadAt>> {
     pub fn open_shared(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let shared = |file: File| Arc::new(file) as Arc<dyn ReadAt>;
         let store = open_path_as(path.as_ref(), limits, shared)?;
+        Ok(ChunkedFile { store })
+    }
+
+    /// A `.cpb` file at this path that is open already.
+    pub(crate) fn of_opened(path: &Path, file: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
+        let store = open_given(path, file, limits)?;
         Ok(ChunkedFile { store })
     }
 }
@@ -281,7 +288,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// The message in this file, to be read in parts. What the options say of its type is needed
     /// where a merge needs it, and to tell a message in several pieces from a value that occurs
     /// several times.
-    pub fn view(&self, options: ReadOptions) -> MessageView<'_, S> {
+    pub fn view(&self, options: ReadOptions) -> MessageView<'_> {
         MessageView::of_chunks(&self.store, options)
     }
 
@@ -319,7 +326,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// As [`MessageView::fields`].
-    pub fn fields(&self, path: &FieldPath) -> Result<Fields<'_, S>> {
+    pub fn fields(&self, path: &FieldPath) -> Result<Fields<'_>> {
         self.view(ReadOptions::new()).fields(path)
     }
 

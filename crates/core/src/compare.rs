@@ -35,8 +35,6 @@ mod lists;
 mod matching;
 mod walk;
 
-use record_file::ReadAt;
-
 use crate::Result;
 use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
@@ -51,9 +49,9 @@ use walk::{Sides, Walk, first_byte};
 /// What is wrong with the chunks or the bytes of either;
 /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest deeper than the
 /// first view's [`max_message_depth`](crate::merge::Limits::max_message_depth).
-pub fn compare<S: ReadAt, T: ReadAt>(
-    first: &MessageView<'_, S>,
-    second: &MessageView<'_, T>,
+pub fn compare(
+    first: &MessageView<'_>,
+    second: &MessageView<'_>,
     limit: usize,
 ) -> Result<Comparison> {
     let mut sides = Sides {
@@ -66,9 +64,9 @@ pub fn compare<S: ReadAt, T: ReadAt>(
     })
 }
 
-fn compare_sides<S: ReadAt, I: Input, J: Input>(
+fn compare_sides<I: Input, J: Input>(
     sides: &mut Sides<I, J>,
-    first: &MessageView<'_, S>,
+    first: &MessageView<'_>,
     limit: usize,
 ) -> Result<Comparison> {
     let whole = (0..sides.a.end(), 0..sides.b.end());

@@ -24,7 +24,8 @@ mod trailer_memory;
 mod unknown_fields;
 
 pub(crate) use chunk_tree::{ChunkRef, ChunkTree, NodeId};
-pub(crate) use embedded_schema::{describe_type, schema_in};
+#[doc(hidden)]
+pub use embedded_schema::{describe_type, schema_in};
 pub use kind::ChunkKind;
 pub use limits::{
     DEFAULT_LEAST_MAX_MERGED_SIZE, DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES,

@@ -203,8 +203,8 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     match filler {
         Some(chunk) => contents[chunk] = Content::Value(&value, size),
         None => {
-            let edits = Edits::replace(&chain, size)?;
-            let spliced = edits.size_of(file.size(holder))?;
+            let edits = Edits::replace(&chain, file.size(holder), size)?;
+            let spliced = edits.size();
             if spliced > LARGEST_MAX_CHUNK_SIZE {
                 let message = format!(
                     "its chunk would have {spliced} bytes, at most {LARGEST_MAX_CHUNK_SIZE} are read: merge the file, and split the merge"
@@ -244,8 +244,8 @@ pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;
     let size = source.size()?;
     let chain = enclosing_value(source, size, &place.value)?;
-    let edits = Edits::replace(&chain, value.size()?)?;
-    let mut reader = edits.reader(Box::new(edits::Sequence::new(source, size)), size, &value);
+    let edits = Edits::replace(&chain, size, value.size()?)?;
+    let mut reader = edits.reader(Box::new(edits::Sequence::new(source, size)), &value);
     let meter = reading.progress.meter(size);
     let written = std::io::copy(&mut reader, &mut meter.written_to(sink))?;
     meter.check()?;

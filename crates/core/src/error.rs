@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Record,
     /// The operating system refused to read or write.
     Io,
+    /// The input is not a local file, and its format can only be read from one.
+    NeedsFile,
     /// It was [cancelled](crate::progress::CancelToken::cancel).
     Cancelled,
 }
@@ -116,6 +118,20 @@ impl Error {
     /// file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
+    }
+
+    /// Returns the kind of the [`std::io::Error`] that caused it, if one did: whether a file is
+    /// missing, say, or ended too early.
+    ///
+    /// ```
+    /// use proto_splitter_core::container::ChunkedFile;
+    ///
+    /// let error = ChunkedFile::open("there is no such file.cpb").unwrap_err();
+    /// assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound));
+    /// ```
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        let source = self.inner.source.as_deref()?;
+        Some(source.downcast_ref::<std::io::Error>()?.kind())
     }
 
     /// Adds the field path, unless one nearer to the cause is there.

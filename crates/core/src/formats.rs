@@ -12,7 +12,6 @@
 //! # A format of your own
 //!
 //! ```
-//! use std::path::Path;
 //! use std::sync::Arc;
 //!
 //! use proto_splitter_core::Result;
@@ -37,9 +36,10 @@
 //!         candidate.head().starts_with(b"TOY1").then_some(Confidence::Certain)
 //!     }
 //!
-//!     fn open(&self, path: &Path, _options: &OpenOptions) -> Result<Opened> {
-//!         let file = Arc::new(std::fs::File::open(path)?);
-//!         let info = TensorInfo::new("only", DType::U8, vec![file.size()?.saturating_sub(4)])
+//!     fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
+//!         // Opened when its head was read, and not again.
+//!         let (path, file) = (input.path(), input.source()?);
+//!         let info = TensorInfo::new("only", DType::U8, vec![input.size().saturating_sub(4)])
 //!             .located(Location::file(path, 4));
 //!         Ok(Opened::of_archive(ToyArchive { file, info }).reading([path]))
 //!     }
@@ -47,7 +47,7 @@
 //!
 //! #[derive(Debug)]
 //! struct ToyArchive {
-//!     file: Arc<std::fs::File>,
+//!     file: Arc<dyn ReadAt>,
 //!     info: TensorInfo,
 //! }
 //!
@@ -80,10 +80,16 @@
 //!
 //! Such a format says its types with [`descriptor_pool`](Format::descriptor_pool) and
 //! [`message_types`](Format::message_types), and opens an input by
-//! [`Opened::of_file`], for a message that is a file, or [`Opened::of_reader`], for one that is
+//! [`Opened::of_input`], for a message that is a file, or [`Opened::of_reader`], for one that is
 //! put together from several. Both are read in place. Tensors in it are found by
 //! [`tensor_rules`](Format::tensor_rules), without code. Files in chunks (`.cpb`) need nothing of a
 //! format: the registry opens them, and knows the format by the type that the file says.
+//!
+//! # A format whose files are records
+//!
+//! A file that begins as one of records is a message in chunks, unless a format is
+//! [certain](Confidence::Certain) that it is its own: one that reads the first record by
+//! [`Candidate::source`], and finds there what only its files have.
 
 mod archive;
 mod candidate;
@@ -103,9 +109,9 @@ use std::sync::Arc;
 use prost_reflect::DescriptorPool;
 use record_file::ReadAt;
 
-pub use archive::{Archive, Checks, Entry, Verified};
+pub use archive::{Archive, Checks, Entry, TensorIter, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
-pub use convert::{ConvertOptions, ConvertTarget, Converted};
+pub use convert::{ConvertOptions, ConvertSetting, ConvertTarget, Converted};
 pub use foreign::what_else;
 pub use opened::Opened;
 pub use options::OpenOptions;
@@ -130,35 +136,21 @@ pub trait Format: Debug + Send + Sync {
     /// Whether an input is of this format, and how sure that is. Of several formats the surest is
     /// taken, and of equals the first in the list.
     ///
-    /// Files in chunks are not asked about.
+    /// A file of records is the format's only if this is [certain](Confidence::Certain). Else it is a
+    /// message in chunks, and the name tells at most its type.
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence>;
 
     /// Opens an input that was recognised, or that the user says is of this format. Headers are
     /// read and checked, no data is.
     ///
-    /// # Errors
-    ///
-    /// If the input can't be read or isn't of this format.
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened>;
-
-    /// Opens an input that was recognised and isn't a file, such as an object in a store, which `called`
-    /// names. Nothing is copied. `None`, as by default, if the format reads files alone: the caller
-    /// opens a copy then.
-    ///
-    /// A format whose inputs are messages by themselves gives [`Opened::of_reader`].
+    /// The input may be an object in a store. A format that reads local files only takes
+    /// [`Candidate::local_path`]; one that reads [`Candidate::source`] opens no file again.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
-    fn open_source(
-        &self,
-        source: Arc<dyn ReadAt>,
-        called: &Path,
-        options: &OpenOptions,
-    ) -> Result<Option<Opened>> {
-        let _ = (source, called, options);
-        Ok(None)
-    }
+    /// If the input can't be read or isn't of this format; [`ErrorKind::NeedsFile`] if it isn't a
+    /// local file, and has to be.
+    fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened>;
 
     /// What [`OpenOptions::settings`] there are for an input of it; none by default.
     fn open_settings(&self) -> &'static [&'static str] {
@@ -243,6 +235,11 @@ pub trait Format: Debug + Send + Sync {
 
     /// The forms that an input can be converted to, the usual one first.
     fn targets(&self) -> &'static [ConvertTarget] {
+        &[]
+    }
+
+    /// The settings that [`convert`](Self::convert) knows; none by default.
+    fn convert_settings(&self) -> &'static [ConvertSetting] {
         &[]
     }
 

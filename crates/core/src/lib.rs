@@ -49,6 +49,24 @@ pub mod checksum {
 
     pub use crate::io::{CrcOfPieces, combine};
 }
+/// For the crate `proto-splitter-parts`, which does by parts what this one does at once.
+#[doc(hidden)]
+pub mod part_work {
+    pub use crate::container::{describe_type, schema_in};
+    pub use crate::io::synced::remove_file;
+    pub use crate::io::temporary::{hold_shared, remove_abandoned};
+    pub use crate::io::{Summed, check_absent, folder, open_file, written_through};
+    pub use crate::merge::{
+        PartVerification, RecordStore, check_size, compared, no_way_to_others, open_path_as,
+        open_sources, open_sources_with, verify_part, verify_parts_together, with_plan, write,
+        write_at,
+    };
+    pub use crate::split::{
+        ChunkFile, Commit, DonePart, PartFile, Record, Removed, Sibling, crc32c_of_runs,
+        draft_trailer, extended_trailer, most_of_trailer, most_stored, part_trailer, runs,
+        stem_beside, write_base, write_main, write_part,
+    };
+}
 mod chunked_file;
 pub mod compare;
 pub mod container;
@@ -60,14 +78,13 @@ mod member_names;
 pub mod merge;
 mod merged_message;
 mod newtypes;
-pub mod parts;
 pub mod path;
 pub mod progress;
 pub mod proto;
 mod read_options;
-pub mod rope;
 pub mod schema;
 pub mod size_tree;
+pub mod spans;
 pub mod split;
 pub mod tensor;
 pub mod view;

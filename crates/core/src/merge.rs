@@ -21,31 +21,45 @@ mod write;
 
 pub use chunk_merger::ChunkMerger;
 pub use merger::Merger;
-pub(crate) use merger::{Found, at_file, find, to_file as merge_to_file, to_sink};
-pub(crate) use open::{
-    no_way_to_others, open_path, open_path_as, open_path_with, open_sources, open_sources_with,
-    read_trailer,
+pub(crate) use merger::{
+    Found, at_file, copy_to_file, find, to_file as merge_to_file, to_sink, write_to_file,
 };
+#[doc(hidden)]
+pub use open::{no_way_to_others, open_path_as, open_sources, open_sources_with};
+pub(crate) use open::{open_given, open_path, open_path_with, read_trailer};
 pub use options::MergeOptions;
-pub use plan::merge_plan::{MergePlan, MergeSegment, SegmentSource};
+pub use plan::merge_plan::MergePlan;
+pub(crate) use plan::merge_plan::chunk_of;
 pub use plan::planner::plan;
 pub(crate) use plan::planner::plan_part;
+pub(crate) use read::chunk_store::OnePiece;
 pub use read::chunk_store::{ChunkStore, Places};
 pub(crate) use read::embedded_schema::read_schema;
 pub use read::file_source::FileSource;
-pub(crate) use read::record_store::RecordStore;
+#[doc(hidden)]
+pub use read::record_store::RecordStore;
 pub use read::summary::{ChunkSummary, SharedWith};
 pub(crate) use read::summary::{listed, summaries};
+pub(crate) use verify::verify;
 pub use verify::{MergeCheck, SourceCheck, Verification};
-pub(crate) use verify::{verify, verify_part, verify_parts_together};
+#[doc(hidden)]
+pub use verify::{PartVerification, verify_part, verify_parts_together};
 pub(crate) use write::buffer::Memory;
-pub(crate) use write::chunk_cache::with_plan;
+#[doc(hidden)]
+pub use write::chunk_cache::{Walked, with_plan};
 pub use write::execute::Merged;
-pub(crate) use write::execute::{check_size, compared, execute_into, to_bytes};
-pub(crate) use write::in_order::{copy_exactly, write, write_around};
+#[doc(hidden)]
+pub use write::execute::{check_size, compared};
+pub(crate) use write::execute::{execute_into, to_bytes};
+#[doc(hidden)]
+pub use write::in_order::write;
+pub(crate) use write::in_order::{copy_exactly, write_around};
 pub use write::parallel::FilePlace;
-pub(crate) use write::parallel::{fill, gather, scatter, write_at};
+#[doc(hidden)]
+pub use write::parallel::write_at;
+pub(crate) use write::parallel::{gather, scatter};
 pub(crate) use write::plan_reader::PlanInput;
+pub use write::shared::shared_pieces;
 
 pub use crate::container::{
     DEFAULT_LEAST_MAX_MERGED_SIZE, DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES,

@@ -15,11 +15,12 @@ use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 use crate::chunked_file::ChunkedFile;
 use crate::io::{at_target, open_file, threads};
 use crate::merge::{
-    ChunkStore, FilePlace, Found, MergePlan, MergeSegment, ReadOptions, SegmentSource, at_file,
-    copy_exactly, find, gather, scatter, write_around,
+    ChunkStore, FilePlace, Found, MergePlan, ReadOptions, at_file, chunk_of, copy_exactly, find,
+    gather, scatter, write_around,
 };
 use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
+use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
 /// How much of all chunks that can't be read at random is held in memory; the rest goes to a
@@ -162,22 +163,14 @@ impl<S: ReadAt> MergedMessage<S> {
 
     /// The chunks that these bytes of the message are, if they are nothing but whole chunks.
     pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
-        let segments = self.plan.segments();
-        let first = segments.partition_point(|segment| segment.start() < range.start);
         let (mut at, mut chunks) = (range.start, Vec::new());
-        for segment in segments.iter().skip(first) {
-            if at >= range.end {
-                break;
+        for span in self.plan.spans().parts(range.clone()) {
+            let (chunk, part) = chunk_of(&span)?;
+            if part != (0..self.file.size(chunk)) {
+                return None;
             }
-            match &segment.source {
-                SegmentSource::Chunk { chunk, range: part }
-                    if segment.start() == at && *part == (0..self.file.size(chunk.to_usize())) =>
-                {
-                    chunks.push(*chunk);
-                }
-                _ => return None,
-            }
-            at += segment.len();
+            chunks.push(chunk.into());
+            at = span.end();
         }
         (at == range.end && !chunks.is_empty()).then_some(chunks)
     }
@@ -185,12 +178,12 @@ impl<S: ReadAt> MergedMessage<S> {
     /// Writes some bytes of the message. Each chunk is streamed, with all its checksums; nothing is
     /// kept.
     pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
-        for (_, source) in self.plan.parts(range) {
-            match source {
-                SegmentSource::Literal(bytes) => sink.write_all(self.plan.literal(bytes))?,
-                SegmentSource::Chunk { chunk, range } => self
-                    .stream_chunk(chunk.to_usize(), range, sink)
-                    .map_err(|error| error.in_chunk(chunk))?,
+        for span in self.plan.spans().parts(range) {
+            match span.source {
+                SpanSource::Literal(bytes) => sink.write_all(bytes)?,
+                SpanSource::Stored(chunk, start) => self
+                    .stream_chunk(chunk.index(), start..start + span.len, sink)
+                    .map_err(|error| error.in_chunk(chunk.index()))?,
             }
         }
         Ok(())
@@ -265,12 +258,10 @@ impl<S: ReadAt> MergedMessage<S> {
 
     /// Bytes of the chunks that have these parts of the message and were not read through yet.
     pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
-        let sources = parts.iter().flat_map(|part| self.plan.parts(part.clone()));
-        let chunks: BTreeSet<usize> = sources
-            .filter_map(|(_, source)| match source {
-                SegmentSource::Chunk { chunk, .. } => Some(chunk.to_usize()),
-                SegmentSource::Literal(_) => None,
-            })
+        let spans = self.plan.spans();
+        let spans = parts.iter().flat_map(|part| spans.parts(part.clone()));
+        let chunks: BTreeSet<usize> = spans
+            .filter_map(|span| Some(span.stored()?.0.index()))
             .filter(|&chunk| {
                 self.chunks
                     .get(chunk)
@@ -397,27 +388,19 @@ impl<S: ReadAt> MergedMessage<S> {
 
 impl<S: ReadAt> ReadAt for MergedMessage<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let segments = self.plan.segments();
-        let behind = segments.partition_point(|segment| segment.start() <= offset);
-        let segment = behind.checked_sub(1).and_then(|at| segments.get(at));
-        let is_inside = |segment: &&MergeSegment| offset - segment.start() < segment.len();
-        let Some(segment) = segment.filter(is_inside) else {
+        // No further than the span: the next may be in a chunk that nobody asked for.
+        let Some(span) = self.plan.spans().locate(offset) else {
             return Ok(0);
         };
-        let skip = offset - segment.start();
-        let left = usize::try_from(segment.len() - skip).unwrap_or(usize::MAX);
+        let left = usize::try_from(span.len).unwrap_or(usize::MAX);
         let n = buf.len().min(left);
-        match &segment.source {
-            SegmentSource::Literal(range) => {
-                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-                let literal = self.plan.literal(range.clone());
-                let bytes = literal.get(skip..).unwrap_or_default();
-                let n = n.min(bytes.len());
+        match span.source {
+            SpanSource::Literal(bytes) => {
                 buf[..n].copy_from_slice(&bytes[..n]);
                 Ok(n)
             }
-            SegmentSource::Chunk { chunk, range } => {
-                Ok(self.read_chunk(chunk.to_usize(), range.start + skip, &mut buf[..n])?)
+            SpanSource::Stored(chunk, start) => {
+                Ok(self.read_chunk(chunk.index(), start, &mut buf[..n])?)
             }
         }
     }
@@ -486,13 +469,10 @@ mod tests {
 
     /// The start of chunk `chunk`'s value in the merged message.
     fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
-        let at = |segment: &&MergeSegment| {
-            matches!(&segment.source, SegmentSource::Chunk { chunk: of, range }
-                if of.to_usize() == chunk && range.end - range.start == CHUNK as u64)
-        };
-        let segment = merged.plan.segments().iter().find(at).unwrap();
+        let mut spans = merged.plan.chunk_spans(chunk);
+        let span = spans.find(|span| span.len == CHUNK as u64).unwrap();
         let mut value = vec![0; CHUNK];
-        merged.read_exact_at(segment.start(), &mut value)?;
+        merged.read_exact_at(span.offset, &mut value)?;
         Ok(value)
     }
 

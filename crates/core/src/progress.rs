@@ -203,18 +203,19 @@ impl Meter {
     }
 
     /// What is read through it is done.
-    pub(crate) fn read<R>(&self, inner: R) -> Metered<'_, R> {
+    pub fn read<R>(&self, inner: R) -> Metered<'_, R> {
         Metered { inner, meter: self }
     }
 
     /// What is written through it is done.
-    pub(crate) fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
+    pub fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
         Metered { inner, meter: self }
     }
 }
 
-/// A reader or writer whose bytes count as done.
-pub(crate) struct Metered<'a, R> {
+/// A reader or writer whose bytes count as done: from [`Meter::read`] and [`Meter::written_to`].
+#[derive(Debug)]
+pub struct Metered<'a, R> {
     inner: R,
     meter: &'a Meter,
 }

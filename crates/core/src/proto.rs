@@ -1,5 +1,5 @@
 //! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, as generated from
-//! `proto/tensorflow/proto_splitter`; and [`parts`], from `proto/proto_splitter/parts`.
+//! `proto/tensorflow/proto_splitter`.
 //!
 //! Fields numbered below 1000 are TensorFlow's, those from 1000 are additions that its reader
 //! skips.
@@ -15,11 +15,6 @@ use std::sync::LazyLock;
 use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.proto_splitter.rs");
-
-/// `proto_splitter.parts`: plans of work in parts, and the reports of parts.
-pub mod parts {
-    include!("proto/proto_splitter.parts.rs");
-}
 
 /// The file descriptor set behind this module, serialized.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");

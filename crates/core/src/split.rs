@@ -29,18 +29,18 @@ mod split_input;
 mod write;
 
 pub use compression::{AUTO_LEAST_SAVING, ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
-pub(crate) use file_sizes::{most_of_trailer, most_stored};
+#[doc(hidden)]
+pub use file_sizes::{most_of_trailer, most_stored};
 pub(crate) use options::check_max_file_size;
 pub use options::{
     DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_SLICE_SIZE, DEFAULT_VALUE_CHUNK_SIZE,
     LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, SizeRules, SplitOptions,
 };
 pub use plan::decisions::AddedChunk;
-pub(crate) use plan::metadata::{draft_trailer, extended_trailer, part_trailer};
-pub(crate) use plan::readable::check_file_count;
+#[doc(hidden)]
+pub use plan::metadata::{draft_trailer, extended_trailer, part_trailer};
 pub use plan::size_splitter::SizeSplitter;
-pub(crate) use plan::split_plan::Content;
-pub use plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
+pub use plan::split_plan::{PlannedChunk, SplitPlan};
 pub use plan::splitter::{ComposableSplitter, SplitContext};
 pub use read::source::Source;
 pub use read::source_view::elements::{Element, Elements};
@@ -49,14 +49,22 @@ pub use read::source_view::repeated_keys::MAP_KEYS_HELD;
 pub use read::source_view::{SourceView, ViewKind};
 pub use split_ext::SplitExt;
 pub use split_input::SplitInput;
+#[doc(hidden)]
+pub use write::chunk_file::ChunkFile;
 pub use write::chunk_pieces::{ChunkPiece, ChunkPieces};
-pub(crate) use write::commit::{Commit, Sibling};
+#[doc(hidden)]
+pub use write::commit::{Commit, Removed, Sibling};
 pub use write::in_memory::{ChunkBytes, Split};
+pub(crate) use write::multi_file::ChunkFiles;
 #[doc(hidden)]
 pub use write::multi_file::parts_beside;
-pub(crate) use write::multi_file::{DonePart, check_size, complete_part, stem_beside};
-pub(crate) use write::part::{crc32c_of_runs, runs, write_base, write_main, write_part};
+#[doc(hidden)]
+pub use write::multi_file::{DonePart, stem_beside};
+#[doc(hidden)]
+pub use write::part::{PartFile, crc32c_of_runs, runs, write_base, write_main, write_part};
 pub(crate) use write::probe::decide_stream;
+#[doc(hidden)]
+pub use write::sink::Record;
 pub use write::stream::WrittenStream;
 pub use write::written::{Written, WrittenChunk, WrittenFile};
 

@@ -30,8 +30,8 @@ mod pieces;
 mod place;
 mod portion;
 mod select;
+mod typed;
 
-use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 
@@ -40,80 +40,87 @@ use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
+use crate::container::Trailer;
 use crate::error::undecodable;
-use crate::merge::{Memory, PlanInput, ReadOptions, RecordStore, fill, plan, plan_part};
+use crate::merge::{
+    ChunkStore, Memory, MergePlan, OnePiece, PlanInput, ReadOptions, RecordStore, gather, plan,
+    plan_part, write,
+};
 use crate::path::{FieldPath, TargetKind, check_field};
 use crate::progress::Progress;
-use crate::wire::{SourceInput, WireCursor};
+use crate::wire::WireCursor;
 use crate::{Error, ErrorKind, Result};
 
-use crate::merge::ChunkStore;
-use crate::merge::MergePlan;
-use crate::merge::write;
 use crate::wire::Input;
 use element_runs::{ElementRun, element_runs};
 use locate::Found;
 pub(crate) use portion::Portion;
-use portion::PortionBytes;
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
 pub use select::Selected;
-
-/// How much of a message in one piece is copied at a time.
-const COPY_LEN: usize = 256 << 10;
+pub use typed::{FromScalar, ScalarValue};
 
 /// How many fields at the front of a message tell whether it is of a type. Those of another type
 /// differ from the first on, as a rule; hopping over many millions would take seconds.
 const CHECKED_FIELDS: usize = 1 << 10;
 
 /// A message that is read in parts; from [`ChunkedFile::view`](crate::ChunkedFile::view), [`MessageView::of_plain`] or
-/// [`MessageView::of_reader`]. `S` is what a file in chunks is read from.
-#[derive(Debug)]
-pub struct MessageView<'a, S = File> {
-    source: Source<'a, S>,
+/// [`MessageView::of_reader`].
+#[derive(Clone)]
+pub struct MessageView<'a> {
+    stored: Stored<'a>,
     options: ReadOptions,
 }
 
-enum Source<'a, S> {
-    Chunked(&'a RecordStore<S>),
-    Plain(&'a dyn ReadAt, u64),
+/// The chunks of a message, or a message in one piece.
+#[derive(Clone, Copy)]
+enum Stored<'a> {
+    Chunks(&'a (dyn ChunkStore + 'a), &'a Trailer),
+    Piece(OnePiece<'a>),
 }
 
-impl<S> Clone for MessageView<'_, S> {
-    fn clone(&self) -> Self {
-        MessageView {
-            source: self.source,
-            options: self.options.clone(),
-        }
-    }
-}
-
-impl<S> Clone for Source<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Source<'_, S> {}
-
-impl<S> std::fmt::Debug for Source<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<'a> Stored<'a> {
+    fn chunks(&self) -> &(dyn ChunkStore + 'a) {
         match self {
-            Source::Chunked(_) => f.write_str("Chunked"),
-            Source::Plain(_, size) => f.debug_tuple("Plain").field(size).finish(),
+            Stored::Chunks(chunks, _) => *chunks,
+            Stored::Piece(piece) => piece,
         }
+    }
+
+    fn trailer(&self) -> Option<&'a Trailer> {
+        match self {
+            Stored::Chunks(_, trailer) => Some(trailer),
+            Stored::Piece(_) => None,
+        }
+    }
+
+    /// Hops through the message that a plan makes of the chunks, or through the piece.
+    fn input(&self, plan: MergePlan) -> Result<PlanInput<'a, dyn ChunkStore + 'a>> {
+        match *self {
+            Stored::Chunks(chunks, _) => Ok(PlanInput::new(plan, chunks)),
+            Stored::Piece(piece) => PlanInput::of_piece(piece),
+        }
+    }
+}
+
+impl std::fmt::Debug for MessageView<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessageView")
+            .field("chunked", &self.stored.trailer().is_some())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
 /// What a path needs of the message, and the pieces of its value there.
-pub(crate) type Value<'a, S> = (Portion<'a, S>, Vec<Range<u64>>);
+pub(crate) type Value<'a> = (Portion<'a>, Vec<Range<u64>>);
 
 /// The same, with how the value is written.
-type Located<'a, S> = (Portion<'a, S>, Found);
+type Located<'a> = (Portion<'a>, Found);
 
-impl<'a> MessageView<'a, File> {
+impl<'a> MessageView<'a> {
     /// The message that is all of `source`, whatever that is: a file, or a message that several
     /// files make together.
     ///
@@ -122,31 +129,23 @@ impl<'a> MessageView<'a, File> {
     /// [`ErrorKind::Io`] if its size can't be told.
     pub fn of_reader(source: &'a dyn ReadAt, options: ReadOptions) -> Result<Self> {
         let size = source.size()?;
-        Ok(MessageView {
-            source: Source::Plain(source, size),
-            options,
-        })
+        let stored = Stored::Piece(OnePiece::new(source, size));
+        Ok(MessageView { stored, options })
     }
-}
 
-impl<'a, S: ReadAt> MessageView<'a, S> {
     /// The message that is all of `source`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if its size can't be told.
-    pub fn of_plain(source: &'a S, options: ReadOptions) -> Result<Self> {
-        let size = source.size()?;
-        Ok(MessageView {
-            source: Source::Plain(source, size),
-            options,
-        })
+    pub fn of_plain<S: ReadAt>(source: &'a S, options: ReadOptions) -> Result<Self> {
+        MessageView::of_reader(source, options)
     }
 
     /// The message in the chunks of a file.
-    pub(crate) fn of_chunks(store: &'a RecordStore<S>, options: ReadOptions) -> Self {
-        let source = Source::Chunked(store);
-        MessageView { source, options }
+    pub(crate) fn of_chunks<S: ReadAt>(store: &'a RecordStore<S>, options: ReadOptions) -> Self {
+        let stored = Stored::Chunks(store, store.trailer());
+        MessageView { stored, options }
     }
 
     /// The type of the message, if it was said.
@@ -193,26 +192,23 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let Some(descriptor) = self.descriptor() else {
             return Ok(());
         };
-        match &self.source {
-            Source::Plain(source, size) => check_front(
-                &mut WireCursor::new(SourceInput::new(*source, *size)),
-                descriptor,
-                most,
-            ),
-            Source::Chunked(file) => {
-                let trailer = file.trailer();
+        let base = match self.stored.trailer() {
+            None => Some(0),
+            Some(trailer) => {
                 let message = trailer.metadata().message.as_ref();
                 let base = message.and_then(|message| message.chunk_index);
                 let base = base.and_then(|index| usize::try_from(index).ok());
-                let Some(base) = base.filter(|_| trailer.message_type().is_none()) else {
-                    return Ok(());
-                };
-                let plan = MergePlan::of_chunk(base, file.size(base), file.len());
-                let mut cursor = WireCursor::new(PlanInput::new(plan, *file));
-                check_front(&mut cursor, descriptor, most)
-                    .map_err(|error| cursor.input_mut().damage_first(error))
+                base.filter(|_| trailer.message_type().is_none())
             }
-        }
+        };
+        let Some(base) = base else {
+            return Ok(());
+        };
+        let chunks = self.stored.chunks();
+        let plan = MergePlan::of_chunk(base, chunks.size(base), chunks.len())?;
+        let mut cursor = WireCursor::new(self.stored.input(plan)?);
+        check_front(&mut cursor, descriptor, most)
+            .map_err(|error| cursor.input_mut().damage_first(error))
     }
 
     /// How many bytes the value at a path has; `None` if there is none.
@@ -226,9 +222,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             return Ok(None);
         };
         // The sizes are the trailer's, and nobody reads the chunks.
-        if let (Source::Chunked(file), Some(plan)) = (&self.source, portion.plan()) {
-            file.check_some(&plan.clip(&pieces).chunks_in_order())?;
-        }
+        let chunks = portion.plan().clip(&pieces).chunks_in_order();
+        self.stored.chunks().prepare_some(&chunks)?;
         Ok(Some(total(&pieces)))
     }
 
@@ -242,10 +237,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// chunks that are read, or with the bytes on the way.
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         let (portion, pieces) = self.find_some(path)?;
-        let stored = match &self.source {
-            Source::Chunked(file) => file.stored_len(),
-            Source::Plain(_, size) => *size,
-        };
+        let stored = self.stored.chunks().stored_len();
         let mut memory = Memory::reserve(total(&pieces), stored, &self.options)?;
         match &mut memory {
             Memory::Growing(out) => self.copy(&portion, &pieces, out)?,
@@ -340,7 +332,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// # Errors
     ///
     /// As [`get`](Self::get).
-    pub fn fields(&self, path: &FieldPath) -> Result<Fields<'a, S>> {
+    pub fn fields(&self, path: &FieldPath) -> Result<Fields<'a>> {
         let (portion, pieces) = self.find_some(path)?;
         let descriptor = match self.kind(path)? {
             None => None,
@@ -354,7 +346,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 
     /// The whole message, for callers that report progress themselves.
-    pub(crate) fn unwatched(&self) -> Result<Portion<'a, S>> {
+    pub(crate) fn unwatched(&self) -> Result<Portion<'a>> {
         let portion = self.find_some(&FieldPath::root())?.0;
         Ok(portion.unwatched())
     }
@@ -389,7 +381,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let Some(field) = chain.map_err(|error| portion.damage_first(error))?.pop() else {
             return invalid("no field is there");
         };
-        let plan = portion.plan().cloned();
+        let plan = portion.plan_of_chunks().cloned();
         Ok(Place {
             value: value.clone(),
             field,
@@ -398,7 +390,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         })
     }
 
-    pub(crate) fn find_some(&self, path: &FieldPath) -> Result<Value<'a, S>> {
+    pub(crate) fn find_some(&self, path: &FieldPath) -> Result<Value<'a>> {
         if let Some((portion, found)) = self.find(path)? {
             return Ok((portion, found.pieces));
         }
@@ -409,33 +401,25 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         Err(Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path)))
     }
 
-    fn find(&self, path: &FieldPath) -> Result<Option<Located<'a, S>>> {
+    fn find(&self, path: &FieldPath) -> Result<Option<Located<'a>>> {
         let _span = tracing::debug_span!("find", path = %self.show(path)).entered();
         locate::check(path, self.descriptor())?;
-        match self.source {
-            Source::Chunked(file) => self.find_in_chunks(file, path),
-            Source::Plain(source, size) => {
-                let input = SourceInput::new(source, size);
-                self.find_in(PortionBytes::Plain(input), Vec::new(), path)
-            }
+        match self.stored.trailer() {
+            Some(trailer) => self.find_in_chunks(trailer, path),
+            None => self.find_in(MergePlan::default(), Vec::new(), path),
         }
     }
 
     /// In a file with placeholders, the chunks on the way to a value say all of it. In others a chunk
     /// beside the way may make room for elements before its own, or set another member of a oneof:
     /// then only the plan of the whole merge tells whether the value is there.
-    fn find_in_chunks(
-        &self,
-        file: &'a RecordStore<S>,
-        path: &FieldPath,
-    ) -> Result<Option<Located<'a, S>>> {
-        let trailer = file.trailer();
+    fn find_in_chunks(&self, trailer: &Trailer, path: &FieldPath) -> Result<Option<Located<'a>>> {
+        let chunks = self.stored.chunks();
         let locate = |plan| {
             let runs = element_runs(&plan, trailer);
-            let input = PlanInput::new(plan, file);
-            self.find_in(PortionBytes::Chunked(Box::new(input)), runs, path)
+            self.find_in(plan, runs, path)
         };
-        let found = plan_part(trailer, file, path, &self.options).and_then(locate);
+        let found = plan_part(trailer, chunks, path, &self.options).and_then(locate);
         if trailer.is_marked() {
             return found;
         }
@@ -445,7 +429,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         {
             return found;
         }
-        match plan(trailer, file, &self.options) {
+        match plan(trailer, chunks, &self.options) {
             Ok(plan) => locate(plan),
             // What stands in the way of the merge needn't be on the way to the value.
             Err(_) => found,
@@ -454,72 +438,57 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
 
     fn find_in(
         &self,
-        bytes: PortionBytes<'a, S>,
+        plan: MergePlan,
         runs: Vec<ElementRun>,
         path: &FieldPath,
-    ) -> Result<Option<Located<'a, S>>> {
-        let portion = Portion::new(bytes, &self.options.progress).with_runs(runs);
+    ) -> Result<Option<Located<'a>>> {
+        let input = self.stored.input(plan)?;
+        let portion = Portion::new(input, runs, &self.options.progress);
         let mut cursor = WireCursor::new(portion);
         let found = locate::locate(&mut cursor, path, self.descriptor());
         let mut portion = cursor.into_input();
         let found = found.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
-        match (found, portion.bytes_mut()) {
-            (Some(found), _) => Ok(Some((portion, found))),
+        match found {
+            Some(found) => Ok(Some((portion, found))),
             // A chunk that doesn't have it was checked by nobody who reads it.
-            (None, PortionBytes::Chunked(input)) => input.check().map(|()| None),
-            (None, PortionBytes::Plain(_)) => Ok(None),
+            None => portion.check().map(|()| None),
         }
     }
 
     /// Reads the pieces straight into a buffer of their length, on several threads where they lie
     /// in several chunks.
-    fn fill(
-        &self,
-        portion: &Portion<'_, S>,
-        pieces: &[Range<u64>],
-        buffer: &mut [u8],
-    ) -> Result<()> {
+    fn fill(&self, portion: &Portion<'_>, pieces: &[Range<u64>], buffer: &mut [u8]) -> Result<()> {
         let meter = self.options.progress.meter(total(pieces));
-        match (&self.source, portion.plan()) {
-            (Source::Chunked(file), Some(plan)) => {
-                let threads = self.options.thread_count();
-                fill(&plan.clip(pieces), *file, buffer, threads, &meter)?;
-            }
-            (Source::Plain(source, _), _) => {
-                let mut rest = buffer;
-                for piece in pieces {
-                    let len = usize::try_from(piece.end - piece.start).unwrap_or(usize::MAX);
-                    let (place, behind) = rest.split_at_mut(len.min(rest.len()));
-                    let mut at = piece.start;
-                    for step in place.chunks_mut(COPY_LEN) {
-                        source.read_exact_at(at, step)?;
-                        meter.advance(step.len() as u64)?;
-                        at += step.len() as u64;
-                    }
-                    rest = behind;
-                }
-            }
-            // A portion is made of its source.
-            (Source::Chunked(_), None) => {}
-        }
+        let threads = self.options.thread_count();
+        let mut rest = buffer;
+        let places = pieces.iter().map(|piece| {
+            let len = usize::try_from(piece.end - piece.start).unwrap_or(usize::MAX);
+            let len = len.min(rest.len());
+            let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = behind;
+            (piece.clone(), place)
+        });
+        let places: Vec<_> = places.collect();
+        gather(
+            portion.plan(),
+            self.stored.chunks(),
+            places,
+            threads,
+            &meter,
+        )?;
         meter.check()
     }
 
     fn copy(
         &self,
-        portion: &Portion<'_, S>,
+        portion: &Portion<'_>,
         pieces: &[Range<u64>],
         sink: &mut dyn Write,
     ) -> Result<()> {
         let _span = tracing::debug_span!("copy", bytes = total(pieces)).entered();
         let meter = self.options.progress.meter(total(pieces));
-        let mut sink = meter.written_to(sink);
-        match (&self.source, portion.plan()) {
-            (Source::Chunked(file), Some(plan)) => write(&plan.clip(pieces), *file, &mut sink)?,
-            (Source::Plain(source, _), _) => copy_plain(*source, pieces, &mut sink)?,
-            // A portion is made of its source.
-            (Source::Chunked(_), None) => {}
-        }
+        let plan = portion.plan().clip(pieces);
+        write(&plan, self.stored.chunks(), &mut meter.written_to(sink))?;
         meter.check()
     }
 
@@ -562,19 +531,4 @@ fn check_front<I: Input>(
 
 fn total(pieces: &[Range<u64>]) -> u64 {
     pieces.iter().map(|piece| piece.end - piece.start).sum()
-}
-
-fn copy_plain(source: &dyn ReadAt, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
-    let mut buffer = Vec::new();
-    for piece in pieces {
-        let mut at = piece.start;
-        while at < piece.end {
-            let left = usize::try_from(piece.end - at).unwrap_or(usize::MAX);
-            buffer.resize(left.min(COPY_LEN), 0);
-            source.read_exact_at(at, &mut buffer)?;
-            sink.write_all(&buffer)?;
-            at += buffer.len() as u64;
-        }
-    }
-    Ok(())
 }

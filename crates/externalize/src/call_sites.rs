@@ -1,6 +1,6 @@
 //! The inputs by which nodes hand values to the functions that they call.
 //!
-//! A function gets a value from outside as an argument behind those it has. Every node that calls it
+//! A function gets a value from outside as an argument after those it has. Every node that calls it
 //! then has one more input, at a place that depends on the op.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -29,7 +29,7 @@ pub(crate) struct Constant {
     /// Bytes of the tensor.
     pub(crate) size: u64,
     pub(crate) encoding: Encoding,
-    /// Where its value is in the model.
+    /// The place of its value in the model.
     pub(crate) span: Range<u64>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) enum Encoding {
 pub(crate) struct Varints {
     /// Bytes of an element.
     pub(crate) width: usize,
-    /// Whether a negative one is extended to 64 bits.
+    /// True if a negative one is extended to 64 bits.
     pub(crate) signed: bool,
 }
 
 impl Encoding {
-    /// How the field `number` of a `TensorProto` has the value of such a tensor, and how many bytes
+    /// Returns how the field `number` of a `TensorProto` has the value of such a tensor, and how many bytes
     /// the tensor has. `len` is the length of the field. `None` if it can't be that.
     ///
     /// Fields and types are those of TensorFlow's `tensor.proto`.

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use proto_splitter_core::progress::Meter;
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::wire::{Input, SourceInput, decode_varint, varint_len};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
@@ -17,7 +18,7 @@ use crate::constant::{Constant, Encoding, Place, SpanReader, Varints};
 /// A content, which any number of constants have.
 #[derive(Clone)]
 pub(crate) struct Content {
-    /// What it is called in the bundle.
+    /// The key in the bundle.
     pub(crate) key: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
@@ -98,7 +99,7 @@ impl Contents {
 fn key(
     constant: &Constant,
     reader: &SpanReader,
-    buffer: &mut [u8],
+    buffer: &mut Vec<u8>,
     meter: &Meter,
 ) -> Result<String> {
     let mut hash = blake3::Hasher::new();
@@ -107,29 +108,19 @@ fn key(
     for dim in &constant.shape {
         hash.update(&dim.to_le_bytes());
     }
-    let mut done = 0;
-    while done < constant.size {
-        let left = usize::try_from(constant.size - done).unwrap_or(usize::MAX);
-        let step = buffer.len().min(left);
-        reader
-            .read_exact_at(done, &mut buffer[..step])
-            .map_err(ended_early)?;
-        hash.update(&buffer[..step]);
-        meter.advance(step as u64)?;
-        done += step as u64;
-    }
+    read_pieces(reader, 0..constant.size, buffer, |_, bytes| {
+        hash.update(bytes);
+        meter.advance(bytes.len() as u64)
+    })
+    .map_err(|error| match error.io_kind() {
+        Some(io::ErrorKind::UnexpectedEof) => {
+            let message = "the model ended within a constant";
+            Error::new(ErrorKind::SourceChanged, message)
+        }
+        _ => error,
+    })?;
     let hex = hash.finalize().to_hex();
     Ok(hex.as_str()[..32].to_owned())
-}
-
-fn ended_early(error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::new(
-            ErrorKind::SourceChanged,
-            "the model ended within a constant",
-        ),
-        _ => error.into(),
-    }
 }
 
 /// Contents that were converted.

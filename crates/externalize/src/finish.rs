@@ -46,6 +46,7 @@ pub fn finish_in_place(
         message_size: record.size,
         model_size: dir.message_size(),
         stored: stored(&record, path)?,
+        stale: Vec::new(),
     }))
 }
 

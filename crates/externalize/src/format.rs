@@ -1,14 +1,13 @@
 //! Externalized models as one of the formats.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Checks, Confidence, Format, OpenOptions, Opened, Verified,
 };
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::rope::Rope;
 use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::spans::{Spans, read_pieces};
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -18,9 +17,6 @@ use proto_splitter_tensor_bundle::Bundle;
 use record_file::ReadAt;
 
 use crate::record::{RECORD_FILE, Record, bundle_prefix};
-
-/// Bytes that are read at a time.
-const BUFFER_LEN: usize = 1 << 20;
 
 /// The folder of a SavedModel that was externalized: it is read as the model that it was, over the
 /// checkpoint that has the constants. So it is equal to its original.
@@ -66,11 +62,12 @@ impl Format for ExternalizedFormat {
         is_ours.then_some(Confidence::Certain)
     }
 
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+    fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
+        let path = input.local_path()?;
         let Some(record) = Record::read(path)? else {
             return Err(crate::internalize::no_record(path));
         };
-        let rope = Arc::new(record.original(path)?);
+        let spans = Arc::new(record.original(path)?);
         let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
         let prefix = bundle_prefix(path);
         let files = [
@@ -79,7 +76,7 @@ impl Format for ExternalizedFormat {
             proto_splitter_tensor_bundle::data_path(&prefix, 0, 1),
         ];
         let files = files.into_iter().filter(|file| file.is_file());
-        let source = Arc::clone(&rope) as Arc<dyn ReadAt>;
+        let source = Arc::clone(&spans) as Arc<dyn ReadAt>;
         let opened = Opened::of_reader(source, descriptor, options)?.reading(files);
         let bundle = if record.mapped {
             None
@@ -87,7 +84,7 @@ impl Format for ExternalizedFormat {
             Some(Bundle::open(prefix)?)
         };
         Ok(opened.checked_by(Kept {
-            rope,
+            spans,
             bundle,
             contents: record.contents().len() as u64,
             has_checksums: record.has_checksums(),
@@ -111,29 +108,23 @@ impl Format for ExternalizedFormat {
 /// What was kept of an original, to be checked.
 #[derive(Debug)]
 struct Kept {
-    rope: Arc<Rope>,
+    spans: Arc<Spans>,
     /// None if the constants are mapped from files of their own.
     bundle: Option<Bundle>,
-    /// How many constants there are.
+    /// The number of constants.
     contents: u64,
-    /// Whether the record of the original has any.
+    /// True if the record of the original has any.
     has_checksums: bool,
 }
 
 impl Kept {
     /// Reads all of the original, which compares what it is made of.
     fn read(&self, progress: &Progress) -> Result<u64> {
-        let size = self.rope.total_size();
+        let size = self.spans.total_size();
         let meter = progress.meter(size);
-        let mut buffer = vec![0; BUFFER_LEN];
-        let mut at = 0;
-        while at < size {
-            let left = usize::try_from(size - at).unwrap_or(usize::MAX);
-            let step = buffer.len().min(left);
-            self.rope.read_exact_at(at, &mut buffer[..step])?;
-            meter.advance(step as u64)?;
-            at += step as u64;
-        }
+        read_pieces(&*self.spans, 0..size, &mut Vec::new(), |_, bytes| {
+            meter.advance(bytes.len() as u64)
+        })?;
         Ok(size)
     }
 }

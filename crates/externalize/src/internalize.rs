@@ -1,18 +1,22 @@
 //! The way back: an externalized model becomes what it was.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
-use proto_splitter_core::rope::Rope;
+use proto_splitter_core::spans::{Spans, copy_range};
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_saved_model::directory::{MAX_PLAIN_SIZE, MODEL_STEM, rebuild_except};
-use proto_splitter_saved_model::{ModelForm, SAVED_MODEL, SaveOptions, SavedModelSplitter};
-use record_file::ReadAt;
+use proto_splitter_saved_model::{
+    ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm,
+};
 
+use crate::again;
 use crate::options::ExternalizeOptions;
 use crate::record::{RECORD_FILE, Record};
+use crate::scan::scan;
 
 /// A model that was internalized.
 #[derive(Clone, Debug)]
@@ -36,7 +40,7 @@ pub struct Internalized {
 /// is damaged; [`ErrorKind::InvalidMessage`] if that doesn't fit the bundle; [`ErrorKind::Io`].
 /// Reading all bytes of a constant whose checksum differs fails with
 /// [`ErrorKind::ChecksumMismatch`], too.
-pub fn original(path: impl AsRef<Path>) -> Result<Option<Rope>> {
+pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     let path = path.as_ref();
     match Record::read(path)? {
         Some(record) => Ok(Some(record.original(path)?)),
@@ -53,7 +57,8 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Rope>> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, or was saved again since; and as
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, and is none that TensorFlow loaded
+/// and saved since, which has its constants in the graph already and is copied; and as
 /// [`original`] and [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,
@@ -62,25 +67,44 @@ pub fn internalize(
 ) -> Result<Internalized> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let Some(record) = Record::read(from)? else {
-        return Err(no_record(from));
+        return saved_again(from, to, options);
     };
-    let rope = Arc::new(record.original(from)?);
-    let message_size = rope.total_size();
+    let spans = Arc::new(record.original(from)?);
+    let message_size = spans.total_size();
     let save = SaveOptions::new().force(options.force);
     let kept = record.files(from);
     let rebuilt = rebuild_except(from, to, &kept, &save, |prefix| {
         let folder = prefix.parent().unwrap_or(Path::new("."));
         if message_size > MAX_PLAIN_SIZE {
-            return split(&rope, &folder.join(MODEL_STEM), options);
+            return split(&spans, &folder.join(MODEL_STEM), options);
         }
         let made_from = MadeFrom::files(&kept);
-        copy(&rope, &folder.join("saved_model.pb"), &made_from, options)?;
+        copy(&spans, &folder.join("saved_model.pb"), &made_from, options)?;
         Ok(ModelForm::Plain)
     })?;
     Ok(Internalized {
         path: to.to_owned(),
         form: rebuilt.filled,
         message_size,
+    })
+}
+
+/// Copies a model whose constants are in the graph again, as TensorFlow saves an externalized one
+/// that it loaded.
+fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<Internalized> {
+    let dir = SavedModelDir::open(from)?;
+    let size = dir.message_size();
+    let found = scan(&dir.reader(), size, options.min_size, &BTreeSet::new())
+        .map_err(|error| error.context(from.display()))?;
+    if !again::has_unread_bundle(&found.rest) {
+        return Err(no_record(from));
+    }
+    let save = SaveOptions::new().force(options.force);
+    let saved = dir.save_as(to, TargetForm::Auto, &save)?;
+    Ok(Internalized {
+        path: to.to_owned(),
+        form: saved.form,
+        message_size: saved.message_size,
     })
 }
 
@@ -91,13 +115,13 @@ pub(crate) fn no_record(path: &Path) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-fn split(rope: &Arc<Rope>, prefix: &Path, options: &ExternalizeOptions) -> Result<ModelForm> {
+fn split(spans: &Arc<Spans>, prefix: &Path, options: &ExternalizeOptions) -> Result<ModelForm> {
     let pool = proto_splitter_saved_model::proto::descriptor_pool();
     let Some(descriptor) = pool.get_message_by_name(SAVED_MODEL) else {
         let message = format!("no type is called {SAVED_MODEL}");
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     };
-    let source = Source::from_rope(Arc::clone(rope), descriptor);
+    let source = Source::from_spans(Arc::clone(spans), descriptor);
     let split = SplitOptions::new().progress(options.progress.clone());
     let written = SavedModelSplitter.write_with(source, prefix, &split)?;
     Ok(if written.is_split {
@@ -107,25 +131,15 @@ fn split(rope: &Arc<Rope>, prefix: &Path, options: &ExternalizeOptions) -> Resul
     })
 }
 
-/// Bytes that are copied at a time.
-const BUFFER_LEN: usize = 1 << 20;
-
-fn copy(rope: &Rope, to: &Path, made_from: &MadeFrom, options: &ExternalizeOptions) -> Result<()> {
-    let size = rope.total_size();
+fn copy(
+    spans: &Spans,
+    to: &Path,
+    made_from: &MadeFrom,
+    options: &ExternalizeOptions,
+) -> Result<()> {
+    let size = spans.total_size();
     let meter = options.progress.meter(size);
     let file = AtomicFile::create(to, made_from, false)?;
     file.check_space(size)?;
-    file.write(|sink| {
-        let mut buffer = vec![0; BUFFER_LEN];
-        let mut done = 0;
-        while done < size {
-            let left = usize::try_from(size - done).unwrap_or(usize::MAX);
-            let step = buffer.len().min(left);
-            rope.read_exact_at(done, &mut buffer[..step])?;
-            sink.write_all(&buffer[..step])?;
-            meter.advance(step as u64)?;
-            done += step as u64;
-        }
-        Ok(())
-    })
+    file.write(|sink| copy_range(spans, 0..size, &mut meter.written_to(sink)))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter_core::checksum::{CrcOfPieces, combine, crc32c};
-use proto_splitter_core::rope::{Rope, RopeBuilder, RopeFileId};
+use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder, read_pieces};
 use proto_splitter_core::wire::put_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_tensor_bundle::{Bundle, TensorLocation};
@@ -25,14 +25,14 @@ impl Record {
     ///
     /// Its constants are compared with their checksums as they are read. That all pieces, if they
     /// are what their checksums say, make the original is checked here: their checksums make its.
-    pub(crate) fn original(&self, folder: &Path) -> Result<Rope> {
+    pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
-        let mut rope = RopeBuilder::new();
+        let mut spans = SpansBuilder::new();
         let mut known: BTreeMap<&str, Content> = BTreeMap::new();
         let mut spool = None;
         let mut whole = Some(0);
         for piece in &self.pieces {
-            rope.literal(&piece.literal)?;
+            spans.literal(&piece.literal)?;
             let len = piece.literal.len() as u64;
             whole = whole.map(|whole| combine(whole, crc32c(&piece.literal), len));
             if piece.content.is_empty() {
@@ -47,7 +47,7 @@ impl Record {
                     let tensor = stored.reader(piece)?;
                     let (range, crc32c) = spool.encode(&tensor, varints)?;
                     let file: Arc<dyn ReadAt> = Arc::clone(&spool.file) as Arc<dyn ReadAt>;
-                    let file = rope.reader("a temporary file", file)?;
+                    let file = spans.reader("a temporary file", file)?;
                     let crc32c = Some(crc32c);
                     Content {
                         file,
@@ -57,7 +57,7 @@ impl Record {
                 }
                 (None, Some(known)) => known.clone(),
                 (None, None) => {
-                    let content = stored.add(piece, &mut rope)?;
+                    let content = stored.add(piece, &mut spans)?;
                     known.insert(&piece.content, content.clone());
                     content
                 }
@@ -72,20 +72,20 @@ impl Record {
             whole = whole
                 .zip(content.crc32c)
                 .map(|(whole, crc32c)| combine(whole, crc32c, len));
-            rope.span(content.file, content.range)?;
+            spans.span(content.file, content.range)?;
         }
-        let rope = rope.finish()?;
-        if rope.total_size() != self.size {
+        let spans = spans.finish()?;
+        if spans.total_size() != self.size {
             let message = format!(
                 "the original had {} bytes, and its pieces have {}",
                 self.size,
-                rope.total_size()
+                spans.total_size()
             );
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
         match (self.crc32c, whole) {
             (Some(kept), Some(found)) if kept != found => Err(differs(ORIGINAL, found, kept)),
-            _ => Ok(rope),
+            _ => Ok(spans),
         }
     }
 }
@@ -96,7 +96,7 @@ fn differs(what: &str, found: u32, kept: u32) -> Error {
 }
 
 impl Piece {
-    /// How the content is written, if not as its bytes.
+    /// Returns how the content is written, if not as its bytes.
     fn varints(&self) -> Result<Option<Varints>> {
         match usize::try_from(self.width) {
             Ok(0) => Ok(None),
@@ -115,13 +115,13 @@ impl Piece {
 /// A constant of the original.
 #[derive(Clone)]
 struct Content {
-    file: RopeFileId,
+    file: SourceId,
     range: Range<u64>,
     /// None of a file that is mapped, in a record without checksums.
     crc32c: Option<u32>,
 }
 
-/// Where the contents are.
+/// The files that the contents are in.
 enum Stored {
     Bundle(Bundle),
     /// In files of this folder.
@@ -137,18 +137,18 @@ impl Stored {
     }
 
     /// Adds the content of a piece that has it as bytes.
-    fn add(&self, piece: &Piece, rope: &mut RopeBuilder) -> Result<Content> {
+    fn add(&self, piece: &Piece, spans: &mut SpansBuilder) -> Result<Content> {
         let (file, size, crc32c) = match self {
             Stored::Bundle(bundle) => {
                 let (reader, crc32c) = tensor(bundle, &piece.content)?;
                 let size = reader.size()?;
-                (rope.reader(ORIGINAL, reader)?, size, Some(crc32c))
+                (spans.reader(ORIGINAL, reader)?, size, Some(crc32c))
             }
             Stored::Files(folder) => {
                 let path = content_path(folder, &piece.content)?;
                 let file = MappedFile::new(path.clone(), piece.crc32c)?;
                 let size = file.size;
-                (rope.reader(path, Arc::new(file))?, size, piece.crc32c)
+                (spans.reader(path, Arc::new(file))?, size, piece.crc32c)
             }
         };
         let range = 0..size;
@@ -261,23 +261,18 @@ impl Spool {
         let (start, mut crc) = (self.len, 0);
         let size = tensor.size()?;
         let mut out = BufWriter::new(&*self.file);
-        // A multiple of all widths.
-        let mut buffer = vec![0; 64 << 10];
         let mut bytes = Vec::new();
-        let mut position = 0;
-        while position < size {
-            let left = usize::try_from(size - position).unwrap_or(usize::MAX);
-            let step = buffer.len().min(left);
-            tensor.read_exact_at(position, &mut buffer[..step])?;
+        // Pieces are multiples of all widths.
+        read_pieces(tensor, 0..size, &mut Vec::new(), |_, piece| {
             bytes.clear();
-            for element in buffer[..step].chunks(varints.width) {
+            for element in piece.chunks(varints.width) {
                 put_varint(&mut bytes, varints.number(element));
             }
             out.write_all(&bytes)?;
             crc = combine(crc, crc32c(&bytes), bytes.len() as u64);
             self.len += bytes.len() as u64;
-            position += step as u64;
-        }
+            Ok(())
+        })?;
         out.flush()?;
         Ok((start..self.len, crc))
     }

@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod again;
 mod call_graph;
 mod call_sites;
 mod constant;

@@ -13,7 +13,7 @@ use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_po
 /// model of four million nodes takes about half of that.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
-/// How deep messages may nest: what the decoder allows.
+/// The depth to which messages may nest: what the decoder allows.
 const MAX_DEPTH: u32 = 100;
 
 /// What a message takes that isn't one of the large ones, with its place in a list or a map.
@@ -80,7 +80,7 @@ impl Counter<'_> {
     }
 }
 
-/// What an empty message of this type takes.
+/// Returns what an empty message of this type takes.
 fn size(of: &MessageDescriptor) -> u64 {
     let size = match of.full_name() {
         "tensorflow.MetaGraphDef" => size_of::<MetaGraphDef>(),

@@ -11,7 +11,7 @@ pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
 /// smaller.
 pub const LEAST_MIN_SIZE: u64 = 256;
 
-/// How a model is externalized.
+/// Options for externalizing a model.
 ///
 /// ```
 /// use proto_splitter_externalize::ExternalizeOptions;
@@ -54,21 +54,21 @@ impl ExternalizeOptions {
         self
     }
 
-    /// How many threads read and write (one a core). Each holds a MiB.
+    /// Sets how many threads read and write (one a core). Each holds a MiB.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Whether a SavedModel that is in the way is replaced (no).
+    /// Sets whether a SavedModel that is in the way is replaced (no).
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Whether the constants are mapped from files at absolute paths (no). Loading takes no memory
+    /// Sets whether the constants are mapped from files at absolute paths (no). Loading takes no memory
     /// for them then, but the folder can't be moved, and functions that XLA compiles keep theirs.
     #[must_use]
     pub const fn mapped(mut self, mapped: bool) -> Self {
@@ -76,7 +76,7 @@ impl ExternalizeOptions {
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody). All constants are read twice: once
+    /// Sets the listener for progress, which can also cancel (none). All constants are read twice: once
     /// to find equal ones, once to copy them.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {

@@ -10,20 +10,24 @@ use std::time::SystemTime;
 use prost::Message;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::checksum::{combine, crc32c};
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
-use proto_splitter_saved_model::directory::{FolderLock, rebuild, remove_model};
+use proto_splitter_saved_model::directory::{FolderLock, rebuild_except, remove_model};
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
-use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
+use proto_splitter_tensor_bundle::{
+    BundleOptions, BundlePlan, BundleReader, NewTensor, Tensor, data_path, index_path,
+};
 use record_file::ReadAt;
 
+use crate::again::{self, Earlier};
 use crate::call_graph::{function_name, functions};
 use crate::constant::{Constant, Place};
 use crate::content::{Content, Contents};
 use crate::options::{ExternalizeOptions, LEAST_MIN_SIZE};
-use crate::record::{MAPPED_FOLDER, Record, bundle_prefix};
-use crate::rewrite::{self, BUNDLE_NAME, Destination};
+use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
+use crate::rewrite::{self, Destination};
 use crate::scan::{MAX_REST, Scan, scan, too_large};
 use crate::select::{Reason, left_in};
 
@@ -57,6 +61,9 @@ pub struct Externalized {
     pub model_size: u64,
     /// Bytes of all constants that moved, each content once.
     pub stored: u64,
+    /// Files of the folder that belong to an externalized model that was there before, and were
+    /// not taken over.
+    pub stale: Vec<PathBuf>,
 }
 
 /// What externalizing a model comes to.
@@ -73,6 +80,8 @@ pub struct ExternalizePlan {
     rest: SavedModel,
     /// The largest thing in that.
     largest: Option<String>,
+    /// What an earlier run has left in the folder.
+    earlier: Earlier,
     /// The size of the model's file, and when it was changed, before it was read.
     changed: Changed,
     options: ExternalizeOptions,
@@ -131,7 +140,7 @@ impl ExternalizePlan {
         let changed = changed(&model_path)?;
         let mut leave = BTreeSet::new();
         let mut found = scan(&data, size, options.min_size, &leave)?;
-        check_first_time(&found.rest)?;
+        let earlier = Earlier::find(dir.path(), &found.rest)?;
         let mut reasons = reasons(&found, options)?;
         found
             .constants
@@ -157,6 +166,7 @@ impl ExternalizePlan {
         });
         let mut left: Vec<(Constant, Reason)> = left.chain(found.stay).collect();
         left.sort_by_key(|(constant, _)| constant.place);
+        again::forget(&mut found.rest);
         let names = names(&found.rest);
         Ok(ExternalizePlan {
             dir,
@@ -168,6 +178,7 @@ impl ExternalizePlan {
             names,
             rest: found.rest,
             largest: found.largest,
+            earlier,
             changed,
             options: options.clone(),
         })
@@ -222,11 +233,14 @@ impl ExternalizePlan {
         let to = to.as_ref();
         let save = SaveOptions::new().force(self.options.force);
         if self.constants.is_empty() {
-            let saved = self.dir.save_as(to, TargetForm::Plain, &save)?;
+            let stale = &self.earlier.stale;
+            let saved = self.dir.save_except(to, TargetForm::Plain, stale, &save)?;
             return Ok(self.externalized(to, saved.message_size));
         }
         let final_folder = absolute(to)?;
-        let rebuilt = rebuild(self.dir.path(), to, &save, |prefix| {
+        // What is written comes instead of what has its name.
+        let except = [self.written_over(), self.stale()].concat();
+        let rebuilt = rebuild_except(self.dir.path(), to, &except, &save, |prefix| {
             let folder = prefix.parent().unwrap_or(Path::new("."));
             self.fill(folder, &final_folder)
         })?;
@@ -249,6 +263,7 @@ impl ExternalizePlan {
         if self.constants.is_empty() {
             let saved =
                 SavedModelDir::convert_in_place(folder, TargetForm::Plain, &SaveOptions::new())?;
+            remove_stale(&self.earlier.stale)?;
             return Ok(self.externalized(folder, saved.message_size));
         }
         let _lock = FolderLock::take(folder)?;
@@ -259,6 +274,10 @@ impl ExternalizePlan {
         }
         let model_size = self.fill(folder, &absolute(folder)?)?;
         remove_model(folder, self.dir.form())?;
+        let written = self.written_over();
+        let stale = self.stale().into_iter();
+        let stale: Vec<PathBuf> = stale.filter(|file| !written.contains(file)).collect();
+        remove_stale(&stale)?;
         SavedModelDir::open(folder)?.rewrite_fingerprint()?;
         Ok(self.externalized(folder, model_size))
     }
@@ -269,7 +288,28 @@ impl ExternalizePlan {
             message_size: self.size,
             model_size,
             stored: self.stored(),
+            stale: self.stale(),
         }
+    }
+
+    /// The files of an earlier model that don't become part of the new one.
+    fn stale(&self) -> Vec<PathBuf> {
+        let mut stale = self.earlier.stale.clone();
+        if !self.constants.is_empty() {
+            stale.extend_from_slice(&self.earlier.unread);
+        }
+        stale
+    }
+
+    /// The files that are written, if something moves, where a bundle and its record may be.
+    fn written_over(&self) -> Vec<PathBuf> {
+        let folder = self.dir.path();
+        let mut files = vec![folder.join(RECORD_FILE)];
+        if !self.options.mapped {
+            let prefix = bundle_prefix(folder);
+            files.extend([index_path(&prefix), data_path(&prefix, 0, 1)]);
+        }
+        files
     }
 
     /// Writes all that is new to a folder, `saved_model.pb` last; gives the size of that. The
@@ -302,6 +342,7 @@ impl ExternalizePlan {
         if self.options.mapped {
             record = record.mapped();
         }
+        record.keeps_bundle = self.earlier.bundle.is_some();
         record.write(folder, &bytes, &self.made_from())?;
         let model = folder.join("saved_model.pb");
         let file = AtomicFile::create(model, &self.made_from(), true)?;
@@ -314,10 +355,24 @@ impl ExternalizePlan {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
+    /// The tensors of the earlier bundle that the model still reads, besides those that move.
+    fn kept_readers(&self) -> Result<Vec<(&Tensor, BundleReader)>> {
+        let Some(bundle) = &self.earlier.bundle else {
+            return Ok(Vec::new());
+        };
+        let moved = self.contents.all.iter();
+        let moved: BTreeSet<&str> = moved.map(|content| content.key.as_str()).collect();
+        let kept = bundle.tensors().iter();
+        let kept = kept.filter(|tensor| !moved.contains(tensor.name()));
+        kept.map(|tensor| Ok((tensor, bundle.reader(tensor)?)))
+            .collect()
+    }
+
     /// Writes all contents to a bundle; gives the crc32c of each.
     fn write_bundle(&self, folder: &Path) -> Result<Vec<u32>> {
         let prefix = bundle_prefix(folder);
         make_folder(&folder.join("assets"))?;
+        let kept = self.kept_readers()?;
         let tensors = self.contents.all.iter().map(|content| {
             NewTensor::new(
                 &content.key,
@@ -326,6 +381,15 @@ impl ExternalizePlan {
                 &content.bytes,
             )
         });
+        let kept = kept.iter().map(|(tensor, reader)| {
+            NewTensor::new(
+                tensor.name(),
+                tensor.dtype(),
+                tensor.shape().to_vec(),
+                reader,
+            )
+        });
+        let tensors = tensors.chain(kept);
         // What an interrupted run has left is in the way.
         let mut options = BundleOptions::new()
             .made_from(self.made_from())
@@ -345,21 +409,17 @@ impl ExternalizePlan {
         make_folder(folder)?;
         let meter = self.options.progress.meter(self.stored());
         let (contents, made_from) = (&self.contents.all, self.made_from());
-        let write = |at: usize, buffer: &mut [u8]| -> Result<u32> {
+        let write = |at: usize, buffer: &mut Vec<u8>| -> Result<u32> {
             let content = &contents[at];
             let path = rewrite::local::content_path(folder, content);
             let mut file = AtomicFile::create(&path, &made_from, true)?;
-            let (mut done, mut crc) = (0, 0);
-            while done < content.size {
-                let left = usize::try_from(content.size - done).unwrap_or(usize::MAX);
-                let step = buffer.len().min(left);
-                content.bytes.read_exact_at(done, &mut buffer[..step])?;
-                crc = combine(crc, crc32c(&buffer[..step]), step as u64);
-                let written = file.as_file_mut().write_all(&buffer[..step]);
+            let mut crc = 0;
+            read_pieces(&content.bytes, 0..content.size, buffer, |_, bytes| {
+                crc = combine(crc, crc32c(bytes), bytes.len() as u64);
+                let written = file.as_file_mut().write_all(bytes);
                 written.map_err(|error| at_target(error.into(), &path))?;
-                meter.advance(step as u64)?;
-                done += step as u64;
-            }
+                meter.advance(bytes.len() as u64)
+            })?;
             file.commit().map(|()| crc)
         };
         let threads = self.options.thread_count();
@@ -394,16 +454,14 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
     Ok(reasons)
 }
 
-/// Fails if a model has constants of ours.
-fn check_first_time(model: &SavedModel) -> Result<()> {
-    let assets = model
-        .meta_graphs
-        .iter()
-        .flat_map(|meta_graph| &meta_graph.asset_file_def);
-    let index = format!("{BUNDLE_NAME}.index");
-    if assets.into_iter().any(|asset| asset.filename == index) {
-        let message = "the model is externalized already; internalize it first";
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
+/// Removes files of an earlier model, and the folder of those that were mapped.
+fn remove_stale(files: &[PathBuf]) -> Result<()> {
+    for file in files {
+        fs::remove_file(file).map_err(|error| Error::from(error).context(file.display()))?;
+        if let Some(folder) = file.parent() {
+            // It stays if something else is in it.
+            let _ = fs::remove_dir(folder);
+        }
     }
     Ok(())
 }

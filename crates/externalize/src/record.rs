@@ -42,7 +42,7 @@ const CHECK_TAG: u8 = 15 << 3 | 5;
 /// Bytes of that field, which are the file's last.
 const CHECK_LEN: usize = 5;
 
-/// The file, as a protobuf message: the original `saved_model.pb` is its pieces, one behind the
+/// The file, as a protobuf message: the original `saved_model.pb` is its pieces, one after the
 /// other.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Record {
@@ -56,12 +56,15 @@ pub(crate) struct Record {
     model: Vec<u8>,
     #[prost(message, repeated, tag = "4")]
     pub(crate) pieces: Vec<Piece>,
-    /// Whether each content is in a file of its own, and not in a bundle.
+    /// True if each content is in a file of its own, and not in a bundle.
     #[prost(bool, tag = "5")]
     pub(crate) mapped: bool,
     /// The crc32c of the original. Version 1 has none.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
+    /// Whether the original reads the bundle, too: it was externalized and saved again.
+    #[prost(bool, tag = "7")]
+    pub(crate) keeps_bundle: bool,
     /// The crc32c of all bytes of the file before this field, which is its last. Version 1 has none.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
@@ -70,7 +73,7 @@ pub(crate) struct Record {
 /// A run of bytes of the original.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Piece {
-    /// These bytes, and behind them the content.
+    /// These bytes, and after them the content.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) literal: Vec<u8>,
     /// The name of a tensor in the bundle; none at the end.
@@ -79,7 +82,7 @@ pub(crate) struct Piece {
     /// Bytes of an element, if the content is a list of varints.
     #[prost(uint32, tag = "3")]
     pub(crate) width: u32,
-    /// Whether negative ones have 64 bits.
+    /// True if negative ones have 64 bits.
     #[prost(bool, tag = "4")]
     pub(crate) signed: bool,
     /// The crc32c of the content as the original has it. Version 1 has none.
@@ -88,7 +91,7 @@ pub(crate) struct Piece {
 }
 
 impl Record {
-    /// What to keep of a model of `size` bytes. `crcs` has the crc32c of each of the contents.
+    /// Returns what to keep of a model of `size` bytes. `crcs` has the crc32c of each of the contents.
     pub(crate) fn new(
         data: &dyn ReadAt,
         size: u64,
@@ -139,6 +142,7 @@ impl Record {
             model: Vec::new(),
             pieces,
             mapped: false,
+            keeps_bundle: false,
             crc32c: Some(whole),
             check: None,
         })
@@ -157,7 +161,7 @@ impl Record {
         let mut files = vec![folder.join(RECORD_FILE)];
         if self.mapped {
             files.extend(self.mapped_files(folder));
-        } else {
+        } else if !self.keeps_bundle {
             let prefix = bundle_prefix(folder);
             files.extend([index_path(&prefix), data_path(&prefix, 0, 1)]);
         }
@@ -257,12 +261,12 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether it has checksums of the original and of itself, or is of an older version.
+    /// Returns whether it has checksums of the original and of itself, or is of an older version.
     pub(crate) fn has_checksums(&self) -> bool {
         self.version != WITHOUT_CHECKSUMS
     }
 
-    /// Whether it belongs to the `saved_model.pb` in this folder.
+    /// Returns whether it belongs to the `saved_model.pb` in this folder.
     pub(crate) fn is_of(&self, folder: &Path) -> Result<bool> {
         let model = folder.join(MODEL_FILE);
         let at_model = |error: std::io::Error| Error::from(error).context(model.display());

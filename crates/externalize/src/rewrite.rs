@@ -35,9 +35,11 @@ use proto_splitter_saved_model::proto::MetaGraphDef;
 
 use crate::constant::Place;
 use crate::content::Content;
+pub(crate) use build::strings;
 use names::Names;
+pub(crate) use objects::{CONSTANTS_OBJECT, INDEX_OBJECT, plain_object};
 
-/// What the bundle and the variables are called.
+/// The names of the bundle and the variables.
 pub const BUNDLE_NAME: &str = "proto_splitter_constants";
 
 /// The variable that holds a content.

@@ -12,7 +12,7 @@ use prost::bytes::Bytes;
 use prost_reflect::ReflectMessage;
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::ReadOptions;
-use proto_splitter_core::rope::{RopeBuilder, RopeFileId};
+use proto_splitter_core::spans::{SourceId, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -58,11 +58,11 @@ pub(crate) fn scan(
     min_size: u64,
     leave: &BTreeSet<Place>,
 ) -> Result<Scan> {
-    let mut rope = RopeBuilder::new();
-    let file = rope.reader("the model", Arc::clone(data))?;
+    let mut spans = SpansBuilder::new();
+    let file = spans.reader("the model", Arc::clone(data))?;
     let mut scanner = Scanner {
         cursor: WireCursor::new(SourceInput::new(&**data, size)),
-        rope,
+        spans,
         file,
         min_size,
         leave,
@@ -77,19 +77,19 @@ pub(crate) fn scan(
     scanner.message(Level::Model, 0..size)?;
     let largest = scanner.largest()?;
     let Scanner {
-        rope,
+        spans,
         constants,
         stay,
         ..
     } = scanner;
-    let rope = rope.finish()?;
-    let len = rope.total_size();
+    let spans = spans.finish()?;
+    let len = spans.total_size();
     if len > MAX_REST {
         return Err(too_large(len, largest.as_deref()));
     }
     // The model has that many bytes.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-    rope.read_exact_at(0, &mut bytes)?;
+    spans.read_exact_at(0, &mut bytes)?;
     let bytes = Bytes::from(bytes);
     memory::check(&bytes)?;
     // Strings that stay share these bytes.
@@ -163,7 +163,7 @@ impl Level {
         }
     }
 
-    /// What the field of this number has.
+    /// Returns what the field of this number has.
     fn child(self, number: u32) -> Option<Level> {
         Some(match (self, number) {
             (Level::Model, 2) => Level::MetaGraph,
@@ -179,8 +179,8 @@ impl Level {
 struct Scanner<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     /// The model without the contents that were taken out.
-    rope: RopeBuilder,
-    file: RopeFileId,
+    spans: SpansBuilder,
+    file: SourceId,
     min_size: u64,
     leave: &'a BTreeSet<Place>,
     constants: Vec<Constant>,
@@ -264,18 +264,18 @@ impl Scanner<'_> {
             match child {
                 // What is smaller can't have a large constant.
                 Some(child) if field.value.end - field.value.start >= self.min_size => {
-                    self.rope.begin_field(field.number)?;
+                    self.spans.begin_field(field.number)?;
                     match child {
                         Level::Node => self.node(field.value.clone())?,
                         _ => self.message(child, field.value.clone())?,
                     }
-                    self.rope.end_field()?;
+                    self.spans.end_field()?;
                     self.cursor.set_range(field.end..range.end);
                 }
                 _ => {
                     let number = field.number.0;
                     self.stays(field.end - field.start, || What::Field { level, number });
-                    self.rope.span(self.file, field.start..field.end)?;
+                    self.spans.span(self.file, field.start..field.end)?;
                 }
             }
         }
@@ -342,7 +342,7 @@ impl Scanner<'_> {
                 let signature = self.signature.clone();
                 let size = range.end - range.start;
                 self.stays(size, || What::Node { name, signature });
-                self.rope.span(self.file, range)?;
+                self.spans.span(self.file, range)?;
             }
         }
         Ok(())
@@ -385,13 +385,13 @@ impl Scanner<'_> {
         let Some((field, inner)) = path.split_first() else {
             return Ok(());
         };
-        self.rope.span(self.file, range.start..field.start)?;
+        self.spans.span(self.file, range.start..field.start)?;
         if !inner.is_empty() {
-            self.rope.begin_field(field.number)?;
+            self.spans.begin_field(field.number)?;
             self.put_without(field.value.clone(), inner)?;
-            self.rope.end_field()?;
+            self.spans.end_field()?;
         }
-        self.rope.span(self.file, field.end..range.end)
+        self.spans.span(self.file, field.end..range.end)
     }
 
     /// All fields of this number in a message.

@@ -47,7 +47,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Whether XLA compiles a function as a whole, or fails.
+/// Returns whether XLA compiles a function as a whole, or fails.
 pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     let attr = function.attr.get("_XlaMustCompile");
     matches!(

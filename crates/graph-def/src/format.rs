@@ -1,15 +1,11 @@
 //! GraphDef as one of the formats.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::Result;
 use proto_splitter_core::formats::{Candidate, Confidence, Format, OpenOptions, Opened};
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
-use record_file::ReadAt;
 
 use crate::proto::descriptor_pool;
 use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
@@ -51,19 +47,9 @@ impl Format for GraphDefFormat {
         None
     }
 
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+    fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         let descriptor = descriptor_pool().get_message_by_name(GRAPH_DEF);
-        Opened::of_file(path, descriptor, options)
-    }
-
-    fn open_source(
-        &self,
-        source: Arc<dyn ReadAt>,
-        _called: &Path,
-        options: &OpenOptions,
-    ) -> Result<Option<Opened>> {
-        let descriptor = descriptor_pool().get_message_by_name(GRAPH_DEF);
-        Opened::of_reader(source, descriptor, options).map(Some)
+        Opened::of_input(input, descriptor, options)
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
@@ -148,6 +134,8 @@ const FLOAT8_VAL: u32 = 18;
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use prost::Message;
     use proto_splitter_core::ErrorKind;
     use proto_splitter_core::formats::Registry;
@@ -269,7 +257,7 @@ mod tests {
         }
     }
 
-    /// What the tensors of a message are: where they are, with their first byte.
+    /// Returns what the tensors of a message are: where they are, with their first byte.
     fn places(folder: &Path, message: &[u8]) -> Vec<(String, u8)> {
         let path = folder.join("m.pb");
         std::fs::write(&path, message).unwrap();

@@ -1,4 +1,4 @@
-//! What the parts of a graph are called.
+//! The names of the parts of a graph.
 
 use prost::Message;
 use proto_splitter_core::Result;
@@ -9,7 +9,7 @@ use crate::proto::{DataType, TensorShapeProto};
 /// The most bytes of a shape that is shown.
 const MAX_SHAPE: usize = 1024;
 
-/// What the parts of a graph are called in a tree of sizes: a node by its name, with its op and the
+/// The names of the parts of a graph in a tree of sizes: a node by its name, with its op and the
 /// tensor it may have; a function by its signature's name; a tensor by its type and shape.
 ///
 /// ```

@@ -33,7 +33,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Where not to cut: nowhere in a graph.
+    /// Returns where not to cut: nowhere in a graph.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -130,7 +130,7 @@ fn open(
     open_chunked(reader, &Limits::new(), &options).unwrap()
 }
 
-/// Writes a message of about so many bytes. Gives its crc32c.
+/// Writes a message of about this many bytes. Gives its crc32c.
 fn write_message(path: &Path, size: u64) -> u32 {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
     let (mut crc32c, mut written, mut state) = (0, 0, 0x9e37_79b9_7f4a_7c15u64);
@@ -188,7 +188,7 @@ struct Served {
     to: Instant,
 }
 
-/// How many times something was waited for: requests that begin before the first of a round has
+/// Returns how many times something was waited for: requests that begin before the first of a round has
 /// ended are of that round.
 fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();

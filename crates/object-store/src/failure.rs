@@ -32,7 +32,7 @@ impl Failure {
         Failure::new(io::ErrorKind::InvalidData, message)
     }
 
-    /// What a store says, about the object that has this name.
+    /// Returns what a store says, about the object that has this name.
     pub(crate) fn of(name: &str, error: &Error) -> Self {
         let kind = match error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,

@@ -21,10 +21,10 @@ use crate::runtime;
 use crate::trouble::Trouble;
 use crate::writer::ObjectWriter;
 
-/// How many files are copied at once.
+/// The number of files copied at once.
 const AT_ONCE: usize = 8;
 
-/// How much of a file is copied at a time.
+/// The part of a file that is copied at a time.
 const COPY_LEN: usize = 1 << 20;
 
 /// All objects whose names begin with one and a slash.
@@ -51,7 +51,7 @@ impl Folder {
         }
     }
 
-    /// What is in it, and in the folders in it, by name.
+    /// Returns what is in it, and in the folders in it, by name.
     ///
     /// # Errors
     ///

@@ -46,7 +46,7 @@ pub struct ObjectLocation {
     base: String,
     path: Path,
     is_read_only: bool,
-    /// Whether ranges that count from the end can be asked for.
+    /// True if ranges that count from the end can be asked for.
     pub(crate) has_suffixes: bool,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for ObjectLocation {
 }
 
 impl ObjectLocation {
-    /// Whether a text is the URL of an object, by what it begins with.
+    /// Returns whether a text is the URL of an object, by what it begins with.
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
@@ -151,7 +151,7 @@ impl ObjectLocation {
         self.path.filename().unwrap_or_default()
     }
 
-    /// Whether the store is one that objects are only read from: a web server.
+    /// Returns whether the store is one that objects are only read from: a web server.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
@@ -192,7 +192,7 @@ impl ObjectLocation {
         }
     }
 
-    /// Whether the object is there.
+    /// Returns whether the object is there.
     ///
     /// # Errors
     ///

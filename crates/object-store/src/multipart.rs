@@ -95,7 +95,7 @@ impl Uploads {
     }
 }
 
-/// Whether a store says that it doesn't know the condition.
+/// Returns whether a store says that it doesn't know the condition.
 fn is_unknown(error: &Error) -> bool {
     let said = error.to_string();
     UNKNOWN_CONDITION.iter().any(|known| said.contains(known))

@@ -9,10 +9,10 @@ pub const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 /// The variable of the environment that sets this time, in seconds.
 pub const RETRY_TIMEOUT_VARIABLE: &str = "PROTO_SPLITTER_RETRY_TIMEOUT";
 
-/// How much is fetched at an object's front when it is opened: 64 KiB.
+/// The bytes fetched at an object's front when it is opened: 64 KiB.
 pub const DEFAULT_HEAD_SIZE: u64 = 64 << 10;
 
-/// How much is fetched at an object's end when it is opened: 256 KiB.
+/// The bytes fetched at an object's end when it is opened: 256 KiB.
 pub const DEFAULT_TAIL_SIZE: u64 = 256 << 10;
 
 /// How much a request fetches at most: 8 MiB.
@@ -24,13 +24,13 @@ pub const DEFAULT_COALESCE: u64 = 1 << 20;
 /// How many requests run at once: 12.
 pub const DEFAULT_AT_ONCE: usize = 12;
 
-/// How much of an object is held in memory: 160 MiB.
+/// The part of an object that is held in memory: 160 MiB.
 pub const DEFAULT_CACHE_SIZE: u64 = 160 << 20;
 
 /// How large the parts of an upload are at the least: 8 MiB.
 pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
 
-/// How a store is asked.
+/// Options for requests to a store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoreOptions {
     pub(crate) retry_timeout: Duration,
@@ -110,7 +110,7 @@ impl StoreOptions {
     }
 }
 
-/// How an object is read.
+/// Options for reading an object.
 #[derive(Clone, Debug)]
 pub struct ObjectReadOptions {
     pub(crate) head_size: u64,
@@ -141,7 +141,7 @@ impl ObjectReadOptions {
         }
     }
 
-    /// How much is fetched at both ends when the object is opened
+    /// Sets how much is fetched at both ends when the object is opened
     /// ([`DEFAULT_HEAD_SIZE`], [`DEFAULT_TAIL_SIZE`]); at least a byte of each.
     #[must_use]
     pub const fn ends(mut self, head: u64, tail: u64) -> Self {
@@ -150,14 +150,14 @@ impl ObjectReadOptions {
         self
     }
 
-    /// How much a request fetches at most ([`DEFAULT_REQUEST_SIZE`]); at least 1 KiB.
+    /// Sets how much a request fetches at most ([`DEFAULT_REQUEST_SIZE`]); at least 1 KiB.
     #[must_use]
     pub const fn request_size(mut self, bytes: u64) -> Self {
         self.request_size = if bytes < 1024 { 1024 } else { bytes };
         self
     }
 
-    /// How far apart two ranges may be that one request fetches ([`DEFAULT_COALESCE`]). Ranges that
+    /// Sets how far apart two ranges may be that one request fetches ([`DEFAULT_COALESCE`]). Ranges that
     /// are shorter than the gap between them are fetched apart.
     #[must_use]
     pub const fn coalesce(mut self, bytes: u64) -> Self {
@@ -165,14 +165,14 @@ impl ObjectReadOptions {
         self
     }
 
-    /// How many requests run at once ([`DEFAULT_AT_ONCE`]); at least one.
+    /// Sets how many requests run at once ([`DEFAULT_AT_ONCE`]); at least one.
     #[must_use]
     pub const fn at_once(mut self, requests: usize) -> Self {
         self.at_once = if requests == 0 { 1 } else { requests };
         self
     }
 
-    /// How much of the object is held in memory, what is being fetched included
+    /// Sets how much of the object is held in memory, what is being fetched included
     /// ([`DEFAULT_CACHE_SIZE`]). What a read waits for is held in any case.
     #[must_use]
     pub const fn cache_size(mut self, bytes: u64) -> Self {
@@ -181,7 +181,7 @@ impl ObjectReadOptions {
     }
 }
 
-/// How an object is written.
+/// Options for writing an object.
 #[derive(Clone, Debug)]
 pub struct ObjectWriteOptions {
     pub(crate) part_size: u64,
@@ -208,7 +208,7 @@ impl ObjectWriteOptions {
         }
     }
 
-    /// How large the parts of an upload are ([`DEFAULT_PART_SIZE`]); at least 5 MiB, which stores
+    /// Sets how large the parts of an upload are ([`DEFAULT_PART_SIZE`]); at least 5 MiB, which stores
     /// ask for. What is smaller is written by one request.
     #[must_use]
     pub const fn part_size(mut self, bytes: u64) -> Self {
@@ -220,7 +220,7 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// How many parts are uploaded at once ([`DEFAULT_AT_ONCE`]); at least one. That many parts are
+    /// Sets how many parts are uploaded at once ([`DEFAULT_AT_ONCE`]); at least one. That many parts are
     /// held in memory, and the one that is being filled.
     #[must_use]
     pub const fn at_once(mut self, parts: usize) -> Self {
@@ -228,7 +228,7 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Whether an object that is there is replaced (no).
+    /// Sets whether an object that is there is replaced (no).
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;

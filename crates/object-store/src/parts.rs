@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
-use proto_splitter_core::parts::{ObjectUpload, Objects, OpenObject, UploadParts};
 use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_parts::{ObjectUpload, Objects, OpenObject, UploadParts};
 use record_file::ReadAt;
 
 use crate::chunked::beside;
@@ -20,7 +20,7 @@ use crate::runtime;
 use crate::upload::{Uploader, said};
 use crate::writer::ObjectWriter;
 
-/// How much of a file is copied at a time.
+/// The part of a file that is copied at a time.
 const COPY_LEN: usize = 1 << 20;
 
 /// Stores by URL, for splits, merges and verifications in parts.
@@ -37,7 +37,7 @@ const COPY_LEN: usize = 1 << 20;
 ///
 /// use prost_reflect::prost_types::FileDescriptorProto;
 /// use proto_splitter_core::merge::ReadOptions;
-/// use proto_splitter_core::parts::{Committed, Objects, PartOptions, Planner};
+/// use proto_splitter_parts::{Committed, Objects, PartOptions, Planner};
 /// use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 /// use proto_splitter_object_store::{ObjectLocation, ObjectParts, ObjectWriter, ObjectWriteOptions};
 ///
@@ -76,14 +76,14 @@ impl ObjectParts {
         }
     }
 
-    /// How objects are read ([`ObjectReadOptions::new`]).
+    /// Sets how objects are read ([`ObjectReadOptions::new`]).
     #[must_use]
     pub fn reading(mut self, options: ObjectReadOptions) -> Self {
         self.reading = options;
         self
     }
 
-    /// How objects are written ([`ObjectWriteOptions::new`]). Whether they are replaced is in the
+    /// Sets how objects are written ([`ObjectWriteOptions::new`]). Whether they are replaced is in the
     /// plan.
     #[must_use]
     pub fn writing(mut self, options: ObjectWriteOptions) -> Self {

@@ -17,7 +17,7 @@ use crate::runtime;
 use fetch::Ends;
 use pieces::{Found, Pieces};
 
-/// How much is fetched at the least for a read that nobody told of: requests cost time, however
+/// The bytes fetched at the least for a read that nobody told of: requests cost time, however
 /// little they bring.
 const LEAST_FETCHED: u64 = 64 << 10;
 
@@ -145,7 +145,7 @@ impl ObjectReader {
         Ok(ObjectReader { shared })
     }
 
-    /// What the store calls the version that is read: its `ETag`, if it has one. Waits until the
+    /// Returns what the store calls the version that is read: its `ETag`, if it has one. Waits until the
     /// object is open.
     ///
     /// # Errors
@@ -159,12 +159,12 @@ impl ObjectReader {
         })
     }
 
-    /// What was asked of the store so far.
+    /// Returns what was asked of the store so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.lock().traffic
     }
 
-    /// Where the object is.
+    /// Returns where the object is.
     pub fn location(&self) -> &ObjectLocation {
         &self.shared.location
     }
@@ -268,7 +268,7 @@ impl Shared {
         traffic.bytes += bytes;
     }
 
-    /// How far a read from `offset` on that nobody told of fetches: further each time, as long as
+    /// Returns how far a read from `offset` on that nobody told of fetches: further each time, as long as
     /// one goes on where the last one ended.
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;

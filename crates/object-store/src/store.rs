@@ -24,7 +24,7 @@ use crate::watched::{Connector, Kind};
 /// What the names of variables in the environment begin with that stores are set up by.
 const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// How often a request is tried again at the most, which time ends before.
+/// How often a request is tried again at most, which time ends before.
 const MOST_RETRIES: usize = 10_000;
 
 /// How long the pauses between tries get.
@@ -145,14 +145,14 @@ fn build(
     })
 }
 
-/// How connections are made. Time is limited between bytes, not for all of an object.
+/// Returns how connections are made. Time is limited between bytes, not for all of an object.
 fn client(options: &StoreOptions) -> ClientOptions {
     ClientOptions::new()
         .with_timeout_disabled()
         .with_read_timeout(options.idle_timeout())
 }
 
-/// How requests that fail are tried again: until the time has passed. The default of ten times ends
+/// Returns how requests that fail are tried again: until the time has passed. The default of ten times ends
 /// after some seconds, and pauses of a base of 2, which are drawn at random, don't grow.
 fn retries(options: &StoreOptions) -> RetryConfig {
     RetryConfig {
@@ -168,7 +168,7 @@ fn retries(options: &StoreOptions) -> RetryConfig {
     }
 }
 
-/// What is particular to stores of a scheme.
+/// Returns what is particular to stores of a scheme.
 fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> Kind {
     let setting = |name: &str| settings.iter().find(|(key, _)| key == name);
     match scheme {
@@ -195,7 +195,7 @@ fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> Kind {
     }
 }
 
-/// What the environment says of stores, in the words of the builders.
+/// Returns what the environment says of stores, in the words of the builders.
 fn settings(url: &Url) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

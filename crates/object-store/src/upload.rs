@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 use object_store::path::Path;
-use proto_splitter_core::parts::{ObjectUpload, UploadParts};
 use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_parts::{ObjectUpload, UploadParts};
 use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use crate::location::ObjectLocation;
 use crate::multipart::Uploads;
 use crate::runtime;
 
-/// How much is held in memory at once, unless that is less than two parts.
+/// The bytes held in memory at once, unless that is less than two parts.
 const MOST_HELD: usize = 256 << 20;
 
 /// Uploads what is written to it, a part at a time, several at once.
@@ -62,7 +62,7 @@ impl Uploader {
         })
     }
 
-    /// How many parts are uploaded at once; fewer if they are so large that they take much memory.
+    /// Returns how many parts are uploaded at once; fewer if they are so large that they take much memory.
     pub(crate) fn at_once(mut self, parts: usize) -> Uploader {
         self.at_once = parts.min(MOST_HELD / self.part_size).max(1);
         self
@@ -158,7 +158,7 @@ impl Drop for Uploader {
     }
 }
 
-/// What a store says of an upload.
+/// Returns what a store says of an upload.
 pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
     match error {
         object_store::Error::NotFound { .. } => {

@@ -49,7 +49,7 @@ pub(crate) struct Kind {
     pub(crate) allow_http: &'static str,
     /// Where else the store's client gets credentials.
     pub(crate) metadata_endpoint: Option<String>,
-    /// Whether a refusal there isn't the end.
+    /// True if a refusal there isn't the end.
     pub(crate) falls_back: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Connector(Arc<Watch>);
 /// What all connections to a store share.
 #[derive(Debug)]
 struct Watch {
-    /// What the store is called.
+    /// The name of the store.
     name: String,
     kind: Kind,
     options: StoreOptions,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, WriteMultipart,
 };
-use proto_splitter_core::parts::ObjectUpload;
+use proto_splitter_parts::ObjectUpload;
 
 use crate::failure::Failure;
 use crate::location::ObjectLocation;
@@ -104,7 +104,7 @@ impl ObjectWriter {
         Ok(writer)
     }
 
-    /// How many bytes were written so far.
+    /// Returns how many bytes were written so far.
     pub fn written(&self) -> u64 {
         self.written
     }

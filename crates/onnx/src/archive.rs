@@ -1,10 +1,10 @@
 //! The tensors of an ONNX model by name, as every archive has them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use proto_splitter_core::formats::{Archive, Checks, Verified};
+use proto_splitter_core::formats::{Archive, Checks, TensorIter, Verified};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -25,9 +25,7 @@ pub(crate) struct ModelArchive {
 #[derive(Debug)]
 struct Tensors {
     all: ModelTensors,
-    /// Where each stands in the list, by the name that it has as a member.
-    by_name: BTreeMap<String, usize>,
-    names: Vec<String>,
+    names: UniqueNames,
 }
 
 impl ModelArchive {
@@ -43,14 +41,8 @@ impl ModelArchive {
             return Ok(tensors);
         }
         let all = self.model.tensors()?;
-        let names = unique_names(&all);
-        let by_name = names.iter().cloned().zip(0..).collect();
-        let tensors = Tensors {
-            all,
-            by_name,
-            names,
-        };
-        Ok(self.tensors.get_or_init(|| tensors))
+        let names = UniqueNames::of(&all);
+        Ok(self.tensors.get_or_init(|| Tensors { all, names }))
     }
 
     fn info(&self, tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
@@ -90,40 +82,41 @@ impl ModelArchive {
 
     /// The file that a byte of the message is in.
     fn located(&self, offset: u64) -> Option<Location> {
-        use proto_splitter_core::rope::RopeSpan;
-        match self.model.rope().locate(offset)? {
-            (RopeSpan::File(file, at), _) => Some(Location::file(self.model.rope().file(file), at)),
-            _ => None,
+        use proto_splitter_core::spans::SpanSource;
+        match self.model.spans().locate(offset)?.source {
+            SpanSource::Stored(file, at) => Some(Location::file(self.model.spans().file(file), at)),
+            SpanSource::Literal(_) => None,
         }
     }
 }
 
 impl Archive for ModelArchive {
     fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        let tensors = self.get()?;
-        let named = tensors.all.iter().zip(&tensors.names);
-        named
-            .map(|(tensor, name)| self.info(tensor, name))
-            .collect()
+        self.tensor_iter()?.collect()
+    }
+
+    fn tensor_iter(&self) -> Result<TensorIter<'_>> {
+        let Tensors { all, names } = self.get()?;
+        let named = all.iter().enumerate();
+        Ok(Box::new(named.map(|(at, tensor)| {
+            self.info(tensor, &names.get(at, tensor))
+        })))
     }
 
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
-        let tensors = self.get()?;
-        let by_path = || tensors.all.iter().position(|tensor| tensor.path() == name);
-        let Some(at) = tensors.by_name.get(name).copied().or_else(by_path) else {
-            return Ok(None);
-        };
-        let (tensor, name) = (tensors.all.get(at), tensors.names.get(at));
-        match (tensor, name) {
-            (Some(tensor), Some(name)) => self.info(tensor, name).map(Some),
-            _ => Ok(None),
-        }
+        let Tensors { all, names } = self.get()?;
+        let by_path = || all.iter().position(|tensor| tensor.path() == name);
+        let at = names.find(all, name).or_else(by_path);
+        let found = at.and_then(|at| Some((at, all.get(at)?)));
+        found
+            .map(|(at, tensor)| self.info(tensor, &names.get(at, tensor)))
+            .transpose()
     }
 
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         let tensors = self.get()?;
-        let at = tensors.by_name.get(&info.name);
-        let Some(tensor) = at.and_then(|&at| tensors.all.get(at)) else {
+        let at = tensors.names.find(&tensors.all, &info.name);
+        let Some(tensor) = at.and_then(|at| tensors.all.get(at)) else {
             let message = format!("there is no tensor {:?}", info.name);
             return Err(Error::new(ErrorKind::InvalidPath, message));
         };
@@ -161,14 +154,62 @@ impl Archive for ModelArchive {
     }
 }
 
-/// What each tensor is called where names have to differ: by its name, or else its path.
-pub(crate) fn unique_names(all: &ModelTensors) -> Vec<String> {
-    let mut taken = HashSet::with_capacity(all.len());
-    let name = |tensor: ModelTensor<'_>| match tensor.name() {
-        name if name.is_empty() || !taken.insert(name.to_owned()) => tensor.path(),
-        name => name.to_owned(),
-    };
-    all.iter().map(name).collect()
+/// The names of tensors where they have to differ: a tensor's own, or its path if it has none or an
+/// earlier tensor has the same.
+///
+/// Names that tensors have already aren't kept again, since models have tensors by the million.
+#[derive(Debug)]
+pub(crate) struct UniqueNames {
+    /// The indices of the tensors that go by their own names, sorted by name.
+    by_name: Vec<usize>,
+    /// The paths and indices of the others, sorted by path.
+    by_path: Vec<(Box<str>, usize)>,
+}
+
+impl UniqueNames {
+    pub(crate) fn of(all: &ModelTensors) -> UniqueNames {
+        let name = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
+        let path = |at: usize| all.get(at).map_or_else(String::new, |tensor| tensor.path());
+        let mut by_name: Vec<usize> = (0..all.len()).collect();
+        // Of those with one name the first in the model comes first.
+        by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)).then(a.cmp(&b)));
+        let (mut by_path, mut last) = (Vec::new(), None);
+        by_name.retain(|&at| {
+            let name = name(at);
+            let is_own = !name.is_empty() && last.replace(name) != Some(name);
+            if !is_own {
+                by_path.push((path(at).into_boxed_str(), at));
+            }
+            is_own
+        });
+        by_path.sort_unstable();
+        UniqueNames { by_name, by_path }
+    }
+
+    /// Returns the name of the tensor with this index.
+    pub(crate) fn get<'a>(&self, at: usize, tensor: ModelTensor<'a>) -> Cow<'a, str> {
+        // Most models have no such tensors, and then no path is made.
+        if !self.by_path.is_empty() {
+            let path = tensor.path();
+            if self.at_path(&path) == Some(at) {
+                return path.into();
+            }
+        }
+        tensor.name().into()
+    }
+
+    /// Returns the index of the tensor with this name.
+    pub(crate) fn find(&self, all: &ModelTensors, name: &str) -> Option<usize> {
+        let named = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
+        let found = self.by_name.binary_search_by(|&at| named(at).cmp(name));
+        let found = found.ok().and_then(|found| self.by_name.get(found));
+        found.copied().or_else(|| self.at_path(name))
+    }
+
+    fn at_path(&self, path: &str) -> Option<usize> {
+        let found = self.by_path.binary_search_by(|(one, _)| (**one).cmp(path));
+        Some(self.by_path.get(found.ok()?)?.1)
+    }
 }
 
 /// What a tensor is, but for where.
@@ -186,7 +227,7 @@ pub(crate) fn info(tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
     Ok(TensorInfo::new(name, dtype, shape).sized(bytes))
 }
 
-fn dtype(data_type: DataType) -> DType {
+pub(crate) fn dtype(data_type: DataType) -> DType {
     let element = TENSOR.element(u64::from(i32::from(data_type).unsigned_abs()));
     element.map_or(DType::Other("undefined"), |element| element.dtype)
 }

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use sha1::{Digest, Sha1};
-
-use crate::elements::COPY_LEN;
 
 /// Compares the SHA-1 of a whole file with those that tensors say, each with the tensor's name.
 ///
@@ -40,16 +39,11 @@ pub(crate) fn compare(
 /// Returns the SHA-1 of a file in hexadecimal.
 fn sha1_of(file: &dyn ReadAt, progress: &Progress) -> Result<String> {
     let mut sha1 = Sha1::new();
-    let (size, mut at) = (file.size()?, 0);
-    let mut buffer = Vec::new();
-    while at < size {
+    read_pieces(file, 0..file.size()?, &mut Vec::new(), |_, piece| {
         progress.check()?;
-        let left = usize::try_from(size - at).unwrap_or(usize::MAX);
-        buffer.resize(left.min(COPY_LEN), 0);
-        file.read_exact_at(at, &mut buffer)?;
-        sha1.update(&buffer);
-        at += buffer.len() as u64;
-    }
+        sha1.update(piece);
+        Ok(())
+    })?;
     let mut found = String::new();
     for byte in sha1.finalize() {
         // Writing to a string doesn't fail.

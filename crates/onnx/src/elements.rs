@@ -7,16 +7,14 @@
 use std::io::Write;
 use std::ops::Range;
 
+use proto_splitter_core::spans::copy_range;
 use proto_splitter_core::wire::{Input, SourceInput, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::data_type::TypedField;
 
-/// How much is read at once to be copied: little enough to stay in the cache until it is written.
-pub(crate) const COPY_LEN: usize = 256 << 10;
-
-/// How much is converted before it is written.
+/// The bytes converted before they are written.
 const CONVERTED_LEN: usize = 64 << 10;
 
 /// The longest varint.
@@ -24,16 +22,8 @@ const VARINT_LEN: usize = 10;
 
 /// Copies the bytes at `range`, and says how many they were.
 pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<u64> {
-    let mut buffer = Vec::new();
-    let mut at = range.start;
-    while at < range.end {
-        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-        buffer.resize(left.min(COPY_LEN), 0);
-        source.read_exact_at(at, &mut buffer)?;
-        sink.write_all(&buffer)?;
-        at += buffer.len() as u64;
-    }
-    Ok(range.end - range.start)
+    let bytes = range.end.saturating_sub(range.start);
+    copy_range(source, range, sink).map(|()| bytes)
 }
 
 /// Writes the elements in a typed field of the tensor at `tensor` as raw data, of this many bits each,

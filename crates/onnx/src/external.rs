@@ -9,8 +9,10 @@
 //! message that an [`OnnxSource`] is, or a merged `.cpb`. It is planned by its headers
 //! ([`ExternalPlan`]), and its data is streamed.
 
+mod embedded;
 mod place;
 mod plan;
+mod safetensors;
 mod same;
 mod write;
 
@@ -22,7 +24,10 @@ use proto_splitter_core::progress::Progress;
 use crate::OnnxSource;
 use crate::walk::DEFAULT_MAX_DEPTH;
 
+pub use embedded::EmbeddedPlan;
+pub(crate) use embedded::KEY as EMBEDDED_KEY;
 pub use plan::ExternalPlan;
+pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
 pub use write::{Form, WrittenOnnx, write_one_piece};
 
 /// The smallest tensor that leaves the model, in bytes, unless options say otherwise: what `onnx`
@@ -47,6 +52,19 @@ pub const ALIGNED_ABOVE: u64 = 1 << 20;
 /// The most bytes of a file that every reader of protobuf takes: 2^31 - 1.
 pub const MAX_MODEL_SIZE: u64 = (1 << 31) - 1;
 
+/// The format of the files beside a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DataFormat {
+    /// The bytes of tensors and nothing else: `model.onnx.data`.
+    #[default]
+    Raw,
+    /// Safetensors, with a header before the tensors: `model.safetensors`, or
+    /// `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`. Tensors are
+    /// as close as the format asks for, and equal ones are stored as often as they are there.
+    Safetensors,
+}
+
 /// How a model is written with external data.
 ///
 /// ```
@@ -60,6 +78,8 @@ pub struct ExternalOptions {
     min_size: u64,
     alignment: u64,
     max_file_size: Option<u64>,
+    shard_size: Option<u64>,
+    data_format: DataFormat,
     everywhere: bool,
     force: bool,
     threads: Option<NonZeroUsize>,
@@ -81,6 +101,8 @@ impl ExternalOptions {
             min_size: DEFAULT_MIN_SIZE,
             alignment: DEFAULT_ALIGNMENT,
             max_file_size: None,
+            shard_size: None,
+            data_format: DataFormat::Raw,
             everywhere: false,
             force: false,
             threads: None,
@@ -110,6 +132,22 @@ impl ExternalOptions {
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
+        self
+    }
+
+    /// The most bytes of tensors in one data file (no limit: one file). Unlike with
+    /// [`max_file_size`](Self::max_file_size), a larger tensor has a file of its own, as onnx-ir
+    /// writes it.
+    #[must_use]
+    pub const fn shard_size(mut self, bytes: Option<u64>) -> Self {
+        self.shard_size = bytes;
+        self
+    }
+
+    /// The format of the data files ([`DataFormat::Raw`]).
+    #[must_use]
+    pub const fn data_format(mut self, format: DataFormat) -> Self {
+        self.data_format = format;
         self
     }
 

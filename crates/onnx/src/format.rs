@@ -8,8 +8,8 @@ use std::sync::Arc;
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::atomic::{MadeFrom, same_file};
 use proto_splitter_core::formats::{
-    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
-    OpenOptions, Opened,
+    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
+    Format, OpenOptions, Opened,
 };
 use proto_splitter_core::merge::{MergeOptions, Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
@@ -17,12 +17,14 @@ use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{Location, PlacedTensor, TensorRule};
 use proto_splitter_core::wire::{WireType, decode_varint};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
-use crate::archive::{ModelArchive, info, unique_names};
+use crate::archive::{ModelArchive, UniqueNames, info};
+use crate::embedded::begins_as_embedded;
 use crate::external::{
-    ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx, write_one_piece,
+    DataFormat, EmbeddedPlan, ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx,
+    write_one_piece,
 };
 use crate::proto::descriptor_pool;
 use crate::source::{OnnxOptions, OnnxSource};
@@ -123,6 +125,12 @@ const PAIR: ConvertTarget = ConvertTarget {
     title: "ONNX model with its tensors beside it",
 };
 
+/// The form of a model that is one safetensors file.
+const EMBEDDED: ConvertTarget = ConvertTarget {
+    name: "onnx-safetensors",
+    title: "safetensors file with the ONNX model in its header",
+};
+
 /// The forms that a model can be written in.
 const TARGETS: &[ConvertTarget] = &[
     ConvertTarget {
@@ -134,6 +142,48 @@ const TARGETS: &[ConvertTarget] = &[
         title: "ONNX model in one file of any size",
     },
     PAIR,
+    ConvertTarget {
+        name: "safetensors",
+        title: "ONNX model with its tensors in safetensors files beside it",
+    },
+    EMBEDDED,
+];
+
+/// The forms whose tensors may be in files beside the model.
+const WITH_DATA: &[&str] = &["auto", "external", "safetensors"];
+
+/// What conversions can be told.
+const SETTINGS: &[ConvertSetting] = &[
+    ConvertSetting {
+        name: "alignment",
+        title: "multiple of which tensors over 1 MiB begin at, 64KiB unless set",
+        is_size: true,
+        forms: &["auto", "external"],
+    },
+    ConvertSetting {
+        name: "everywhere",
+        title: "true for tensors that onnx.load doesn't put in again, too",
+        is_size: false,
+        forms: WITH_DATA,
+    },
+    ConvertSetting {
+        name: "max-file-size",
+        title: "largest data file, any size unless set",
+        is_size: true,
+        forms: WITH_DATA,
+    },
+    ConvertSetting {
+        name: "min-size",
+        title: "smallest tensor that leaves the model, 1KiB unless set",
+        is_size: true,
+        forms: WITH_DATA,
+    },
+    ConvertSetting {
+        name: "shards",
+        title: "tensors of one data file in all, of which a larger one has its own",
+        is_size: true,
+        forms: WITH_DATA,
+    },
 ];
 
 /// The setting that says where external files are: a folder.
@@ -154,6 +204,9 @@ impl Format for OnnxFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         match candidate.kind() {
             CandidateKind::File if is_named_as_model(candidate.path()) => Some(Confidence::Likely),
+            CandidateKind::File if begins_as_embedded(candidate.head()) => {
+                Some(Confidence::Certain)
+            }
             // What comes through a pipe has no name.
             CandidateKind::File if candidate.extension().is_none() => {
                 let graph = begins_as_model(candidate.head())?;
@@ -174,17 +227,25 @@ impl Format for OnnxFormat {
         Some(model)
     }
 
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let in_folder = match models_in(path) {
-            Some(mut models) if models.len() == 1 => models.pop(),
-            Some(models) => return Err(several(path, &models)),
-            None => None,
-        };
-        let path = in_folder.as_deref().unwrap_or(path);
-        let model = OnnxSource::open(path, &open_options(options)?)?;
+    fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
+        if input.kind() == CandidateKind::Folder {
+            let models = models_in(input.path()).unwrap_or_default();
+            return match &models[..] {
+                [model] => self.open(&Candidate::new(model)?, options),
+                models => Err(several(input.path(), models)),
+            };
+        }
+        if is_embedded(input) {
+            let model = OnnxSource::of_embedded(input, &open_options(options)?)?;
+            let reader = Arc::clone(model.reader());
+            let opened = Opened::of_reader(reader, model_descriptor(), options)?;
+            let opened = opened.reading([input.path()]);
+            return Ok(opened.with_archive(ModelArchive::new(model)));
+        }
+        let model = OnnxSource::of_input(input, &open_options(options)?)?;
         let opened = if model.external_tensors() == 0 {
             // The file is the message, byte for byte.
-            Opened::of_file(path, model_descriptor(), options)?
+            Opened::of_input(input, model_descriptor(), options)?
         } else {
             let reader = Arc::clone(model.reader());
             let files: Vec<_> = model.files().map(Path::to_owned).collect();
@@ -193,20 +254,6 @@ impl Format for OnnxFormat {
         let outside: Vec<_> = model.outside_files().map(Path::to_owned).collect();
         let opened = opened.referring_to(outside);
         Ok(opened.with_archive(ModelArchive::new(model)))
-    }
-
-    fn open_source(
-        &self,
-        source: Arc<dyn ReadAt>,
-        called: &Path,
-        options: &OpenOptions,
-    ) -> Result<Option<Opened>> {
-        let model = OnnxSource::of_reader(Arc::clone(&source), called, &open_options(options)?)?;
-        let Some(model) = model else {
-            return Ok(None);
-        };
-        let opened = Opened::of_reader(source, model_descriptor(), options)?;
-        Ok(Some(opened.with_archive(ModelArchive::new(model))))
     }
 
     fn open_settings(&self) -> &'static [&'static str] {
@@ -237,8 +284,9 @@ impl Format for OnnxFormat {
         let size = message.size()?;
         let all = ModelTensors::read(message, size, &OnnxOptions::new())?;
         let model = model_descriptor();
-        let named = all.iter().zip(unique_names(&all));
-        let tensors = named.map(|(tensor, name)| {
+        let names = UniqueNames::of(&all);
+        let tensors = all.iter().enumerate().map(|(at, tensor)| {
+            let name = names.get(at, tensor);
             let text = tensor.path();
             let path = FieldPath::parse(&text, &model)?;
             let info = info(tensor, &name)?.located(Location::Message { path, text });
@@ -253,9 +301,17 @@ impl Format for OnnxFormat {
         TARGETS
     }
 
+    fn convert_settings(&self) -> &'static [ConvertSetting] {
+        SETTINGS
+    }
+
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
-        let is_pair = opened.plain().is_some() && opened.message_file().is_none();
-        (is_pair && !opened.files().is_empty()).then_some(&PAIR)
+        let first = opened.files().first()?;
+        let is_made = opened.plain().is_some() && opened.message_file().is_none();
+        // What can't be looked at can't be of a form either.
+        let is_embedded = Candidate::new(first).is_ok_and(|first| is_embedded(&first));
+        let form = if is_embedded { &EMBEDDED } else { &PAIR };
+        is_made.then_some(form)
     }
 
     fn convert(
@@ -277,7 +333,8 @@ impl Format for OnnxFormat {
         let is_pair = match target.name {
             "auto" => size > MAX_MODEL_SIZE,
             "onnx" => false,
-            "external" => true,
+            "external" | "safetensors" => true,
+            "onnx-safetensors" => return embedded(opened, merged, output, &external, &made_from),
             other => {
                 let message = format!("there is no form {other:?} for an ONNX model");
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -291,6 +348,10 @@ impl Format for OnnxFormat {
                 converted
             });
         }
+        let external = match target.name {
+            "safetensors" => external.data_format(DataFormat::Safetensors),
+            _ => external,
+        };
         let plan = match (merged, opened.plain()) {
             (Some(merged), _) => ExternalPlan::of_chunks(merged, output, &external)?,
             (None, Some((reader, _))) => {
@@ -311,6 +372,44 @@ impl Format for OnnxFormat {
         }
         Ok(converted(plan.write(&made_from)?))
     }
+}
+
+/// Returns true for a safetensors file with a model in its header.
+fn is_embedded(input: &Candidate<'_>) -> bool {
+    let is_file = input.kind() == CandidateKind::File && !is_named_as_model(input.path());
+    is_file && begins_as_embedded(input.head())
+}
+
+/// The model in one safetensors file.
+fn embedded(
+    opened: &Opened,
+    merged: Option<MergedMessage<Arc<dyn ReadAt>>>,
+    output: &Path,
+    external: &ExternalOptions,
+    made_from: &MadeFrom,
+) -> Result<Converted> {
+    if let Some(outside) = opened.outside_files().first() {
+        let message = format!(
+            "the model refers to {}, and one file is to have all of it: without keep-external",
+            outside.display()
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    let plan = match (merged, opened.plain()) {
+        (Some(merged), _) => EmbeddedPlan::of_chunks(merged, output, external)?,
+        (None, Some((reader, size))) => {
+            EmbeddedPlan::new(Arc::clone(reader), size, output, external)?
+        }
+        (None, None) => return Err(no_message()),
+    };
+    let unknown = plan.unknown_bytes();
+    let written = converted(plan.write(made_from)?);
+    Ok(match unknown {
+        0 => written,
+        bytes => written.note(format!(
+            "{bytes} bytes of fields that ONNX's schema hasn't got are left out"
+        )),
+    })
 }
 
 /// The model in one file. One in chunks is merged, with all its checks.
@@ -404,7 +503,7 @@ fn is_true(name: &str, value: &str) -> Result<bool> {
 }
 
 /// The settings that writing external data knows: `alignment`, `everywhere`, `max-file-size`,
-/// `min-size`.
+/// `min-size`, `shards`.
 fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
     let mut external = ExternalOptions::new()
         .force(options.force)
@@ -421,11 +520,12 @@ fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
             "alignment" => external.alignment(number()?),
             "max-file-size" => external.max_file_size(Some(number()?)),
             "min-size" => external.min_size(number()?),
+            "shards" => external.shard_size(Some(number()?)),
             "everywhere" => external.everywhere(is_true(name, value)?),
             other => {
                 let message = format!(
                     "there is no setting {other:?} for an ONNX model; there are alignment, \
-                     everywhere, max-file-size and min-size"
+                     everywhere, max-file-size, min-size and shards"
                 );
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
             }

@@ -23,7 +23,7 @@ impl OnnxSource {
     /// [`ErrorKind::Io`]: proto_splitter_core::ErrorKind::Io
     /// [`ErrorKind::Cancelled`]: proto_splitter_core::ErrorKind::Cancelled
     pub fn verify_checksums(&self, progress: &Progress) -> Result<bool> {
-        Ok(self.rope().check_files(progress)? > 0)
+        Ok(self.spans().check_files(progress)? > 0)
     }
 }
 

@@ -13,6 +13,7 @@ mod checksum;
 mod cursor;
 mod data_type;
 mod elements;
+mod embedded;
 pub mod external;
 mod folder;
 mod format;

@@ -1,12 +1,12 @@
-//! A model with some of its tensors written anew, as a rope: everything else is spans of the old one.
+//! A model with some of its tensors written anew, as a message of spans: everything else is spans of the old one.
 
 use std::ops::Range;
 
 use proto_splitter_core::Result;
-use proto_splitter_core::rope::{Mark, RopeBuilder, RopeFileId};
-use proto_splitter_core::wire::{Field, encode_varint, tag};
+use proto_splitter_core::spans::{Mark, SourceId, SpansBuilder};
+use proto_splitter_core::wire::{Field, FieldNumber, WireType, encode_varint, put_varint, tag};
 
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, field};
 use crate::walk::{Cursor, Place, Visitor};
 
 /// What becomes of a tensor.
@@ -21,25 +21,53 @@ pub(crate) enum Change {
     },
 }
 
+/// What a tensor whose data comes inside loses: what says where it was, and what doesn't count
+/// beside it.
+const OUTSIDE: &[u32] = &[
+    4,
+    5,
+    6,
+    7,
+    field::RAW_DATA,
+    10,
+    11,
+    field::EXTERNAL_DATA,
+    field::DATA_LOCATION,
+];
+
+impl Change {
+    /// Its data becomes a span of a file, inside.
+    pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
+        let mut front = Vec::new();
+        put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
+        put_varint(&mut front, range.end - range.start);
+        Change::Fields {
+            dropped: OUTSIDE,
+            before: field::RAW_DATA + 1,
+            inserted: vec![Inserted::Literal(front), Inserted::Span(file, range)],
+        }
+    }
+}
+
 /// What is put into a tensor.
 pub(crate) enum Inserted {
     Literal(Vec<u8>),
     /// A span of a file.
-    Span(RopeFileId, Range<u64>),
+    Span(SourceId, Range<u64>),
 }
 
-/// Says what becomes of each tensor; it may add files to the rope.
+/// Says what becomes of each tensor; it may add files to the message.
 pub(crate) type Decide<'d> =
-    dyn FnMut(&Tensor, &Place<'_>, &mut Cursor<'_>, &mut RopeBuilder) -> Result<Change> + 'd;
+    dyn FnMut(&Tensor, &Place<'_>, &mut Cursor<'_>, &mut SpansBuilder) -> Result<Change> + 'd;
 
-/// Copies a model to a rope while it is walked. The lengths around what is changed are written anew.
+/// Copies a model to a message of spans while it is walked. The lengths around what is changed are written anew.
 pub(crate) struct Rewriter<'b, 'd> {
-    builder: &'b mut RopeBuilder,
+    builder: &'b mut SpansBuilder,
     /// The model.
-    from: RopeFileId,
-    /// Up to where the model is in the rope.
+    from: SourceId,
+    /// Up to where the model is in the message.
     copied: u64,
-    /// Whether anything was changed since the innermost message began.
+    /// True if anything was changed since the innermost message began.
     is_changed: bool,
     open: Vec<Open>,
     decide: &'b mut Decide<'d>,
@@ -54,8 +82,8 @@ struct Open {
 
 impl<'b, 'd> Rewriter<'b, 'd> {
     pub(crate) fn new(
-        builder: &'b mut RopeBuilder,
-        from: RopeFileId,
+        builder: &'b mut SpansBuilder,
+        from: SourceId,
         decide: &'b mut Decide<'d>,
     ) -> Self {
         Rewriter {

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter_core::rope::{Rope, RopeBuilder, RopeFileId};
+use proto_splitter_core::formats::Candidate;
+use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
 use proto_splitter_core::split::Source;
-use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -16,8 +16,8 @@ use crate::folder::Folder;
 use crate::model_descriptor;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::ExternalReference;
-use crate::rewrite::{Change, Inserted, Rewriter};
-use crate::tensor::{Tensor, field};
+use crate::rewrite::{Change, Rewriter};
+use crate::tensor::Tensor;
 use crate::walk::{DEFAULT_MAX_DEPTH, walk};
 
 /// The most different files that a model may refer to, unless options say otherwise.
@@ -26,7 +26,7 @@ pub const DEFAULT_MAX_FILES: usize = 1 << 20;
 /// The most warnings that are kept; more tell nothing new.
 const MAX_WARNINGS: usize = 100;
 
-/// How a model is opened.
+/// Options for opening a model.
 ///
 /// ```
 /// use proto_splitter_onnx::{OnnxOptions, OnnxSource};
@@ -158,7 +158,7 @@ impl OnnxOptions {
 pub struct OnnxSource {
     reader: Arc<dyn ReadAt>,
     source: Source,
-    rope: Arc<Rope>,
+    spans: Arc<Spans>,
     external_tensors: usize,
     outside: Outside,
     warnings: Vec<String>,
@@ -184,12 +184,26 @@ impl OnnxSource {
     /// type and shape take; [`ErrorKind::LimitExceeded`].
     pub fn open(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
         let path = path.as_ref();
-        OnnxSource::open_model(path, options).map_err(|error| named(error, path))
+        let input = Candidate::new(path);
+        let opened = input.and_then(|input| OnnxSource::open_model(&input, options));
+        opened.map_err(|error| named(error, path))
     }
 
-    fn open_model(path: &Path, options: &OnnxOptions) -> Result<OnnxSource> {
-        let mut builder = RopeBuilder::new();
-        let model = builder.open(path)?;
+    /// The model in an input that is open already, or is an object in a store.
+    pub(crate) fn of_input(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
+        if input.is_local() {
+            let opened = OnnxSource::open_model(input, options);
+            return opened.map_err(|error| named(error, input.path()));
+        }
+        let model = OnnxSource::of_reader(input.source()?, input.path(), options)?;
+        // Files beside it are found beside a copy.
+        model.ok_or_else(|| input.needs_file())
+    }
+
+    fn open_model(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
+        let path = input.path();
+        let mut builder = SpansBuilder::new();
+        let model = input.add_to(&mut builder)?;
         let size = builder.file_size(model)?;
         let reader = builder.handle(model)?;
         check_size(size)?;
@@ -201,7 +215,7 @@ impl OnnxSource {
         let mut decide = |tensor: &Tensor,
                           place: &crate::walk::Place<'_>,
                           _: &mut crate::walk::Cursor<'_>,
-                          builder: &mut RopeBuilder| {
+                          builder: &mut SpansBuilder| {
             if !tensor.is_external {
                 return Ok(Change::None);
             }
@@ -214,19 +228,37 @@ impl OnnxSource {
         rewriter.finish(size)?;
         found.warn_of_missing();
         found.check_when_read(&mut builder);
-        let rope = Arc::new(builder.finish()?);
+        let spans = Arc::new(builder.finish()?);
         let source = match found.tensors {
-            0 => Source::open(path, model_descriptor())?,
-            _ => Source::from_rope(Arc::clone(&rope), model_descriptor()),
+            0 => input.message(model_descriptor())?,
+            _ => Source::from_spans(Arc::clone(&spans), model_descriptor()),
         };
         Ok(OnnxSource {
             // Of one span, too: it sees when the file changes.
-            reader: Arc::clone(&rope) as Arc<dyn ReadAt>,
+            reader: Arc::clone(&spans) as Arc<dyn ReadAt>,
             source,
-            rope,
+            spans,
             external_tensors: found.tensors,
             outside: found.outside,
             warnings: found.warnings,
+        })
+    }
+
+    /// Creates a source of spans, in which the data of this many tensors comes from elsewhere.
+    pub(crate) fn of_spans(
+        spans: Spans,
+        external_tensors: usize,
+        warnings: Vec<String>,
+    ) -> Result<OnnxSource> {
+        check_size(spans.total_size())?;
+        let spans = Arc::new(spans);
+        Ok(OnnxSource {
+            reader: Arc::clone(&spans) as Arc<dyn ReadAt>,
+            source: Source::from_spans(Arc::clone(&spans), model_descriptor()),
+            spans,
+            external_tensors,
+            outside: Outside::default(),
+            warnings,
         })
     }
 
@@ -242,7 +274,7 @@ impl OnnxSource {
         options: &OnnxOptions,
     ) -> Result<Option<OnnxSource>> {
         let called = called.as_ref();
-        let mut builder = RopeBuilder::new();
+        let mut builder = SpansBuilder::new();
         let model = builder.reader(called, reader)?;
         let size = builder.file_size(model)?;
         check_size(size)?;
@@ -251,7 +283,7 @@ impl OnnxSource {
         let mut decide = |tensor: &Tensor,
                           _: &crate::walk::Place<'_>,
                           _: &mut crate::walk::Cursor<'_>,
-                          _: &mut RopeBuilder| {
+                          _: &mut SpansBuilder| {
             external += usize::from(tensor.is_external);
             Ok(Change::None)
         };
@@ -262,11 +294,11 @@ impl OnnxSource {
         if !is_whole {
             return Ok(None);
         }
-        let rope = Arc::new(builder.finish()?);
+        let spans = Arc::new(builder.finish()?);
         Ok(Some(OnnxSource {
-            source: Source::from_rope(Arc::clone(&rope), model_descriptor()),
+            source: Source::from_spans(Arc::clone(&spans), model_descriptor()),
             reader,
-            rope,
+            spans,
             external_tensors: 0,
             outside: Outside::default(),
             warnings: Vec::new(),
@@ -275,7 +307,7 @@ impl OnnxSource {
 
     /// Bytes of the message.
     pub fn size(&self) -> u64 {
-        self.rope.total_size()
+        self.spans.total_size()
     }
 
     /// The message's bytes, by position.
@@ -288,14 +320,14 @@ impl OnnxSource {
         &self.source
     }
 
-    /// The rope that the message is, of one span if the model has no external data.
-    pub fn rope(&self) -> &Arc<Rope> {
-        &self.rope
+    /// The message that the message is, of one span if the model has no external data.
+    pub fn spans(&self) -> &Arc<Spans> {
+        &self.spans
     }
 
     /// The files that the message is read from: the model, then those that it refers to.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.rope.files()
+        self.spans.files()
     }
 
     /// How many tensors have their data in another file, and in the message now.
@@ -338,7 +370,7 @@ impl From<&OnnxSource> for Source {
 /// What stays outside of the message.
 #[derive(Clone, Debug, Default)]
 struct Outside {
-    /// Where external files are.
+    /// The folder that external files are in.
     folder: Option<Arc<Folder>>,
     files: BTreeSet<PathBuf>,
     tensors: usize,
@@ -348,27 +380,13 @@ struct Outside {
 struct Found<'a> {
     folder: Arc<Folder>,
     options: &'a OnnxOptions,
-    files: HashMap<PathBuf, RopeFileId>,
+    files: HashMap<PathBuf, SourceId>,
     tensors: usize,
     outside: Outside,
     warnings: Vec<String>,
     /// What is said of whole files, once each, and by which tensor.
-    checksums: BTreeMap<RopeFileId, BTreeMap<String, String>>,
+    checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
 }
-
-/// What a tensor whose data comes inside loses: what says where it was, and what doesn't count
-/// beside it.
-const OUTSIDE: &[u32] = &[
-    4,
-    5,
-    6,
-    7,
-    field::RAW_DATA,
-    10,
-    11,
-    field::EXTERNAL_DATA,
-    field::DATA_LOCATION,
-];
 
 impl<'a> Found<'a> {
     fn new(folder: Folder, options: &'a OnnxOptions) -> Self {
@@ -388,7 +406,7 @@ impl<'a> Found<'a> {
     }
 
     /// Puts the data of an external tensor inside, unless it is to stay outside or is missing.
-    fn inside(&mut self, tensor: &Tensor, builder: &mut RopeBuilder) -> Result<Change> {
+    fn inside(&mut self, tensor: &Tensor, builder: &mut SpansBuilder) -> Result<Change> {
         let named = |error: Error| in_tensor(error, tensor);
         let reference = ExternalReference::of(&tensor.entries);
         if self.options.keep_external {
@@ -424,18 +442,11 @@ impl<'a> Found<'a> {
             let of_file = self.checksums.entry(file).or_default();
             of_file.entry(sha1).or_insert_with(|| tensor.name.clone());
         }
-        let mut front = Vec::new();
-        put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
-        put_varint(&mut front, range.end - range.start);
-        Ok(Change::Fields {
-            dropped: OUTSIDE,
-            before: field::RAW_DATA + 1,
-            inserted: vec![Inserted::Literal(front), Inserted::Span(file, range)],
-        })
+        Ok(Change::raw_data(file, range))
     }
 
     /// The file at a location; none if it is missing and may be.
-    fn file(&mut self, location: &Path, builder: &mut RopeBuilder) -> Result<Option<RopeFileId>> {
+    fn file(&mut self, location: &Path, builder: &mut SpansBuilder) -> Result<Option<SourceId>> {
         if let Some(&file) = self.files.get(location) {
             return Ok(Some(file));
         }
@@ -473,7 +484,7 @@ impl<'a> Found<'a> {
     }
 
     /// Has the checksums of files compared once their data was read.
-    fn check_when_read(&mut self, builder: &mut RopeBuilder) {
+    fn check_when_read(&mut self, builder: &mut SpansBuilder) {
         for (file, expected) in std::mem::take(&mut self.checksums) {
             let name = builder.file_name(file).to_owned();
             builder.check_when_read(file, move |reader, progress| {
@@ -562,7 +573,7 @@ fn in_tensor(error: Error, tensor: &Tensor) -> Error {
 }
 
 /// The error with the model's name, unless it begins with it.
-fn named(error: Error, path: &Path) -> Error {
+pub(crate) fn named(error: Error, path: &Path) -> Error {
     let shown = path.display().to_string();
     if error.to_string().starts_with(&shown) {
         error

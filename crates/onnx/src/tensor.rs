@@ -54,7 +54,7 @@ pub(crate) struct Tensor {
     /// All of the message.
     pub(crate) range: Range<u64>,
     pub(crate) raw: Option<Range<u64>>,
-    /// Whether there are elements one by one.
+    /// True if there are elements one by one.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
     /// What `external_data` says, whether or not it counts.
@@ -84,7 +84,7 @@ impl Input for Window<'_> {
     }
 }
 
-/// Where the elements of a tensor are.
+/// The place of the elements of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     Raw(Range<u64>),

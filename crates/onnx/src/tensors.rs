@@ -17,6 +17,9 @@ use crate::source::{OnnxOptions, OnnxSource};
 use crate::tensor::{Data, Tensor};
 use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
 
+/// The number of tensors kept together.
+const BLOCK: usize = 4096;
+
 /// A tensor of a model.
 #[derive(Clone, Copy)]
 pub struct ModelTensor<'a> {
@@ -186,7 +189,8 @@ impl<'a> ModelTensor<'a> {
 #[derive(Clone)]
 pub struct ModelTensors {
     reader: Arc<dyn ReadAt>,
-    entries: Vec<Entry>,
+    /// In blocks of [`BLOCK`], but for the last: one list would be copied as it grows.
+    entries: Vec<Vec<Entry>>,
     names: String,
     dims: Vec<i64>,
     /// The paths of the messages that tensors are in.
@@ -237,19 +241,20 @@ impl ModelTensors {
     pub fn iter(&self) -> ModelTensorIter<'_> {
         ModelTensorIter {
             all: self,
-            entries: self.entries.iter(),
+            indices: 0..self.len(),
         }
     }
 
     /// The tensor with this index, in the order in which they stand in the model.
     pub fn get(&self, index: usize) -> Option<ModelTensor<'_>> {
-        let entry = self.entries.get(index)?;
+        let entry = self.entries.get(index / BLOCK)?.get(index % BLOCK)?;
         Some(ModelTensor { all: self, entry })
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        let full = self.entries.len().saturating_sub(1);
+        full * BLOCK + self.entries.last().map_or(0, Vec::len)
     }
 
     /// Whether there are none.
@@ -379,22 +384,18 @@ impl ModelTensors {
 #[derive(Clone, Debug)]
 pub struct ModelTensorIter<'a> {
     all: &'a ModelTensors,
-    entries: std::slice::Iter<'a, Entry>,
+    indices: Range<usize>,
 }
 
 impl<'a> Iterator for ModelTensorIter<'a> {
     type Item = ModelTensor<'a>;
 
     fn next(&mut self) -> Option<ModelTensor<'a>> {
-        let entry = self.entries.next()?;
-        Some(ModelTensor {
-            all: self.all,
-            entry,
-        })
+        self.all.get(self.indices.next()?)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.entries.size_hint()
+        self.indices.size_hint()
     }
 }
 
@@ -459,7 +460,7 @@ impl Visitor for All {
         };
         let dims = all.dims.len();
         all.dims.extend_from_slice(&tensor.dims);
-        all.entries.push(Entry {
+        let entry = Entry {
             name,
             own_name,
             dims: dims..all.dims.len(),
@@ -472,7 +473,11 @@ impl Visitor for All {
             raw: tensor.raw.clone(),
             has_typed: tensor.has_typed,
             is_external: tensor.is_external,
-        });
+        };
+        match all.entries.last_mut() {
+            Some(block) if block.len() < BLOCK => block.push(entry),
+            _ => all.entries.push(vec![entry]),
+        }
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 
 pub(crate) use crate::cursor::Cursor;
 
-/// How deep messages may nest in a model, unless options say otherwise: what protobuf's own readers
+/// The depth to which messages may nest in a model, unless options say otherwise: what protobuf's own readers
 /// take. A graph in a node's attribute is three deeper than the node's.
 pub const DEFAULT_MAX_DEPTH: u32 = 100;
 
@@ -110,7 +110,7 @@ pub(crate) struct Frame {
     op: Option<Range<u64>>,
     output: Option<Range<u64>>,
     domain: Option<Range<u64>>,
-    /// How many there were of each repeated field so far, by number.
+    /// The number of elements of each repeated field so far, by field number.
     counts: [(u32, u32); MOST_WAYS],
 }
 
@@ -149,7 +149,7 @@ impl Frame {
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
     frames: &'a [Frame],
-    /// How many messages were entered before: two places with the same are in the same message,
+    /// The number of messages entered before: two places with the same are in the same message,
     /// unless another was entered and left between them.
     pub(crate) message: u64,
     pub(crate) label: &'static str,
@@ -332,7 +332,7 @@ struct Walker<'a, 'v> {
     frames: Vec<Frame>,
     /// The last one that was read.
     tensor: Tensor,
-    /// How many messages were entered so far.
+    /// The number of messages entered so far.
     entered: u64,
     max_depth: u32,
     visitor: &'v mut dyn Visitor,

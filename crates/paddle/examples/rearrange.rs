@@ -85,7 +85,7 @@ fn list(model: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is made: all types of elements that Paddle 2 has, those that came with 3, and levels of LoD,
+/// Returns what is made: all types of elements that Paddle 2 has, those that came with 3, and levels of LoD,
 /// a scalar, an empty tensor and selected rows.
 fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     let two = [

@@ -107,10 +107,11 @@ impl Format for PaddleFormat {
         }
     }
 
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+    fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
+        let path = input.local_path()?;
         let wanted = options.descriptor.as_ref().map(|wanted| wanted.full_name());
         if wanted == Some(PROGRAM_DESC) {
-            return open_program(path, options);
+            return open_program(input, options);
         }
         let model = match &options.companion {
             Some(program) => open_with_program(path, program),
@@ -120,18 +121,18 @@ impl Format for PaddleFormat {
             Ok(model) => model,
             // Of a program alone, its parameters may be anywhere.
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
-                return open_program(path, options);
+                return open_program(input, options);
             }
             // A message that was merged from chunks is that of several files, in one.
             Err(_) if wanted == Some(MODEL) && is_message(path) => {
-                return Opened::of_file(path, options.descriptor.clone(), options);
+                return Opened::of_input(input, options.descriptor.clone(), options);
             }
             Err(error) => return Err(error),
         };
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
-        let rope = model.rope()?;
-        let files: Vec<PathBuf> = rope.files().map(Path::to_owned).collect();
-        let opened = Opened::of_reader(Arc::new(rope), descriptor, options)?;
+        let spans = model.spans()?;
+        let files: Vec<PathBuf> = spans.files().map(Path::to_owned).collect();
+        let opened = Opened::of_reader(Arc::new(spans), descriptor, options)?;
         Ok(opened.with_archive(Parameters { model }).reading(files))
     }
 
@@ -299,13 +300,13 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     PaddleModel::open_with(path, &named.parameters(path))
 }
 
-/// Whether a file is a readable `ProgramDesc`, whatever became of its parameters.
+/// Returns whether a file is a readable `ProgramDesc`, whatever became of its parameters.
 fn is_program_alone(path: &Path) -> bool {
     let file = std::fs::File::open(path);
     path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
 }
 
-/// Whether a file has the fields of a message of type [`MODEL`].
+/// Returns whether a file has the fields of a message of type [`MODEL`].
 fn is_message(path: &Path) -> bool {
     let has_fields = || -> Result<bool> {
         let file = std::fs::File::open(path)?;
@@ -323,9 +324,9 @@ fn is_message(path: &Path) -> bool {
     path.is_file() && has_fields().unwrap_or(false)
 }
 
-fn open_program(path: &Path, options: &OpenOptions) -> Result<Opened> {
+fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let descriptor = descriptor_pool().get_message_by_name(PROGRAM_DESC);
-    Opened::of_file(path, descriptor, options)
+    Opened::of_input(input, descriptor, options)
 }
 
 /// How `proto_splitter.paddle.Tensor` stores its tensor: always in `data`.

@@ -23,7 +23,7 @@ use crate::program::{
 };
 use crate::stream::Layout;
 
-/// How a model is opened.
+/// Options for opening a model.
 #[derive(Clone, Debug, Default)]
 pub struct PaddleOpenOptions {
     program: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl PaddleOpenOptions {
         }
     }
 
-    /// Where the program is (beside the parameters, by their names). With it, the path of a model may
+    /// Sets where the program is (beside the parameters, by their names). With it, the path of a model may
     /// be that of a folder which has the parameters alone: in a file for each, in `__params__`, or in
     /// a `.pdiparams` that is called as the program.
     #[must_use]
@@ -51,14 +51,14 @@ impl PaddleOpenOptions {
         self
     }
 
-    /// Where the file of all parameters is (beside the program, by its name).
+    /// Sets where the file of all parameters is (beside the program, by its name).
     #[must_use]
     pub fn parameters(mut self, path: impl Into<PathBuf>) -> Self {
         self.parameters = Some(path.into());
         self
     }
 
-    /// How streams are laid out (in the way in which the whole file makes sense).
+    /// Sets how streams are laid out (in the way in which the whole file makes sense).
     #[must_use]
     pub const fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
@@ -171,13 +171,13 @@ impl PaddleModel {
         })
     }
 
-    /// What kind of program it has; `None` for parameters alone.
+    /// Returns what kind of program it has; `None` for parameters alone.
     #[must_use]
     pub fn program_kind(&self) -> Option<ProgramKind> {
         self.program.as_ref().map(|(kind, _)| *kind)
     }
 
-    /// Where its program is.
+    /// Returns where its program is.
     #[must_use]
     pub fn program_path(&self) -> Option<&Path> {
         self.program.as_ref().map(|(_, part)| part.path())

@@ -1,4 +1,4 @@
-//! What the parts of a program and a model are called.
+//! The names of the parts of a program and a model.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
@@ -10,7 +10,7 @@ use prost::Message;
 /// The most bytes of a `TensorDesc` that is shown.
 const MAX_DESC: usize = 1024;
 
-/// What parts are called in a tree of sizes: an op by its first output and its type, a variable by
+/// The names of parts in a tree of sizes: an op by its first output and its type, a variable by
 /// its name and kind, an attribute by its name, a parameter by its name and its tensor, a file by
 /// its name.
 pub const NAMES: [NameRule; 7] = [

@@ -39,7 +39,7 @@ pub enum Arrangement {
     Separate(Layout),
 }
 
-/// How a model's files are written.
+/// Options for writing a model's files.
 #[derive(Clone, Debug, Default)]
 pub struct PaddleWriteOptions {
     arrangement: Arrangement,
@@ -65,7 +65,7 @@ impl PaddleWriteOptions {
         self
     }
 
-    /// Whether files in a folder that is there already are replaced (no).
+    /// Sets whether files in a folder that is there already are replaced (no).
     ///
     /// Files of the names that are written are replaced, the program last, once all of them are
     /// complete. Others stay as they are. If one of those would be read as a part of the written
@@ -78,7 +78,7 @@ impl PaddleWriteOptions {
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets the listener for progress, which can also cancel (none).
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -117,7 +117,7 @@ pub fn convert(
     folder: impl AsRef<Path>,
     options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
-    let message = model.rope()?;
+    let message = model.spans()?;
     let source = MessageSource::Positioned(&message, message.total_size());
     let made_from = MadeFrom::files(message.files());
     write_with(folder.as_ref(), made_from, options, &source, || {

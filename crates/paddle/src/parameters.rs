@@ -23,13 +23,13 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// What it is called: the file itself doesn't say so.
+    /// Returns what it is called: the file itself doesn't say so.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Where its parts lie in the file.
+    /// Returns where its parts lie in the file.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
@@ -78,7 +78,7 @@ impl ParameterFile {
     /// # Errors
     ///
     /// With the file, the parameter and the offset: what [`Stream::read`] says of a stream;
-    /// [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, or bytes behind the
+    /// [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, or bytes after the
     /// last, or one differs in type or dims; [`ErrorKind::Io`] if the file can't be opened or read.
     pub fn open(
         path: impl AsRef<Path>,
@@ -143,19 +143,19 @@ impl ParameterFile {
         }
     }
 
-    /// Where the file is.
+    /// Returns where the file is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.part.path()
     }
 
-    /// How its streams are laid out.
+    /// Returns how its streams are laid out.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Whether it is the file of one parameter and named by it, rather than one of all.
+    /// Returns whether it is the file of one parameter and named by it, rather than one of all.
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.separate
@@ -220,7 +220,7 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
     }
 }
 
-/// What a stream is called in errors.
+/// Returns what a stream is called in errors.
 fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     match specs.and_then(|specs| specs.get(at)) {
         Some(spec) => spec.name().to_owned(),
@@ -228,7 +228,7 @@ fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     }
 }
 
-/// What kind of stream is expected.
+/// Returns what kind of stream is expected.
 fn kind(specs: Option<&[ParameterSpec]>, at: usize) -> StreamKind {
     let spec = specs.and_then(|specs| specs.get(at));
     spec.map_or(StreamKind::Dense, |spec| spec.kind)

@@ -1,4 +1,4 @@
-//! Files of a model, read by position as one rope: few are open at once, and each must stay what it
+//! Files of a model, read by position as one spans: few are open at once, and each must stay what it
 //! was when the model was opened.
 
 use std::io;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter_core::Result;
-use proto_splitter_core::rope::{Rope, RopeBuilder};
+use proto_splitter_core::spans::{Spans, SpansBuilder};
 use record_file::ReadAt;
 
 /// All of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePart {
-    files: Arc<Rope>,
+    files: Arc<Spans>,
     path: PathBuf,
     range: Range<u64>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct FilePart {
 impl FilePart {
     /// Opens files together.
     pub(crate) fn open_all(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<FilePart>> {
-        let mut builder = RopeBuilder::new();
+        let mut builder = SpansBuilder::new();
         let mut places = Vec::new();
         for path in paths {
             let file = builder.open(&path)?;
@@ -41,7 +41,7 @@ impl FilePart {
 
     /// Opens one file.
     pub(crate) fn open(path: &Path) -> Result<FilePart> {
-        let mut builder = RopeBuilder::new();
+        let mut builder = SpansBuilder::new();
         let file = builder.open(path)?;
         let size = builder.file_size(file)?;
         builder.span(file, 0..size)?;

@@ -35,7 +35,7 @@ const VARS: FieldNumber = FieldNumber(3);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaddleVariable {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// The index of the block that declares it.
     pub block: usize,
@@ -48,15 +48,15 @@ pub struct PaddleVariable {
     pub dims: Option<Vec<i64>>,
     /// How many levels of LoD it says that it has.
     pub lod_level: i32,
-    /// Whether it outlives a run of the program, as parameters do.
+    /// True if it outlives a run of the program, as parameters do.
     pub persistable: bool,
     /// Where its `VarDesc` lies in the program, in bytes.
     pub place: Range<u64>,
-    /// Where its value is, if it is a parameter of a model that is open.
+    /// The place of its value, if it is a parameter of a model that is open.
     pub stored: Option<Stored>,
 }
 
-/// Where the value of a variable is.
+/// The place of the value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stored {
@@ -76,13 +76,13 @@ impl Stored {
 }
 
 impl PaddleVariable {
-    /// What it is.
+    /// Returns what it is.
     #[must_use]
     pub fn kind(&self) -> Option<Type> {
         Type::try_from(self.kind_number).ok()
     }
 
-    /// What its elements are.
+    /// Returns what its elements are.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         Type::try_from(self.dtype_number?).ok()
@@ -102,7 +102,7 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Whether Paddle saves it: it is persistable, and neither what feeds and fetches nor a reader.
+    /// Returns whether Paddle saves it: it is persistable, and neither what feeds and fetches nor a reader.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};
@@ -191,7 +191,7 @@ fn variables_of<S: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Whether a field is a message with this number.
+/// Returns whether a field is a message with this number.
 fn is_message(field: &Field, number: FieldNumber) -> bool {
     field.number == number && field.wire_type == WireType::Len
 }
@@ -220,7 +220,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
-/// Whether a file begins as Python's pickles of protocols 2 to 5 do.
+/// Returns whether a file begins as Python's pickles of protocols 2 to 5 do.
 pub(crate) fn looks_like_pickle(front: &[u8]) -> bool {
     matches!(front, [0x80, 2..=5, ..])
 }
@@ -278,7 +278,7 @@ impl ParameterSpec {
         }
     }
 
-    /// What it is called.
+    /// Returns what it is called.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

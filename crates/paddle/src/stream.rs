@@ -36,8 +36,8 @@ pub use layout::{Layout, StreamKind};
 pub(crate) use pieces::{Piece, pieces};
 pub use spec::TensorSpec;
 pub use vocabulary::write_vocabulary;
+pub(crate) use write::COPY_LEN;
 pub use write::write_stream;
-pub(crate) use write::{COPY_LEN, copy_range};
 
 use crate::proto::framework::var_type::Type;
 
@@ -65,7 +65,7 @@ pub(crate) struct StreamParts {
     pub(crate) lod: Vec<Range<u64>>,
     /// The row numbers of SelectedRows, as 64-bit numbers.
     pub(crate) rows: Range<u64>,
-    /// How many rows the whole of SelectedRows has.
+    /// The number of rows the whole of SelectedRows has.
     pub(crate) height: i64,
     /// The elements; for a vocabulary all of the stream.
     pub(crate) data: Range<u64>,
@@ -77,19 +77,19 @@ pub(crate) fn len(range: &Range<u64>) -> u64 {
 }
 
 impl Stream {
-    /// What the stream holds.
+    /// Returns what the stream holds.
     #[must_use]
     pub fn kind(&self) -> StreamKind {
         self.kind
     }
 
-    /// How the stream is laid out.
+    /// Returns how the stream is laid out.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// What the elements are; `None` for a vocabulary.
+    /// Returns what the elements are; `None` for a vocabulary.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         self.dtype
@@ -101,26 +101,26 @@ impl Stream {
         &self.dims
     }
 
-    /// Where all of the stream lies, with what stands in front of it in the sized layout.
+    /// Returns where all of the stream lies, with what stands before it in the sized layout.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Where the elements lie: row-major and little-endian, without padding. For a vocabulary, all
+    /// Returns where the elements lie: row-major and little-endian, without padding. For a vocabulary, all
     /// of it.
     #[must_use]
     pub fn data(&self) -> Range<u64> {
         self.parts.data.clone()
     }
 
-    /// How many levels of LoD there are.
+    /// Returns how many levels of LoD there are.
     #[must_use]
     pub fn lod_levels(&self) -> usize {
         self.parts.lod.len()
     }
 
-    /// How many rows the matrix has in which SelectedRows are some rows; 0 for other kinds.
+    /// Returns how many rows the matrix has in which SelectedRows are some rows; 0 for other kinds.
     #[must_use]
     pub fn height(&self) -> i64 {
         self.parts.height

@@ -249,7 +249,7 @@ fn outputs(prefix: &Path) -> [PathBuf; 2] {
     })
 }
 
-fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Source> {
+pub(crate) fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Source> {
     match input {
         Input::Path(path) => Source::open(path, descriptor.clone()),
         Input::Reader(reader) => {

@@ -7,7 +7,6 @@ use proto_splitter::formats::{self, OpenOptions, Opened};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
-use proto_splitter::record_file::ReadAt;
 use proto_splitter::tensor::{ByteOrder, TensorInfo};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
@@ -37,6 +36,16 @@ fn check_typed(opened: &Opened) -> Result<()> {
 pub(crate) struct Handle {
     open: std::sync::RwLock<Option<Arc<Opened>>>,
     name: Option<String>,
+}
+
+impl Handle {
+    /// What is open already.
+    pub(crate) fn of(open: Opened) -> Handle {
+        Handle {
+            open: std::sync::RwLock::new(Some(Arc::new(open))),
+            name: None,
+        }
+    }
 }
 
 #[pymethods]
@@ -84,6 +93,13 @@ impl Handle {
     fn format(&self) -> PyResult<Option<&'static str>> {
         let open = self.open()?;
         Ok(open.format().map(|format| format.name()))
+    }
+
+    /// The files that it is read from: its own, and those that these name.
+    #[getter]
+    fn files(&self) -> PyResult<Vec<PathBuf>> {
+        let open = self.open()?;
+        Ok(open.files().to_vec())
     }
 
     /// The full name of the message's type, if it is known.
@@ -270,8 +286,8 @@ fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath> {
     }
 }
 
-fn fields<S: ReadAt>(
-    view: &MessageView<'_, S>,
+fn fields(
+    view: &MessageView<'_>,
     path: &FieldPath,
     root: Option<&MessageDescriptor>,
 ) -> Result<Vec<(String, u64)>> {

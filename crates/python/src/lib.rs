@@ -14,6 +14,7 @@ mod pieces;
 mod schema;
 mod sink;
 mod target;
+mod transfer;
 mod work;
 
 use pyo3::prelude::*;
@@ -34,6 +35,8 @@ mod _core {
     use crate::merged::MergedReader;
     #[pymodule_export]
     use crate::pieces::Pieces;
+    #[pymodule_export]
+    use crate::transfer::{Sender, TransferReceiver, transfer_descriptors, transfer_detail};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -58,6 +58,16 @@ impl MergedReader {
     }
 }
 
+impl MergedReader {
+    /// What a reader merges to.
+    pub(crate) fn of(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<MergedReader> {
+        let bytes = merged(reader, options)?;
+        let size = bytes.size()?;
+        let name = None;
+        Ok(MergedReader { bytes, size, name })
+    }
+}
+
 fn merged(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {
     if !is_record_file(&reader).map_err(Error::from)? {
         return Ok(reader);

@@ -5,7 +5,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::rope::{Rope, RopeBuilder};
+use proto_splitter::spans::{Spans, SpansBuilder};
 use proto_splitter::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -24,12 +24,12 @@ enum Piece {
 /// A serialized message, in bytes and spans of one file, that is read by position.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Pieces {
-    rope: Arc<Rope>,
+    spans: Arc<Spans>,
 }
 
 impl Pieces {
     pub(crate) fn reader(&self) -> Arc<dyn ReadAt> {
-        Arc::clone(&self.rope) as Arc<dyn ReadAt>
+        Arc::clone(&self.spans) as Arc<dyn ReadAt>
     }
 }
 
@@ -41,19 +41,19 @@ impl Pieces {
         // SAFETY: The Python layer gives a descriptor that it has just duplicated, and doesn't use
         // or close it afterwards.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(file) });
-        let rope = rope_of(file, &pieces).map_err(|error| raise(py, &error, None))?;
+        let spans = spans_of(file, &pieces).map_err(|error| raise(py, &error, None))?;
         Ok(Pieces {
-            rope: Arc::new(rope),
+            spans: Arc::new(spans),
         })
     }
 
     fn __len__(&self) -> usize {
-        usize::try_from(self.rope.total_size()).unwrap_or(usize::MAX)
+        usize::try_from(self.spans.total_size()).unwrap_or(usize::MAX)
     }
 }
 
-fn rope_of(file: File, pieces: &[Piece]) -> Result<Rope> {
-    let mut builder = RopeBuilder::new();
+fn spans_of(file: File, pieces: &[Piece]) -> Result<Spans> {
+    let mut builder = SpansBuilder::new();
     let spool = builder.reader("the serialized message", Arc::new(file))?;
     for piece in pieces {
         match piece {

@@ -247,7 +247,6 @@ OF_SYSTEM: list[tuple[Callable[[], object], type[OSError], int, str]] = [
     (lambda: ps.fingerprint("missing"), FileNotFoundError, errno.ENOENT, "missing"),
     (lambda: ps.externalize("missing", "out"), FileNotFoundError, errno.ENOENT, "missing"),
     (lambda: convert("model.onnx", "file"), FileExistsError, errno.EEXIST, "file"),
-    (lambda: convert("model.onnx", "none/out"), FileNotFoundError, errno.ENOENT, "none/out"),
     (lambda: convert("model.onnx", "file/out"), NotADirectoryError, errno.ENOTDIR, "file/out"),
 ]
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import proto_splitter as ps
+import proto_splitter.tensorflow as pst
 import pytest
 
 #: What is slow to import, in the order of how slow.
@@ -35,3 +36,9 @@ def test_every_name_is_found_when_it_is_looked_up() -> None:
         assert getattr(ps, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'spilt'"):
         getattr(ps, "spilt")
+
+
+def test_a_protobuf_that_is_too_old_is_said_by_enable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf.unknown_fields", None)
+    with pytest.raises(ImportError, match=r"needs protobuf 4\.21 or later, found protobuf \d"):
+        pst.enable()

@@ -44,7 +44,7 @@ fn describe(source: impl ReadAt) -> Result<(), Box<dyn Error>> {
         bytes += layout.total();
         overhead += layout.header + layout.block_headers + layout.fill;
     }
-    // Chunks lie one behind the other, and nothing is between them.
+    // Chunks lie one after the other, and nothing is between them.
     assert_eq!(bytes, file.size());
     println!("{records} records in {bytes} bytes, of which {overhead} are headers and fill");
     if let Some(last) = file.last_record()? {

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         compared += 1;
         record.cmp(&b"1999"[..]).into()
     })?;
-    // None is just that; the one behind it is read next.
+    // None is just that; the one after it is read next.
     assert_eq!(found, SearchResult::Greater);
     assert_eq!(reader.read_record()?, Some(&b"1999: a year"[..]));
     println!(

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..RecordsMetadata::default()
     };
     let file = File::create_new(&path)?;
-    // Large records stream to a file, since the headers in front of them can be filled in later.
+    // Large records stream to a file, since the headers before them can be filled in later.
     let mut writer = RecordWriter::new(file, options.clone().metadata(&metadata))?.seekable();
     writer.write_record(b"one")?;
     // In slices, which are one record.

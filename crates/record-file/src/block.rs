@@ -30,7 +30,7 @@ pub(crate) fn next_boundary(pos: u64) -> u64 {
     }
 }
 
-/// Whether a chunk can begin or end here. A chunk that begins with a block begins in front of the
+/// Returns whether a chunk can begin or end here. A chunk that begins with a block begins before the
 /// block's header, so the header itself and the position right behind it are excluded.
 pub(crate) fn is_chunk_boundary(pos: u64) -> bool {
     !(1..=BLOCK_HEADER).contains(&(pos % BLOCK))
@@ -50,7 +50,7 @@ fn linear(pos: u64) -> u64 {
     pos / BLOCK * PAYLOAD + (pos % BLOCK).saturating_sub(BLOCK_HEADER)
 }
 
-/// Where the payload byte `offset` bytes after the chunk boundary `begin` is; saturating.
+/// Returns where the payload byte `offset` bytes after the chunk boundary `begin` is; saturating.
 pub(crate) fn payload_position(begin: u64, offset: u64) -> u64 {
     let target = linear(begin).saturating_add(offset);
     (target / PAYLOAD)
@@ -58,7 +58,7 @@ pub(crate) fn payload_position(begin: u64, offset: u64) -> u64 {
         .saturating_add(BLOCK_HEADER + target % PAYLOAD)
 }
 
-/// Where `len` payload bytes end that begin at the chunk boundary `begin`; saturating.
+/// Returns where `len` payload bytes end that begin at the chunk boundary `begin`; saturating.
 pub(crate) fn payload_end(begin: u64, len: u64) -> u64 {
     let target = linear(begin).saturating_add(len);
     let blocks = (target / PAYLOAD).saturating_mul(BLOCK);

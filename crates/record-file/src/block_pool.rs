@@ -81,7 +81,7 @@ impl Piece {
 /// Pieces from here on are better left where they are than copied.
 const SMALL: usize = 4 << 10;
 
-/// Bytes in pieces, one after the other: filled behind the last one, taken from the first.
+/// Bytes in pieces, one after the other: filled after the last one, taken from the first.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pieces: VecDeque<Piece>,
@@ -113,7 +113,7 @@ impl Pieces {
         }
     }
 
-    /// What is unfilled of the last block, or a new one: at least `least` bytes, which a block must
+    /// Returns what is unfilled of the last block, or a new one: at least `least` bytes, which a block must
     /// have.
     #[inline]
     pub(crate) fn room(&mut self, least: usize, blocks: &mut Blocks) -> &mut [u8] {

@@ -55,7 +55,7 @@ impl ChunkType {
     }
 }
 
-/// The header in front of every chunk's data.
+/// The header before every chunk's data.
 ///
 /// ```text
 ///  0             8           16          24     25            32                   40
@@ -124,7 +124,7 @@ impl ChunkHeader {
         })
     }
 
-    /// Where a chunk with this header ends that begins at `begin`: behind its data, and far enough
+    /// Returns where a chunk with this header ends that begins at `begin`: after its data, and far enough
     /// for every record to have a position of its own.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
@@ -186,7 +186,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// How many records a reader finds in it.
+    /// Returns how many records a reader finds in it.
     pub(crate) fn records(&self) -> u64 {
         match self.header.kind {
             ChunkType::Simple | ChunkType::Transposed => self.header.num_records,
@@ -194,19 +194,19 @@ impl Chunk {
         }
     }
 
-    /// Where the chunk begins.
+    /// Returns where the chunk begins.
     #[must_use]
     pub fn begin(&self) -> ChunkOffset {
         ChunkOffset(self.begin)
     }
 
-    /// Where the chunk ends, and the next one begins.
+    /// Returns where the chunk ends, and the next one begins.
     #[must_use]
     pub fn end(&self) -> ChunkOffset {
         ChunkOffset(self.end)
     }
 
-    /// Where in the file byte `offset` of the chunk's data is, and how many bytes lie there in a
+    /// Returns where in the file byte `offset` of the chunk's data is, and how many bytes lie there in a
     /// row: up to the next block's header, which may be behind the data's end.
     ///
     /// # Examples

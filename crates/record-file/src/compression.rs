@@ -61,7 +61,7 @@ pub enum CompressionKind {
 }
 
 impl CompressionKind {
-    /// Whether this build has the codec: each is a feature of the crate, all on by default.
+    /// Returns whether this build has the codec: each is a feature of the crate, all on by default.
     ///
     /// ```
     /// use record_file::CompressionKind;

@@ -29,7 +29,7 @@ impl DecodedChunk {
         self.ends.len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -77,6 +77,27 @@ impl DecodedChunk {
     /// ```
     pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
         (0..self.len()).map(|index| self.record(index).unwrap_or_default())
+    }
+
+    /// All records, one behind the other, sharing the memory of the chunk.
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"three")?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let chunk = file.read_chunk(file.locate(64)?.chunk_begin())?;
+    /// assert_eq!(chunk.data(), "onethree");
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub fn data(&self) -> Bytes {
+        let end = self
+            .range(self.len().wrapping_sub(1))
+            .map_or(self.start, |last| last.end);
+        self.data.slice(self.start..end)
     }
 
     /// Bytes of all records.

@@ -34,7 +34,7 @@ pub struct ChunkLayout {
     pub block_headers: u64,
     /// Bytes of its data, as stored.
     pub data: u64,
-    /// Zeros behind the data, so that every record has a position of its own.
+    /// Zeros after the data, so that every record has a position of its own.
     pub fill: u64,
 }
 
@@ -89,7 +89,7 @@ pub enum PartKind {
     Header,
     /// Its data, as stored.
     Data,
-    /// Zeros behind the data.
+    /// Zeros after the data.
     Fill,
 }
 
@@ -132,7 +132,7 @@ impl Chunk {
         })
     }
 
-    /// What its bytes are for.
+    /// Returns what its bytes are for.
     #[must_use]
     pub fn layout(&self) -> ChunkLayout {
         let payload = payload_between(self.begin, self.end);

@@ -183,13 +183,13 @@ impl Error {
         self.inner.kind
     }
 
-    /// Where in the file, in bytes from its beginning, if the error has a place.
+    /// Returns where in the file, in bytes from its beginning, if the error has a place.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
 
-    /// Whether what is stored is damaged: corrupt, cut short, with a wrong hash, or no record file.
+    /// Returns whether what is stored is damaged: corrupt, cut short, with a wrong hash, or no record file.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         matches!(

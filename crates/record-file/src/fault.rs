@@ -1,9 +1,9 @@
-//! What is wrong with a chunk.
+//! Damage found in a chunk.
 use crate::block::BlockHeader;
 use crate::chunk::Chunk;
 use crate::error::Error;
 
-/// What is wrong with a chunk, in the terms that resynchronising needs.
+/// Damage found in a chunk, in the terms that resynchronising needs.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,

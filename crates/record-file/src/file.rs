@@ -539,7 +539,7 @@ impl<S: ReadAt> RecordFile<S> {
         compression_kind(first, chunk.begin)
     }
 
-    /// How a record is stored.
+    /// Returns how a record is stored.
     ///
     /// # Errors
     ///

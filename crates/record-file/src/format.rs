@@ -19,7 +19,7 @@
 //! [`ChunkLayout`](crate::ChunkLayout) says of any chunk what each of its bytes is for.
 //!
 //! A chunk begins anywhere but in a block header or right behind one: one that begins with a block
-//! begins in front of its header. The signature does, so every file begins with a block header and
+//! begins before its header. The signature does, so every file begins with a block header and
 //! a chunk header, 64 bytes:
 //!
 //! ```

@@ -52,10 +52,10 @@ pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
     })
 }
 
-/// A chunk header, and the block header that may lie in front of it or in it.
+/// A chunk header, and the block header that may lie before it or in it.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
-/// Whether this begins as a record file does. One of its first two headers is enough, so that
+/// Returns whether this begins as a record file does. One of its first two headers is enough, so that
 /// damage to the other doesn't make it something else;
 /// [`RecordFile::open`](crate::RecordFile::open) says what is wrong with it. What is empty doesn't.
 ///

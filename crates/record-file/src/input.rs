@@ -32,7 +32,7 @@ pub trait RecordInput: sealed::Sealed {
         Ok(filled)
     }
 
-    /// Whether that is faster than reading to one buffer, and copying.
+    /// Returns whether that is faster than reading to one buffer, and copying.
     #[doc(hidden)]
     fn is_vectored(&self) -> bool {
         false
@@ -42,7 +42,7 @@ pub trait RecordInput: sealed::Sealed {
     #[doc(hidden)]
     fn as_slice(&self) -> Option<&[u8]>;
 
-    /// Whether what was read can be read again.
+    /// Returns whether what was read can be read again.
     #[doc(hidden)]
     fn goes_back(&self) -> bool;
 
@@ -110,7 +110,7 @@ pub struct Sequential<R> {
     pos: u64,
     /// The last of them.
     kept: Vec<u8>,
-    /// Whether `inner` had no more when it was last read.
+    /// True if `inner` had no more when it was last read.
     ended: bool,
 }
 
@@ -192,7 +192,7 @@ impl<R: Read> RecordInput for Sequential<R> {
     }
 }
 
-/// How much is read ahead of small requests.
+/// The bytes read ahead of small requests.
 const AHEAD: usize = 256 << 10;
 
 /// An input that serves small requests, such as for headers, from a larger read.
@@ -215,7 +215,7 @@ impl<I: RecordInput> ReadAhead<I> {
         }
     }
 
-    /// Whether there are bytes up to `end`, and if not, how many there are.
+    /// Returns whether there are bytes up to `end`, and if not, how many there are.
     pub(crate) fn reaches(&mut self, end: u64) -> io::Result<Result<(), u64>> {
         if end <= self.size {
             return Ok(Ok(()));

@@ -60,7 +60,7 @@
 //!
 //! Large records are written from where they are (with `threads`, those of [up to 64
 //! MiB](WriterOptions::max_copied) are copied for a thread). What they are compressed to is held,
-//! since the header in front of it tells its length and hash, unless a writer is told that the
+//! since the header before it tells its length and hash, unless a writer is told that the
 //! underlying one is [seekable](RecordWriter::seekable) and the header can be filled in later: then
 //! those of [8 MiB and more](WriterOptions::stream_from) stream that aren't copied for a thread. To
 //! hold not even the record, it is written [from a source](RecordWriter::write_record_from) or,
@@ -105,6 +105,7 @@ mod payload;
 mod position;
 mod read_at;
 mod reader;
+mod seek;
 mod simple;
 mod stored;
 mod threads;
@@ -130,11 +131,12 @@ pub use options::{
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
 pub use reader::{RecordReader, Records, SearchGuide, SearchResult, SkippedRegion, StreamedRecord};
+pub use seek::{PositionReader, SeekSource};
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
-    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, LARGEST_PADDING, LaterPosition, RecordWriter,
-    SyncData, WriterOptions,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, LARGEST_PADDING, LaterPosition,
+    RecordInPieces, RecordWriter, SyncData, WriterOptions,
 };
 #[doc(hidden)]
 pub use writer::{EncodedRecord, PlainRecord, plain_record_end};

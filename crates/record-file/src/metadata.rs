@@ -34,11 +34,11 @@ pub struct RecordsMetadata {
     /// The full name of the message that each record is.
     pub record_type_name: Option<String>,
     /// The files that define that message, each a serialized
-    /// `google.protobuf.FileDescriptorProto`; a file stands behind those it imports.
+    /// `google.protobuf.FileDescriptorProto`; a file stands after those it imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// The options of the writer, as a string.
     pub record_writer_options: Option<String>,
-    /// How many records the file has, if its writer knew.
+    /// The number of records the file has, if its writer knew.
     pub num_records: Option<i64>,
     /// Fields besides these, extensions among them, with their tags, as they came.
     pub unknown: Vec<u8>,

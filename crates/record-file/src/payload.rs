@@ -12,14 +12,14 @@ use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_he
 use crate::input::RecordInput;
 use crate::varint;
 
-/// How much of a file is read at once: small enough to stay in a core's cache until it is copied
+/// The part of a file that is read at once: small enough to stay in a core's cache until it is copied
 /// on.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
 /// Block headers in as much payload as this many blocks have.
 const MOST_HEADERS: usize = 5;
 
-/// How much of a chunk's data is read along with its header: what comes before the record in a
+/// The part of a chunk's data that is read along with its header: what comes before the record in a
 /// chunk of one, and not much of that.
 const FRONT: usize = 64;
 
@@ -28,7 +28,7 @@ const FRONT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Payload {
     chunk: Chunk,
-    /// Where in the file the next byte is, or the block header in front of it.
+    /// The offset in the file of the next byte, or of the block header before it.
     pos: u64,
     /// Data still to come.
     left: u64,
@@ -311,7 +311,7 @@ impl Payload {
         Self::check_hash(&self.chunk, hasher.finish())
     }
 
-    /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to,
+    /// Returns what to say of a chunk whose data was found wrong: a wrong hash comes before what it led to,
     /// so the rest is read first.
     pub(crate) fn hash_first<I: RecordInput + ?Sized>(
         &mut self,
@@ -368,7 +368,7 @@ fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[
     }
 }
 
-/// How many of `len` bytes that begin at `pos` are in the same block.
+/// Returns how many of `len` bytes that begin at `pos` are in the same block.
 fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
@@ -377,9 +377,9 @@ fn until_block_end(pos: u64, len: usize) -> usize {
 #[derive(Debug, Default)]
 struct Window {
     bytes: Vec<u8>,
-    /// Where in the file they begin.
+    /// The offset in the file of their first byte.
     begin: u64,
-    /// Whether the input ended behind them.
+    /// True if the input ended after them.
     is_short: bool,
 }
 
@@ -388,7 +388,7 @@ impl Window {
         self.begin + self.bytes.len() as u64
     }
 
-    /// How many of its bytes are at `pos` and behind.
+    /// Returns how many of its bytes are at `pos` and after.
     fn left_from(&self, pos: u64) -> u64 {
         if pos < self.begin {
             return 0;

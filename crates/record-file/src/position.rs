@@ -1,4 +1,4 @@
-//! Where records and chunks are.
+//! Positions of records and chunks.
 use std::fmt;
 use std::str::FromStr;
 
@@ -60,7 +60,7 @@ impl RecordPosition {
         }
     }
 
-    /// Where the record's chunk begins.
+    /// Returns where the record's chunk begins.
     #[must_use]
     pub const fn chunk_begin(self) -> ChunkOffset {
         ChunkOffset(self.chunk_begin)

@@ -23,35 +23,8 @@ use bytes::Bytes;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// What can only be sought in becomes a source behind a lock:
-///
-/// ```
-/// use std::io::{self, Cursor, Read, Seek, SeekFrom};
-/// use std::sync::{Mutex, PoisonError};
-///
-/// use record_file::ReadAt;
-///
-/// struct Sought<R>(Mutex<R>);
-///
-/// impl<R: Read + Seek + Send> ReadAt for Sought<R> {
-///     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-///         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-///         inner.seek(SeekFrom::Start(offset))?;
-///         inner.read(buf)
-///     }
-///
-///     fn size(&self) -> io::Result<u64> {
-///         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-///         inner.seek(SeekFrom::End(0))
-///     }
-/// }
-///
-/// let source = Sought(Mutex::new(Cursor::new(b"positioned")));
-/// let mut word = [0; 4];
-/// source.read_exact_at(2, &mut word)?;
-/// assert_eq!((&word, source.size()?), (b"siti", 10));
-/// # Ok::<(), std::io::Error>(())
-/// ```
+/// [`SeekSource`](crate::SeekSource) makes a source of anything that reads and seeks, and
+/// [`PositionReader`](crate::PositionReader) reads and seeks in any source.
 pub trait ReadAt: Send + Sync {
     /// Reads some bytes at `offset`; fewer than asked for is not an error, and 0 means the end.
     ///
@@ -93,7 +66,7 @@ pub trait ReadAt: Send + Sync {
         }
     }
 
-    /// Whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once: large
+    /// Returns whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once: large
     /// records are then read straight to their place, past the headers in between.
     fn is_vectored(&self) -> bool {
         false
@@ -112,7 +85,7 @@ pub trait ReadAt: Send + Sync {
         let _ = ranges;
     }
 
-    /// Whether [`prefetch`](Self::prefetch) does anything: readers then tell it what they read
+    /// Returns whether [`prefetch`](Self::prefetch) does anything: readers then tell it what they read
     /// next, and look at nothing before they need it.
     fn is_prefetched(&self) -> bool {
         false

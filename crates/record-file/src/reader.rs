@@ -67,7 +67,7 @@ pub struct RecordReader<I> {
     options: ReaderOptions,
     projection: FieldProjection,
     decoders: Decoders,
-    /// Where the current chunk begins, or the next one if none is loaded.
+    /// The start of the current chunk, or the next one if none is loaded.
     begin: u64,
     loaded: Option<Loaded>,
     /// The record of the current chunk that is next.
@@ -85,7 +85,7 @@ pub struct RecordReader<I> {
     ahead: Option<Ahead>,
     /// Where the record chunk ends that was read last.
     follows: u64,
-    /// The chunk behind it, if it was read and verified with it.
+    /// The chunk after it, if it was read and verified with it.
     verified: Option<Verified>,
 }
 
@@ -162,7 +162,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// The regions that are reported follow each other in the file. If the callback returns
     /// `false`, the read that found the damage ends as at the end of the file; reading on goes
-    /// on behind the region.
+    /// on after the region.
     ///
     /// # Examples
     ///

@@ -61,7 +61,7 @@ pub(crate) fn take_size(part: &mut &[u8], begin: u64) -> Result<u64> {
         .ok_or_else(|| Error::corrupt(begin, "compressed part without its decompressed size"))
 }
 
-/// Where each record ends, from the stored sizes.
+/// Returns where each record ends, from the stored sizes.
 pub(crate) fn record_ends(
     compression: CompressionKind,
     mut stored: &[u8],

@@ -8,7 +8,7 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
 /// Memory that is allocated with some room more serves for the next chunk too, which is about as
-/// large: such a part of it, or so much.
+/// large: such a part of it, or this much.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -19,7 +19,7 @@ const LEAST_KEPT: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) memory: Vec<u8>,
-    /// Where in the memory it is.
+    /// The range of memory that holds it.
     pub(crate) begin: usize,
     pub(crate) len: usize,
     /// Empty, for the ends of records.
@@ -111,7 +111,7 @@ impl Stored {
         Ok(memory.into())
     }
 
-    /// Where the data that begins with this byte is read to.
+    /// Returns where the data that begins with this byte is read to.
     ///
     /// That of a transposed chunk can be decoded in one memory: it comes to its end, so that what
     /// is decompressed comes to the front; or to its front, if nothing has to be.
@@ -153,7 +153,7 @@ const LEAST_ROOM: u64 = 8;
 /// Small chunks have as much as their records take, up to here: then nothing is moved.
 const SMALL_ROOM: u64 = 1 << 20;
 
-/// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
+/// Returns how much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
 /// more than can be taken on its word, of whose data this many bytes are known to be there.
 pub(crate) fn transposed_room(
     header: &ChunkHeader,
@@ -173,5 +173,5 @@ pub(crate) fn transposed_room(
     usize::try_from(total).ok()
 }
 
-/// Room in front of the output that is only ever written by accident.
+/// Room before the output that is only ever written by accident.
 pub(crate) const SLACK: usize = 128;

@@ -42,17 +42,17 @@ where
         }
     }
 
-    /// Whether there are as many jobs as threads, done ones included whose results nobody took.
+    /// Returns whether there are as many jobs as threads, done ones included whose results nobody took.
     pub(crate) fn is_full(&self) -> bool {
         self.results.len() >= self.most
     }
 
-    /// Whether there are no jobs, nor results.
+    /// Returns whether there are no jobs, nor results.
     pub(crate) fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
 
-    /// Adds a job, behind all others. Where the system lets no thread begin, those that there are
+    /// Adds a job, after all others. Where the system lets no thread begin, those that there are
     /// do it, or this one.
     pub(crate) fn submit(&mut self, job: J) -> Result<()> {
         // One thread more, as long as all may be busy.
@@ -78,7 +78,7 @@ where
         Ok(())
     }
 
-    /// Adds a result that is there already, behind those of all jobs.
+    /// Adds a result that is there already, after those of all jobs.
     pub(crate) fn add_done(&mut self, result: T) {
         let (sender, receiver) = sync_channel(1);
         // There is room for it, and the receiver is here.

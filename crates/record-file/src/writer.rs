@@ -3,6 +3,7 @@ mod append;
 mod copied;
 mod encode;
 mod encoded_record;
+mod in_pieces;
 mod later_position;
 mod options;
 mod pool;
@@ -14,6 +15,7 @@ mod write_behind;
 use std::io::Write;
 
 pub use encoded_record::{EncodedRecord, PlainRecord, plain_record_end};
+pub use in_pieces::RecordInPieces;
 pub use later_position::LaterPosition;
 pub use options::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
@@ -77,6 +79,8 @@ pub struct RecordWriter<W> {
     pool: Option<Pool>,
     /// Where the last record is that isn't among the gathered ones.
     last: Option<LaterPosition>,
+    /// Bytes of the data of the chunk written last.
+    last_data_size: u64,
     failed: bool,
     /// What it failed with, if that is still to be said.
     unsaid: Option<Error>,
@@ -127,6 +131,7 @@ impl<W: Write> RecordWriter<W> {
             data: Vec::new(),
             pool: (threads > 0).then(|| Pool::new(format, threads)),
             last: None,
+            last_data_size: 0,
             failed: false,
             unsaid: None,
             options,
@@ -320,7 +325,7 @@ impl<W: Write> RecordWriter<W> {
     /// The position of the record written last; `None` if there is none, or nothing can be written
     /// any more.
     ///
-    /// With [`threads`](WriterOptions::threads), this waits for the chunks in front of the
+    /// With [`threads`](WriterOptions::threads), this waits for the chunks before the
     /// record: where it is asked for every record,
     /// [`last_position_later`](Self::last_position_later) leaves threads their work. What goes
     /// wrong with those chunks is the error of the next write, flush or
@@ -362,6 +367,26 @@ impl<W: Write> RecordWriter<W> {
             begin: self.begin.clone(),
             index,
         })
+    }
+
+    /// Returns the bytes of data of the chunk written last, as its header has them: after compression
+    /// and without headers. 0 before the first chunk.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// let position = writer.write_record_alone(&[7; 100_000], Compression::ZSTD)?;
+    /// let size = writer.last_data_size();
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// assert_eq!(file.stored(position)?.chunk.header.data_size, size);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub fn last_data_size(&self) -> u64 {
+        self.last_data_size
     }
 
     /// Bytes of the file so far; records whose chunk isn't encoded and written yet aren't counted.
@@ -440,17 +465,17 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Whether a chunk that counts for this much has no room for `more`.
+    /// Returns whether a chunk that counts for this much has no room for `more`.
     fn overfull(&self, counted: u64, more: u64) -> bool {
         counted.saturating_add(more) > self.chunk_size
     }
 
-    /// Whether a chunk of this many bytes of records is encoded by a thread.
+    /// Returns whether a chunk of this many bytes of records is encoded by a thread.
     fn is_for_threads(&self, len: u64) -> bool {
         self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }
 
-    /// Where a chunk begins that follows all others.
+    /// Returns where a chunk begins that follows all others.
     fn next_begin(&self) -> Begin {
         match &self.pool {
             Some(pool) if !pool.is_empty() => Begin::later(),
@@ -532,6 +557,7 @@ impl<W: Write> RecordWriter<W> {
     }
 
     fn write_chunk(&mut self, header: &ChunkHeader, data: &[u8], values: &[&[u8]]) -> Result<()> {
+        self.last_data_size = header.data_size;
         self.sink
             .write_chunk(header, data, values)
             .map_err(|error| self.io(error))

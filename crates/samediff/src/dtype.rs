@@ -206,7 +206,7 @@ impl VarType {
         VarType::Placeholder,
     ];
 
-    /// Whether it has values, and so a line in `params.txt`.
+    /// Returns whether it has values, and so a line in `params.txt`.
     #[must_use]
     pub fn has_values(self) -> bool {
         matches!(self, VarType::Variable | VarType::Constant)

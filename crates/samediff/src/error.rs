@@ -102,7 +102,7 @@ struct Inner {
     entry: Option<String>,
     line: Option<u64>,
     offset: Option<u64>,
-    /// Whether the message names a field already.
+    /// True if the message names a field already.
     in_field: bool,
     source: Option<core::Error>,
 }
@@ -128,7 +128,7 @@ impl Error {
         }
     }
 
-    /// What went wrong.
+    /// Returns what went wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
@@ -173,7 +173,7 @@ impl Error {
         self
     }
 
-    /// Adds the field of a table in front of what is wrong with it.
+    /// Adds the field of a table before what is wrong with it.
     #[must_use]
     pub(crate) fn in_field(mut self, table: &str, field: &str) -> Self {
         if !self.inner.in_field {
@@ -183,7 +183,7 @@ impl Error {
         self
     }
 
-    /// Names the thing that it is about in front of what is wrong with it.
+    /// Names the thing that it is about before what is wrong with it.
     #[must_use]
     pub(crate) fn about(mut self, what: &str, name: &str) -> Self {
         self.inner.message = format!("{what} {name:?}: {}", self.inner.message);

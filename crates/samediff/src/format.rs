@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::formats::{
-    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
-    OpenOptions, Opened,
+    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
+    Format, OpenOptions, Opened,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -20,11 +20,18 @@ use crate::{
 };
 use tensors::Tensors;
 
-/// What the tag of an import is called if nothing else is said.
+/// The name of the tag of an import if nothing else is said.
 pub const IMPORTED_TAG: &str = "model";
 
 /// The setting of a conversion that names a tag.
 const TAG: &str = "tag";
+
+const SETTINGS: &[ConvertSetting] = &[ConvertSetting {
+    name: TAG,
+    title: "tag that is written, or that an import gets",
+    is_size: false,
+    forms: &["samediff", "fb", "safetensors"],
+}];
 
 const SAMEDIFF: ConvertTarget = ConvertTarget {
     name: "samediff",
@@ -103,7 +110,8 @@ impl Format for SameDiffFormat {
         }
     }
 
-    fn open(&self, path: &Path, _options: &OpenOptions) -> Result<Opened> {
+    fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
+        let path = input.local_path()?;
         let archive = match Any::open(path)? {
             Any::Model(model) => Opened::of_archive(Tensors::of_model(model)?),
             Any::Imported(content) => {
@@ -115,6 +123,10 @@ impl Format for SameDiffFormat {
 
     fn targets(&self) -> &'static [ConvertTarget] {
         &[SAMEDIFF, CLASSIC, SAFETENSORS]
+    }
+
+    fn convert_settings(&self) -> &'static [ConvertSetting] {
+        SETTINGS
     }
 
     fn convert(
@@ -146,16 +158,22 @@ impl Format for SafetensorsFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         let named = candidate.extension().as_deref() == Some("safetensors");
         let known = bridge::safetensors_header(candidate.head(), candidate.size()).is_some();
-        (named && known).then_some(Confidence::Certain)
+        // Other formats keep a model of their own in such a file, and are surer of it.
+        (named && known).then_some(Confidence::Likely)
     }
 
-    fn open(&self, path: &Path, _options: &OpenOptions) -> Result<Opened> {
+    fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
+        let path = input.local_path()?;
         let content = import(path)?;
         Ok(Opened::of_archive(Tensors::of_import(&content, None)).reading([path]))
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {
         &[SAMEDIFF, CLASSIC]
+    }
+
+    fn convert_settings(&self) -> &'static [ConvertSetting] {
+        SETTINGS
     }
 
     fn convert(

@@ -48,6 +48,11 @@ impl Role {
     }
 }
 
+/// Returns whether the format knows this path below a tag.
+pub(crate) fn is_known(path: &str) -> bool {
+    [GRAPH, PARAMS, UPDATER, TRAINING_CONFIG].contains(&path) || array_id(path).is_some()
+}
+
 /// The path of an array's file below its tag.
 pub(crate) fn array_path(role: Role, id: &str) -> String {
     format!("{}/{id}{ARRAY_SUFFIX}", role.folder())
@@ -63,7 +68,7 @@ pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     (!id.is_empty() && !id.contains('/')).then_some((role, id))
 }
 
-/// Whether a file of a model has this name, in whatever folder.
+/// Returns whether a file of a model has this name, in whatever folder.
 pub(crate) fn is_of_model(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     let names = [TAGS, GRAPH, PARAMS];

@@ -18,7 +18,7 @@ pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 /// The default of [`SameDiffLimits::max_inflated_size`]: 16 GiB.
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
-/// What a reader holds in memory and on the disk at the most, since a file is not trusted.
+/// What a reader holds in memory and on the disk at most, since a file is not trusted.
 ///
 /// ```
 /// use proto_splitter_samediff::{SameDiffLimits, Model, ModelOptions};
@@ -95,7 +95,7 @@ impl SameDiffLimits {
 
     /// The most bytes that temporary files may have at a time, to which deflated arrays of one archive
     /// are inflated ([`DEFAULT_MAX_INFLATED_SIZE`]). Only those are that are read by position, or whose
-    /// table is behind their data.
+    /// table is after their data.
     #[must_use]
     pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
         self.max_inflated_size = bytes;

@@ -21,7 +21,7 @@ use crate::tag::fold;
 use crate::zip::{Archive, EntryIndex};
 use crate::{Array, Error, ErrorKind, Graph, Result, Tag, graph, text};
 
-/// How a model is opened.
+/// Options for opening a model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelOptions {
     pub(crate) limits: SameDiffLimits,
@@ -36,7 +36,7 @@ impl ModelOptions {
         }
     }
 
-    /// What the reader puts up with ([`SameDiffLimits::new`]).
+    /// Sets what the reader puts up with ([`SameDiffLimits::new`]).
     #[must_use]
     pub const fn limits(mut self, limits: SameDiffLimits) -> Self {
         self.limits = limits;
@@ -133,14 +133,33 @@ impl Model {
         let tags = find_folders(&archive, tags)?;
         let folds = tags.iter().map(|folder| folder.tag.folded().to_owned());
         let folders = tags.iter().map(|folder| folder.name.clone());
-        Ok(Model {
+        let model = Model {
             by_fold: folds.zip(0..).collect(),
             by_folder: folders.zip(0..).collect(),
             archive,
             limits,
             path: None,
             tags,
-        })
+        };
+        model.check_strange_names()?;
+        Ok(model)
+    }
+
+    /// Fails if an entry that the format doesn't know has another name where its bytes begin: no
+    /// checksum covers names in the directory, and an array with a wrong one would be missed by nobody.
+    fn check_strange_names(&self) -> Result<()> {
+        let files = self.archive.directory().files();
+        let strange = files.filter(|(_, record)| !self.knows(&record.name));
+        for (index, _) in strange {
+            self.archive.check_name(index)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the format knows an entry of this name.
+    pub(crate) fn knows(&self, entry: &str) -> bool {
+        let known = |(_, path)| layout::is_known(path);
+        entry == layout::TAGS || self.place(entry).is_some_and(known)
     }
 
     /// The file that it was opened from, if it was one.
@@ -269,7 +288,7 @@ impl<'m> TagView<'m> {
         &self.model.tags[self.index].tag
     }
 
-    /// How old it is: 0 is the oldest.
+    /// Returns how old it is: 0 is the oldest.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
@@ -361,7 +380,7 @@ impl<'m> TagView<'m> {
         }
     }
 
-    /// How it is trained: the bytes of `trainingConfig.fb`, for which the format has no schema.
+    /// Returns how it is trained: the bytes of `trainingConfig.fb`, for which the format has no schema.
     ///
     /// # Errors
     ///

@@ -46,7 +46,7 @@ impl Tag {
         &self.folded
     }
 
-    /// Whether `name` is a spelling of this tag.
+    /// Returns whether `name` is a spelling of this tag.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         *self.name == *name || *self.folded == *fold(name)
@@ -92,7 +92,7 @@ impl FromStr for Tag {
     }
 }
 
-/// What speaks against a name.
+/// Returns what speaks against a name.
 fn objection(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".into());

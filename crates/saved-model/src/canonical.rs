@@ -4,7 +4,7 @@
 //! lengths and numbers that take more bytes than they need, in values that are superseded, in
 //! defaults. Fingerprints are hashes of the one that C++ writes: fields by number, map entries by
 //! key, repeated numbers packed as declared, everything minimal, and what the type doesn't know
-//! behind.
+//! after.
 //!
 //! Nothing is decoded for it. A [`Plan`] is a list of spans of the source and of a few bytes of its
 //! own between them; where the source is canonical already, which most of it is, neighbouring spans
@@ -25,6 +25,7 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::spans::SpanSource;
 use proto_splitter_core::wire::{Input, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -36,10 +37,10 @@ pub(crate) use scalar::Key;
 use crate::farmhash::Farmhash;
 use schema::Schema;
 
-/// How deep messages may nest: protobuf's own default.
+/// The depth to which messages may nest: protobuf's own default.
 const MAX_DEPTH: u32 = 100;
 
-/// How much of the source is read at a time while a plan is carried out.
+/// The part of the source that is read at a time while a plan is carried out.
 const COPY_LEN: usize = 256 << 10;
 
 /// Plans canonical forms of messages that lie in one source.
@@ -63,7 +64,7 @@ impl<'a> Canonical<'a> {
         }
     }
 
-    /// Who is told how far it is with the plan that is carried out.
+    /// Sets who is told how far it is with the plan that is carried out.
     pub(crate) fn progress(mut self, progress: &Progress) -> Self {
         self.progress = progress.clone();
         self
@@ -74,7 +75,7 @@ impl<'a> Canonical<'a> {
         std::array::from_fn(|_| 0..self.size)
     }
 
-    /// The canonical form of the message whose bytes are those `pieces`, one behind the other.
+    /// The canonical form of the message whose bytes are those `pieces`, one after the other.
     pub(crate) fn message(
         &mut self,
         descriptor: &MessageDescriptor,
@@ -152,15 +153,14 @@ impl<'a> Canonical<'a> {
     pub(crate) fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
         let mut input = SourceInput::new(self.source, self.size);
         let meter = self.progress.meter(plan.len());
-        for segment in plan.segments() {
-            let range = match segment {
-                plan::ChunkSegment::Literal(range) => {
-                    let bytes = plan.literal(range);
+        for span in plan.spans().iter() {
+            let range = match span.source {
+                SpanSource::Stored(_, start) => start..start + span.len,
+                SpanSource::Literal(bytes) => {
                     sink.write_all(bytes)?;
-                    meter.advance(bytes.len() as u64)?;
+                    meter.advance(span.len)?;
                     continue;
                 }
-                plan::ChunkSegment::Source(range) => range,
             };
             let mut position = range.start;
             while position < range.end {

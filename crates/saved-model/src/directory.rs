@@ -73,7 +73,7 @@ impl SavedModelDir {
         model_path(&self.path, self.form())
     }
 
-    /// How many bytes the model has as a `saved_model.pb`. Nothing is merged to know it.
+    /// Returns how many bytes the model has as a `saved_model.pb`. Nothing is merged to know it.
     pub fn message_size(&self) -> u64 {
         self.model.size()
     }

@@ -29,7 +29,7 @@ const SEED: u64 = 81;
 pub struct Farmhash {
     /// The block mixed last, and the one being filled.
     tail: [u8; 2 * BLOCK],
-    /// How much of the second is filled.
+    /// The part of the second that is filled.
     filled: usize,
     len: u64,
     state: Option<State>,
@@ -323,7 +323,7 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// What TensorFlow 2.21 has as the checkpoint hash of a `variables.index` with these bytes, by
+    /// Returns what TensorFlow 2.21 has as the checkpoint hash of a `variables.index` with these bytes, by
     /// their number.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {

@@ -1,7 +1,6 @@
 //! SavedModel as one of the formats.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
@@ -11,7 +10,6 @@ use proto_splitter_core::formats::{
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
 
 use crate::directory::MODEL_STEM;
 use crate::proto::descriptor_pool;
@@ -60,11 +58,12 @@ impl Format for SavedModelFormat {
         is_model.then_some(sure)
     }
 
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+    fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
-        if !path.is_dir() {
-            return Opened::of_file(path, descriptor, options);
+        if input.kind() != CandidateKind::Folder {
+            return Opened::of_input(input, descriptor, options);
         }
+        let path = input.path();
         match self.main_file(path) {
             Some(file) => Opened::of_file(file, descriptor, options),
             None => {
@@ -78,16 +77,6 @@ impl Format for SavedModelFormat {
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let files = files().map(|file| folder.join(file));
         files.into_iter().find(|file| file.is_file())
-    }
-
-    fn open_source(
-        &self,
-        source: Arc<dyn ReadAt>,
-        _called: &Path,
-        options: &OpenOptions,
-    ) -> Result<Option<Opened>> {
-        let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
-        Opened::of_reader(source, descriptor, options).map(Some)
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
@@ -107,7 +96,7 @@ impl Format for SavedModelFormat {
     }
 }
 
-/// What the model's file is called in its folder, in the order in which readers prefer them.
+/// Returns what the model's file is called in its folder, in the order in which readers prefer them.
 fn files() -> [String; 2] {
     [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| format!("{MODEL_STEM}.{extension}"))
 }

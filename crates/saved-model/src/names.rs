@@ -1,10 +1,10 @@
-//! What the parts of a SavedModel are called.
+//! The names of the parts of a SavedModel.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
-/// What the parts of a `SavedModel` beside its graphs are called in a tree of sizes: a meta graph
+/// The names of the parts of a `SavedModel` beside its graphs in a tree of sizes: a meta graph
 /// by its first tag, an object by its kind and what that is called. Those of graphs are in
 /// [`proto_splitter_graph_def::NAMES`].
 pub const NAMES: [NameRule; 3] = [

@@ -36,7 +36,7 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Where not to cut: nowhere in a graph, and not at a meta graph itself.
+    /// Returns where not to cut: nowhere in a graph, and not at a meta graph itself.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
     }

@@ -45,7 +45,7 @@ use prost::Message;
 /// it apart.
 pub const LEAST_SHARED: usize = 1 << 10;
 
-/// What `message.encode` writes, in order, in segments that are not empty.
+/// Returns what `message.encode` writes, in order, in segments that are not empty.
 pub fn encode(message: &impl Message) -> Vec<Bytes> {
     let mut segments = Segments::default();
     message.encode_raw(&mut segments);

@@ -57,12 +57,12 @@ impl Bundle {
         })
     }
 
-    /// What the names of its files begin with.
+    /// Returns what the names of its files begin with.
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// How many data files it has.
+    /// Returns how many data files it has.
     pub fn num_shards(&self) -> u32 {
         self.num_shards
     }

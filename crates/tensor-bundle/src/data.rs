@@ -66,7 +66,7 @@ impl BundleReader {
         self.size
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -258,7 +258,7 @@ impl Sliced {
         for ((&start, &len), &at) in slice.start.iter().zip(&slice.shape).zip(&index) {
             in_slice = in_slice * len + (at - start);
         }
-        // Up to the end of the last dimension that is cut, and of all behind it.
+        // Up to the end of the last dimension that is cut, and of all after it.
         let mut run = 1;
         let mut done = 0;
         for (dim, &all) in self.shape.iter().enumerate().rev() {

@@ -2,7 +2,7 @@
 
 use proto_splitter_graph_def::proto::DataType;
 
-/// How many bytes an element of this type takes in a bundle; `None` for types whose elements have
+/// Returns how many bytes an element of this type takes in a bundle; `None` for types whose elements have
 /// no fixed size, and for references.
 ///
 /// TensorFlow keeps the types of 2 and 4 bits in a byte each.
@@ -41,7 +41,7 @@ pub fn dtype_name(dtype: DataType) -> String {
     name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
 }
 
-/// How many elements a shape has; `None` past 64 bits.
+/// Returns how many elements a shape has; `None` past 64 bits.
 pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
     // A dimension of none makes all of it empty, however large the others are.
     if shape.contains(&0) {
@@ -52,7 +52,7 @@ pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
         .try_fold(1u64, |all, dim| all.checked_mul(*dim))
 }
 
-/// How many bytes a tensor of this type and shape takes; `None` if its elements have no fixed size,
+/// Returns how many bytes a tensor of this type and shape takes; `None` if its elements have no fixed size,
 /// or past 64 bits.
 pub(crate) fn tensor_size(dtype: DataType, shape: &[u64]) -> Option<u64> {
     elements(shape)?.checked_mul(element_size(dtype)?)

@@ -29,7 +29,7 @@ pub struct Tensor {
     location: TensorLocation,
 }
 
-/// Where the bytes of a tensor are.
+/// The place of the bytes of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorLocation {
     /// In one place.
@@ -43,9 +43,9 @@ pub enum TensorLocation {
 pub struct Span {
     /// The number of the file.
     pub shard: u32,
-    /// Where the first byte is.
+    /// The place of the first byte.
     pub offset: u64,
-    /// How many bytes there are.
+    /// The number of bytes.
     pub size: u64,
     /// Their crc32c, not masked. That of strings is computed in a way of its own.
     pub crc32c: u32,
@@ -56,14 +56,14 @@ pub struct Span {
 pub struct Slice {
     /// The first index in each dimension.
     pub start: Vec<u64>,
-    /// How many there are in each dimension.
+    /// The size of each dimension.
     pub shape: Vec<u64>,
-    /// Where the bytes are.
+    /// The place of the bytes.
     pub span: Span,
 }
 
 impl Tensor {
-    /// What the index calls it.
+    /// Returns what the index calls it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -78,12 +78,12 @@ impl Tensor {
         &self.shape
     }
 
-    /// How many bytes it takes in the data files.
+    /// Returns how many bytes it takes in the data files.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Where its bytes are.
+    /// Returns where its bytes are.
     pub fn location(&self) -> &TensorLocation {
         &self.location
     }

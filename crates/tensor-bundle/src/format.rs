@@ -1,6 +1,5 @@
 //! Checkpoints as one of the formats.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter_core::formats::{
@@ -66,8 +65,8 @@ impl Format for CheckpointFormat {
         }
     }
 
-    fn open(&self, path: &Path, _options: &OpenOptions) -> Result<Opened> {
-        let bundle = Bundle::open(path)?;
+    fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
+        let bundle = Bundle::open(input.local_path()?)?;
         let files: Vec<_> = bundle.files().collect();
         Ok(Opened::of_archive(bundle).reading(files))
     }

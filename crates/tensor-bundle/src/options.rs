@@ -37,7 +37,7 @@ impl BundleOptions {
         }
     }
 
-    /// How many threads read and write (one a core). Each holds a MiB.
+    /// Sets how many threads read and write (one a core). Each holds a MiB.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -52,14 +52,14 @@ impl BundleOptions {
         self
     }
 
-    /// Whether files that are in the way are replaced (no).
+    /// Sets whether files that are in the way are replaced (no).
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets the listener for progress, which can also cancel (none).
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

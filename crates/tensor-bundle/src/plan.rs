@@ -9,6 +9,7 @@ use prost::Message;
 use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
 use proto_splitter_graph_def::proto::{DataType, TensorShapeProto, VersionDef};
@@ -58,7 +59,7 @@ impl std::fmt::Debug for NewTensor<'_> {
 
 /// Where each tensor of a bundle goes.
 ///
-/// The tensors are in ascending order of their names, one behind the other without room between
+/// The tensors are in ascending order of their names, one after the other without room between
 /// them. If there are several data files, each gets about as much as the others.
 #[derive(Debug)]
 pub struct BundlePlan<'a> {
@@ -281,35 +282,25 @@ fn copy_piece(
     target: &AtomicFile,
     start: u64,
     len: u64,
-    buffer: &mut [u8],
+    buffer: &mut Vec<u8>,
     meter: &Meter,
 ) -> Result<u32> {
     let mut crc = 0;
-    let mut done = 0;
-    while done < len {
-        let left = usize::try_from(len - done).unwrap_or(usize::MAX);
-        let step = buffer.len().min(left);
-        let bytes = &mut buffer[..step];
-        placed
-            .tensor
-            .data
-            .read_exact_at(start + done, bytes)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => {
-                    let message = format!(
-                        "the data ended before the {} bytes that there were",
-                        placed.size
-                    );
-                    Error::new(ErrorKind::SourceChanged, message).at_offset(start + done)
-                }
-                _ => error.into(),
-            })?;
+    let data = &placed.tensor.data;
+    read_pieces(data, start..start + len, buffer, |at, bytes| {
         crc = crc32c::crc32c_append(crc, bytes);
-        write_all_at(target.as_file(), bytes, placed.offset + start + done)
+        write_all_at(target.as_file(), bytes, placed.offset + at)
             .map_err(|error| Error::from(error).context(target.target().display()))?;
-        meter.advance(step as u64)?;
-        done += step as u64;
-    }
+        meter.advance(bytes.len() as u64)
+    })
+    .map_err(|error| match error.io_kind() {
+        Some(io::ErrorKind::UnexpectedEof) => {
+            let size = placed.size;
+            let message = format!("the data ended before the {size} bytes that there were");
+            Error::new(ErrorKind::SourceChanged, message).at_offset(start)
+        }
+        _ => error,
+    })?;
     Ok(crc)
 }
 

@@ -72,7 +72,7 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(number);
 }
 
-/// Where a slice of a tensor of this shape begins, and its own shape.
+/// Returns where a slice of a tensor of this shape begins, and its own shape.
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {

@@ -22,7 +22,7 @@ pub(crate) struct ElementsCrc {
     total: u64,
     crc32c: u32,
     next: Part,
-    /// Where the next byte is in the file.
+    /// The place of the next byte in the file.
     position: u64,
 }
 

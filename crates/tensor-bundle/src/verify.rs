@@ -2,6 +2,7 @@
 
 use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -15,9 +16,9 @@ use crate::work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedBundle {
-    /// How many tensors there are.
+    /// The number of tensors.
     pub tensors: u64,
-    /// How many bytes they take.
+    /// The number of bytes they take.
     pub bytes: u64,
 }
 
@@ -61,7 +62,7 @@ impl Bundle {
         let mut sums = summed.filter_map(|(job, crc)| Some((job, crc?))).peekable();
         while let Some((job, mut crc)) = sums.next() {
             let span = job.piece.map_or(0, |(span, ..)| span);
-            // The pieces of one span stand one behind the other.
+            // The pieces of one span stand one after the other.
             while let Some((next, more)) = sums.next_if(|(next, _)| {
                 std::ptr::eq(next.tensor, job.tensor)
                     && next.piece.is_some_and(|(of, ..)| of == span)
@@ -114,19 +115,13 @@ pub(crate) fn crc_of(
     reader: &dyn ReadAt,
     start: u64,
     len: u64,
-    buffer: &mut [u8],
+    buffer: &mut Vec<u8>,
     meter: &Meter,
 ) -> Result<u32> {
     let mut crc = 0;
-    let mut done = 0;
-    while done < len {
-        let left = usize::try_from(len - done).unwrap_or(usize::MAX);
-        let step = buffer.len().min(left);
-        let bytes = &mut buffer[..step];
-        reader.read_exact_at(start + done, bytes)?;
+    read_pieces(reader, start..start + len, buffer, |_, bytes| {
         crc = crc32c::crc32c_append(crc, bytes);
-        meter.advance(step as u64)?;
-        done += step as u64;
-    }
+        meter.advance(bytes.len() as u64)
+    })?;
     Ok(crc)
 }

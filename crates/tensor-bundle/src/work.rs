@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use proto_splitter_core::{Result, threads};
 
-/// What `each` makes of every number below `count`, in order. Each thread has a buffer of
+/// Returns what `each` makes of every number below `count`, in order. Each thread has a buffer of
 /// [`BUFFER_LEN`] bytes. After an error nothing more is begun.
 ///
 /// # Errors
@@ -13,7 +13,7 @@ use proto_splitter_core::{Result, threads};
 pub fn map<T: Send>(
     threads: NonZeroUsize,
     count: usize,
-    each: impl Fn(usize, &mut [u8]) -> Result<T> + Sync,
+    each: impl Fn(usize, &mut Vec<u8>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let buffer = || vec![0; BUFFER_LEN];
     threads::map_with(threads, count, buffer, |at, buffer| each(at, buffer))

@@ -30,7 +30,7 @@ use record_file::{Compression, RecordWriter, WriterOptions};
 /// Files that are made, and read by TensorFlow, at a time.
 const BATCH: u64 = 200;
 
-/// Of the files that ours refuses, TensorFlow is asked about each one in so many.
+/// Of the files that ours refuses, TensorFlow is asked about each one in this many.
 const ASKED: u64 = 100;
 
 struct Random(u64);

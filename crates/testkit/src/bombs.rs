@@ -50,9 +50,9 @@ impl Scale {
 /// A file, and what to try with it.
 #[derive(Clone, Debug)]
 pub struct Bomb {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// The arguments of the commands; outputs go to a file called `out` in the working folder.
     pub commands: Vec<Vec<String>>,

@@ -3,7 +3,7 @@
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter_core::wire::{put_varint, varint_len};
 
-/// How many messages a test makes at random: this many, or as many as `PROTO_SPLITTER_CASES` says.
+/// Returns how many messages a test makes at random: this many, or as many as `PROTO_SPLITTER_CASES` says.
 pub fn cases(default: u64) -> u64 {
     let asked = std::env::var("PROTO_SPLITTER_CASES").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(default)

@@ -12,6 +12,8 @@ pub mod fixtures;
 pub mod generate;
 pub mod memory;
 pub mod models;
+#[cfg(target_os = "linux")]
+pub mod opens;
 pub mod reference;
 pub mod runnable;
 pub mod schemas;

@@ -56,7 +56,7 @@ pub fn watch_writing_to(
     }
 }
 
-/// What `/proc/PID/status` says of one thing.
+/// Returns what `/proc/PID/status` says of one thing.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -155,7 +155,7 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
     .expect("in memory");
 }
 
-/// What an edition says of packed and delimited fields, or nothing.
+/// Returns what an edition says of packed and delimited fields, or nothing.
 fn features(random: &mut Random) -> String {
     let mut features = String::new();
     if random.one_in(2) {
@@ -214,7 +214,7 @@ impl Writer<'_> {
         for at in 0..used.len() {
             writeln!(text, "oneof_decl {{ name: 'o{at}' }}").expect("in memory");
         }
-        // A proto3 field with presence is alone in a oneof, behind those that were written.
+        // A proto3 field with presence is alone in a oneof, after those that were written.
         for (at, number) in (used.len()..).zip(optional) {
             let alone = format!("oneof_index: {at} proto3_optional: true");
             let field = self.plain_field(number, &format!("f{number}"), Some(alone));

@@ -18,7 +18,7 @@ pub fn scratch_folder() -> io::Result<TempDir> {
     tempfile::tempdir_in(target.canonicalize()?)
 }
 
-/// How much smaller everything is made: this many times with `--quick`, to see that it runs.
+/// Returns how much smaller everything is made: this many times with `--quick`, to see that it runs.
 pub fn scale(quick: u64) -> u64 {
     if std::env::args().any(|argument| argument == "--quick") {
         quick

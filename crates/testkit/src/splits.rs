@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind};
 
 use crate::reference;
 
-/// What became of a message.
+/// The outcome of splitting and merging a message.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was split, and everything held.

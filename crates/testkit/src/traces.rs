@@ -26,7 +26,7 @@ pub fn trace_type() -> MessageDescriptor {
 }
 
 /// Writes a trace with this many packets of about ten bytes; every fourth has a name besides. Each is
-/// a microsecond behind the one before.
+/// a microsecond after the one before.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ impl<'a> Contestant<'a> {
 /// How long something took, over all turns that count.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// What it is called.
+    /// The name.
     pub name: String,
     sorted: Vec<Duration>,
 }

@@ -45,7 +45,7 @@ impl Workload {
     /// Bytes of each constant of W1.
     pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
 
-    /// What files of it are called.
+    /// Returns what files of it are called.
     pub fn name(self) -> &'static str {
         match self {
             Workload::W1 => "w1",
@@ -84,7 +84,7 @@ impl Workload {
         }
     }
 
-    /// How the message `scale` times smaller is split. A constant that isn't smaller than a chunk
+    /// Returns how the message `scale` times smaller is split. A constant that isn't smaller than a chunk
     /// is one.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! The checked-in Rust code and descriptor sets are what `proto/` gives, so that a build needs no
 //! protobuf compiler.
 //!
-//! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` writes them anew.
+//! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` writes them again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,10 +26,12 @@ const SCHEMAS: &[Schema] = &[
     Schema {
         folder: "crates/core/src/proto",
         module: "::proto_splitter_core::proto",
-        files: &[
-            "tensorflow/proto_splitter/chunk.proto",
-            "proto_splitter/parts/parts.proto",
-        ],
+        files: &["tensorflow/proto_splitter/chunk.proto"],
+    },
+    Schema {
+        folder: "crates/parts/src/proto",
+        module: "::proto_splitter_parts::proto",
+        files: &["proto_splitter/parts/parts.proto"],
     },
     Schema {
         folder: "crates/graph-def/src/proto",

@@ -3,7 +3,7 @@
 //! gRPC, brokers and queues limit the size of one message; protobuf itself ends at 2 GiB. A transfer
 //! is a message cut into chunks, and the chunks cut into [`Frame`](proto::Frame)s of at most 1 MiB, which any
 //! peer with default limits takes. [`Frames`] makes them, and a [`Receiver`] puts them together again: in
-//! memory, as a typed message, or in a file. Both work with iterators and do no I/O of their own on a network;
+//! memory, as a typed message, or in a file. Neither does I/O of its own on a network;
 //! the crate `proto-splitter-tonic` connects them to gRPC.
 //!
 //! ```
@@ -45,19 +45,28 @@
 
 #![forbid(unsafe_code)]
 
-mod incoming;
+mod arriving;
+mod checks;
 mod options;
 pub mod proto;
 mod receive;
+mod received;
 mod send;
+pub mod status;
 mod store;
 
 pub use options::{DEFAULT_MAX_CHUNKS, ReceiveOptions};
-pub use receive::Receiver;
+pub use receive::{Receiver, decode_frame};
 pub use send::{Frames, SendOptions};
 
 /// The version of the format, in [`Begin::version`](proto::Begin::version).
 pub const VERSION: u32 = 1;
+
+/// Largest size of the name of a session, in bytes.
+pub const MAX_SESSION_SIZE: usize = 64;
+
+/// Default largest size of a chunk: 32 MiB. What breaks off is sent again from the beginning of a chunk.
+pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 32 << 20;
 
 /// Default largest size of a frame: 1 MiB. gRPC's own default limit is 4 MiB.
 pub const DEFAULT_MAX_FRAME_SIZE: usize = 1 << 20;

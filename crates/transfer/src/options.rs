@@ -2,6 +2,7 @@
 
 use proto_splitter_core::container::Limits;
 use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// Default limit on the number of chunks: 1,000,000.
@@ -16,7 +17,8 @@ pub struct ReceiveOptions {
     message_type: Option<String>,
     max_message_size: u64,
     max_chunks: u64,
-    pub(crate) reading: ReadOptions,
+    reading: ReadOptions,
+    progress: Progress,
 }
 
 impl Default for ReceiveOptions {
@@ -34,6 +36,7 @@ impl ReceiveOptions {
             max_message_size: DEFAULT_MAX_MESSAGE_SIZE,
             max_chunks: DEFAULT_MAX_CHUNKS,
             reading: ReadOptions::new(),
+            progress: Progress::none(),
         }
     }
 
@@ -66,16 +69,40 @@ impl ReceiveOptions {
         self
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.reading.limits
+    /// Sets the listener for the bytes of chunks that came, and for cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
     }
 
-    pub(crate) fn max_size(&self) -> u64 {
+    /// Returns the full name of the only type that is accepted.
+    pub fn get_message_type(&self) -> Option<&str> {
+        self.message_type.as_deref()
+    }
+
+    /// Returns the largest size of a message, in bytes.
+    pub const fn get_max_message_size(&self) -> u64 {
         self.max_message_size
     }
 
-    pub(crate) fn most_chunks(&self) -> u64 {
+    /// Returns the largest number of chunks.
+    pub const fn get_max_chunks(&self) -> u64 {
         self.max_chunks
+    }
+
+    /// Returns how the chunks are merged.
+    pub const fn get_reading(&self) -> &ReadOptions {
+        &self.reading
+    }
+
+    /// Returns the listener for the bytes that came.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.reading.limits
     }
 
     pub(crate) fn check_type(&self, found: &str) -> Result<()> {

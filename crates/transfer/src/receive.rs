@@ -1,62 +1,128 @@
-//! The receiving half: from frames to a message.
+//! The receiving half: from frames to chunks.
 
-use std::io::{self, Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
-use proto_splitter_core::container::{ChunkedFile, Trailer, TrailerUse};
-use proto_splitter_core::merge::ChunkMerger;
+use bytes::{Bytes, BytesMut};
+use proto_splitter_core::container::Trailer;
+use proto_splitter_core::progress::Meter;
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
 
-use crate::incoming::{Incoming, Piece, invalid};
+use crate::checks::{check_begin, check_crc32c, check_trailer, invalid, piece};
 use crate::options::ReceiveOptions;
-use crate::proto::{Frame, ResumeToken};
-use crate::store::{Spool, Store};
+use crate::proto::{Begin, Data, End, Frame, ResumeToken};
+use crate::store::{Place, Spool, Store};
 
 /// Puts a message together from its frames, in memory or in a temporary file.
 ///
 /// Nothing is taken on trust: sizes are bounded by [`ReceiveOptions`], every chunk is compared with
 /// its checksum, and the merged message with the sender's.
+///
+/// Frames are [pushed](Self::push) as they come, or [taken](Self::receive) from an iterator.
 #[derive(Debug)]
 pub struct Receiver {
-    options: ReceiveOptions,
-    store: Store,
-    identity: Bytes,
-    chunk_count: u64,
-    /// The size and the crc32c of each chunk that came whole.
-    received: Vec<(u64, u32)>,
-    trailer: Option<ChunkMetadata>,
+    pub(crate) options: ReceiveOptions,
+    place: Place,
+    pub(crate) store: Option<Store>,
+    begin: Begin,
+    /// With the checksum of each chunk that came whole.
+    pub(crate) trailer: Option<ChunkMetadata>,
+    received: u64,
+    /// The crc32c of the checksums of those chunks.
+    sums: u32,
+    state: State,
+    meter: Option<Meter>,
+}
+
+/// What is expected next.
+#[derive(Debug)]
+enum State {
+    Begin,
+    Trailer(BytesMut),
+    /// The chunk after those that were received; so much of it came, with this crc32c.
+    Chunk {
+        offset: u64,
+        crc32c: u32,
+    },
+    Nothing,
 }
 
 impl Receiver {
     /// Returns a receiver that keeps chunks in memory.
     pub fn in_memory(options: &ReceiveOptions) -> Receiver {
-        Receiver::new(options, Store::Memory(Vec::new()))
+        Receiver::new(options, Place::Memory)
     }
 
     /// Returns a receiver that keeps chunks in a file without a name in `folder`, or in the folder for
     /// temporary files if there is none. In memory is one frame.
+    pub fn in_file(folder: Option<&Path>, options: &ReceiveOptions) -> Receiver {
+        Receiver::new(options, Place::File(folder.map(Path::to_owned)))
+    }
+
+    fn new(options: &ReceiveOptions, place: Place) -> Receiver {
+        Receiver {
+            options: options.clone(),
+            place,
+            store: None,
+            begin: Begin::default(),
+            trailer: None,
+            received: 0,
+            sums: 0,
+            state: State::Begin,
+            meter: None,
+        }
+    }
+
+    /// Takes the next frame of a transfer.
+    ///
+    /// An error ends the transfer; the chunks that came whole are kept. The next frame then is the first
+    /// of another transfer, which goes on with them if it was made by
+    /// [`Frames::resume`](crate::Frames::resume).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be created.
-    pub fn in_file(folder: Option<&Path>, options: &ReceiveOptions) -> Result<Receiver> {
-        let spool = Spool::create(folder)?;
-        Ok(Receiver::new(options, Store::File(spool)))
+    /// [`ErrorKind::InvalidMessage`] if frames contradict each other, or the message isn't of the type that
+    /// the options ask for; [`ErrorKind::ChecksumMismatch`]; [`ErrorKind::LimitExceeded`];
+    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::Cancelled`]; [`ErrorKind::Io`] if a file can't be
+    /// written.
+    pub fn push(&mut self, frame: Frame) -> Result<()> {
+        let taken = self.take(frame);
+        if taken.is_err() {
+            self.break_off();
+        }
+        taken
     }
 
-    fn new(options: &ReceiveOptions, store: Store) -> Receiver {
-        Receiver {
-            options: options.clone(),
-            store,
-            identity: Bytes::new(),
-            chunk_count: 0,
-            received: Vec::new(),
-            trailer: None,
+    /// Takes note that no more frames come.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the transfer isn't complete. Then it can be resumed.
+    pub fn end(&mut self) -> Result<()> {
+        let message = match &self.state {
+            State::Nothing => return Ok(()),
+            State::Begin => "no frame came".to_owned(),
+            _ => {
+                let (chunk, count) = self.chunks();
+                format!("the transfer broke off in chunk {chunk} of {count}")
+            }
+        };
+        self.break_off();
+        Err(Error::new(ErrorKind::Io, message))
+    }
+
+    /// Ends the transfer at hand, if any. The chunks that came whole are kept.
+    pub fn break_off(&mut self) {
+        self.state = State::Begin;
+        match &mut self.store {
+            // All of it is there already, and none of it has been read.
+            None => {}
+            Some(store) => {
+                store.drop_partial();
+                if let Store::File(spool) = store {
+                    spool.tell(true);
+                }
+            }
         }
     }
 
@@ -65,233 +131,228 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// The first error that the frames report; [`ErrorKind::Io`] if they end early;
-    /// [`ErrorKind::InvalidMessage`] if they contradict each other;
-    /// [`ErrorKind::ChecksumMismatch`]; [`ErrorKind::LimitExceeded`]; [`ErrorKind::UnsupportedVersion`];
-    /// [`ErrorKind::InvalidMessage`] if the message isn't of the type that the options ask for.
+    /// The first error that the frames report, and as [`push`](Self::push) and [`end`](Self::end).
     pub fn receive(&mut self, frames: impl IntoIterator<Item = Result<Frame>>) -> Result<()> {
-        let mut incoming = Incoming::open(frames.into_iter(), &self.options)?;
-        self.start(&incoming)?;
-        while let Some(size) = incoming.next_chunk()? {
-            let chunk = self.received.len();
-            let crc32c = self.add_chunk(&mut incoming, size);
-            let crc32c = crc32c.map_err(|error| error.in_chunk(chunk))?;
-            self.received.push((size, crc32c));
+        for frame in frames {
+            match frame {
+                Ok(frame) => self.push(frame)?,
+                Err(error) => {
+                    self.break_off();
+                    return Err(error);
+                }
+            }
         }
-        let trailer = incoming.finish()?;
-        self.check_trailer(&trailer)?;
-        self.trailer = Some(trailer);
-        Ok(())
+        self.end()
     }
 
     /// Returns what a sender needs to know to resume the transfer.
     pub fn token(&self) -> ResumeToken {
         ResumeToken {
-            identity: self.identity.clone(),
-            chunks: self.received.len() as u64,
+            identity: self.begin.identity.clone(),
+            chunks: self.received,
+            session: self.begin.session.clone(),
         }
+    }
+
+    /// Returns what the sender said in its first frame, which is empty before that came.
+    pub fn begin(&self) -> &Begin {
+        &self.begin
     }
 
     /// Returns the number of chunks that came whole, and of all, which is 0 before the first frame.
     pub fn chunks(&self) -> (u64, u64) {
-        (self.received.len() as u64, self.chunk_count)
+        (self.received, self.begin.chunk_count)
+    }
+
+    /// Returns true if all of the message came and was compared with its checksums.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.state, State::Nothing)
+    }
+
+    fn take(&mut self, mut frame: Frame) -> Result<()> {
+        match (&self.state, frame.begin.take()) {
+            (State::Begin, Some(begin)) => self.start(begin)?,
+            (State::Begin, None) => return Err(invalid("the first frame has no `begin`")),
+            (State::Nothing, _) => return Err(invalid("a frame came after the last")),
+            (_, Some(_)) => return Err(invalid("a second `begin` came")),
+            (_, None) if frame == Frame::default() => {
+                return Err(invalid("an empty frame came"));
+            }
+            (_, None) => {}
+        }
+        self.take_trailer(&frame.trailer)?;
+        for data in frame.data {
+            let chunk = usize::try_from(self.received).unwrap_or(usize::MAX);
+            self.take_data(data)
+                .map_err(|error| error.in_chunk(chunk))?;
+        }
+        match frame.end {
+            Some(end) => self.finish(end),
+            None => Ok(()),
+        }
     }
 
     /// Compares a transfer with what is there already: it goes on with that, or replaces it.
-    fn start<I: Iterator<Item = Result<Frame>>>(&mut self, incoming: &Incoming<I>) -> Result<()> {
-        let begin = incoming.begin();
-        let (first, received) = (begin.first_chunk, self.received.len() as u64);
+    fn start(&mut self, begin: Begin) -> Result<()> {
+        check_begin(&begin, &self.options)?;
+        let (first, there) = (begin.first_chunk, self.received);
         if first == 0 {
-            self.store.clear()?;
-            self.received.clear();
-        } else if begin.identity != self.identity || first != received {
-            let message = format!(
-                "the transfer resumes at chunk {first} of another message, or {received} chunks are there"
-            );
-            return Err(invalid(message));
+            self.store = Some(match &self.place {
+                Place::Memory => Store::memory(),
+                Place::File(folder) => Store::File(Box::new(Spool::create(folder.as_deref())?)),
+            });
+            (self.received, self.sums, self.trailer) = (0, 0, None);
+        } else {
+            let expected = Begin {
+                first_chunk: first,
+                ..self.begin.clone()
+            };
+            if begin != expected || first != there {
+                let message = format!(
+                    "the transfer resumes at chunk {first} of another message, or {there} chunks are there"
+                );
+                return Err(invalid(message));
+            }
+            if let Some(Store::File(spool)) = &self.store {
+                spool.tell(false);
+            }
         }
-        self.identity = begin.identity.clone();
-        self.chunk_count = begin.chunk_count;
-        self.trailer = None;
+        self.meter = Some(self.options.get_progress().meter(begin.chunk_bytes));
+        self.begin = begin;
+        self.advance(self.bytes_received())?;
+        self.state = State::Trailer(BytesMut::new());
         Ok(())
     }
 
-    /// Takes a chunk of `size` bytes, and returns its checksum.
-    fn add_chunk<I: Iterator<Item = Result<Frame>>>(
-        &mut self,
-        incoming: &mut Incoming<I>,
-        size: u64,
-    ) -> Result<u32> {
-        let first = incoming.next_piece()?;
-        if let Some(said) = first.crc32c {
-            check_crc32c(crc32c::crc32c(&first.bytes), said)?;
-            self.store.add_whole(first.bytes)?;
-            return Ok(said);
-        }
-        let mut content = ChunkContent {
-            incoming,
-            piece: first,
-            crc32c: 0,
-            checked: None,
-        };
-        self.store.add(size, &mut content)?;
-        // A store that stops at the size never asks for the end, where the checksum is compared.
-        io::copy(&mut content, &mut io::sink())?;
-        content
-            .checked
-            .ok_or_else(|| invalid("a chunk ended without its checksum"))
+    fn bytes_received(&self) -> u64 {
+        let chunks = self.trailer.iter().flat_map(|trailer| &trailer.chunks);
+        let received = usize::try_from(self.received).unwrap_or(usize::MAX);
+        chunks.take(received).map(|info| info.size).sum()
     }
 
-    /// Compares what the trailer says of the chunks with what came.
-    fn check_trailer(&self, trailer: &ChunkMetadata) -> Result<()> {
-        Trailer::from_metadata(trailer.clone(), TrailerUse::Whole, self.options.limits())?;
-        let said = trailer.chunks.iter().map(|info| (info.size, info.crc32c));
-        let came = self.received.iter().map(|&(size, sum)| (size, Some(sum)));
-        if trailer.files.is_empty() && said.eq(came) {
+    fn take_trailer(&mut self, bytes: &[u8]) -> Result<()> {
+        let State::Trailer(trailer) = &mut self.state else {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            return Err(invalid("bytes of the trailer came twice"));
+        };
+        trailer.extend_from_slice(bytes);
+        let (size, said) = (trailer.len() as u64, self.begin.trailer_size);
+        if size > said {
+            let message = format!("the trailer has {size} bytes, where {said} were announced");
+            return Err(invalid(message));
+        }
+        if size < said {
             return Ok(());
         }
-        let message = "the trailer is of other chunks than those that came";
-        Err(Error::new(ErrorKind::ChecksumMismatch, message))
-    }
-
-    /// Returns the bytes of the message.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidConfig`] if the transfer isn't complete; as
-    /// [`Merger::merge`](proto_splitter_core::merge::Merger::merge).
-    pub fn into_bytes(self) -> Result<Bytes> {
-        let reading = self.options.reading.clone();
-        match self.complete()? {
-            Complete::Chunks(merger) => merger.finish(),
-            Complete::File(file) => file.merge_to_bytes(&reading),
-        }
-    }
-
-    /// Returns the message, of a type known to the program.
-    ///
-    /// # Errors
-    ///
-    /// As [`into_bytes`](Self::into_bytes); [`ErrorKind::InvalidMessage`] if it is not a message of
-    /// that type.
-    pub fn into_message<M: prost::Message + Default>(self) -> Result<M> {
-        let undecodable = |error| invalid(format!("the message can't be decoded: {error}"));
-        M::decode(self.into_bytes()?).map_err(undecodable)
-    }
-
-    /// Returns the message as a handle whose parts are read as they are asked for. One in memory is
-    /// written to a temporary file.
-    ///
-    /// # Errors
-    ///
-    /// As [`into_bytes`](Self::into_bytes), but for what a merge finds; [`ErrorKind::Io`].
-    pub fn into_chunked_file(mut self) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
-        if let Store::Memory(chunks) = &mut self.store {
-            let chunks = std::mem::take(chunks);
-            let mut spooled = Store::File(Spool::create(None)?);
-            for chunk in chunks {
-                spooled.add_whole(chunk)?;
+        let found = crc32c::crc32c(trailer);
+        check_crc32c("the trailer has", found, self.begin.trailer_crc32c)?;
+        // One that resumes has the same.
+        if self.trailer.is_none() {
+            let parsed = Trailer::parse(trailer, self.options.limits())?;
+            let mut parsed = parsed.metadata().clone();
+            check_trailer(&parsed, &self.begin)?;
+            parsed.source_crc32c = None;
+            for info in &mut parsed.chunks {
+                (info.offset, info.file, info.crc32c) = (0, 0, None);
             }
-            self.store = spooled;
+            self.trailer = Some(parsed);
         }
-        match self.complete()? {
-            Complete::File(file) => Ok(*file),
-            Complete::Chunks(_) => Err(incomplete()),
-        }
-    }
-
-    /// Writes the merged message to a file, which appears complete or not at all, and returns its size in
-    /// bytes.
-    ///
-    /// # Errors
-    ///
-    /// As [`into_bytes`](Self::into_bytes); [`ErrorKind::AlreadyExists`] if the file is there and
-    /// `force` isn't set; [`ErrorKind::Io`] if writing fails.
-    pub fn write_file(self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
-        // What comes over a network is in no file.
-        let file = AtomicFile::create(target, &MadeFrom::Nothing, force)?;
-        file.write(|mut sink| self.write_to(&mut sink))
-    }
-
-    /// Writes the merged message to `sink`, and returns its size in bytes.
-    ///
-    /// # Errors
-    ///
-    /// As [`into_bytes`](Self::into_bytes), and [`ErrorKind::Io`] if writing fails. Then `sink` has had
-    /// bytes that are not to be used.
-    pub fn write_to(self, sink: &mut impl Write) -> Result<u64> {
-        let reading = self.options.reading.clone();
-        let merged = match self.complete()? {
-            Complete::Chunks(merger) => merger.finish_to(sink)?,
-            Complete::File(file) => file.merge_to(sink, &reading)?,
+        self.state = State::Chunk {
+            offset: 0,
+            crc32c: 0,
         };
-        Ok(merged.size)
+        Ok(())
     }
 
-    fn complete(self) -> Result<Complete> {
-        let trailer = self.trailer.ok_or_else(incomplete)?;
-        match self.store {
-            Store::Memory(chunks) => {
-                let mut merger = ChunkMerger::new(trailer, self.options.reading)?;
-                for (index, chunk) in chunks.into_iter().enumerate() {
-                    merger.insert(index, chunk)?;
-                }
-                Ok(Complete::Chunks(Box::new(merger)))
+    fn take_data(&mut self, data: Data) -> Result<()> {
+        let State::Chunk { offset, crc32c } = self.state else {
+            return Err(invalid("bytes of a chunk came before the trailer ended"));
+        };
+        let chunk = self.received;
+        let index = usize::try_from(chunk).unwrap_or(usize::MAX);
+        let trailer = self.trailer.as_mut();
+        let (Some(info), Some(store)) = (
+            trailer.and_then(|trailer| trailer.chunks.get_mut(index)),
+            self.store.as_mut(),
+        ) else {
+            return Err(invalid("bytes of a chunk came after the last chunk"));
+        };
+        let said = data.crc32c;
+        let bytes = piece(data, chunk, offset, info.size)?;
+        let (len, left) = (bytes.len() as u64, info.size - offset);
+        let crc32c = crc32c::crc32c_append(crc32c, &bytes);
+        if let Some(said) = said {
+            check_crc32c("the chunk has", crc32c, said)?;
+        }
+        if len == info.size {
+            store.add_whole(bytes)?;
+        } else {
+            if offset == 0 {
+                store.begin(info.size)?;
             }
-            Store::File(spool) => {
-                let file: Arc<dyn ReadAt> = spool.finish(trailer)?;
-                let file = ChunkedFile::from_source(file, self.options.limits())?;
-                Ok(Complete::File(Box::new(file)))
+            store.push(&bytes, left)?;
+            if len == left {
+                store.finish_chunk()?;
+            }
+        }
+        self.state = State::Chunk {
+            offset: offset + len,
+            crc32c,
+        };
+        if len == left {
+            info.crc32c = Some(crc32c);
+            self.sums = crc32c::crc32c_append(self.sums, &crc32c.to_le_bytes());
+            self.received += 1;
+            self.state = State::Chunk {
+                offset: 0,
+                crc32c: 0,
+            };
+        }
+        self.advance(len)
+    }
+
+    fn finish(&mut self, end: End) -> Result<()> {
+        let (received, count) = self.chunks();
+        if received < count || !matches!(self.state, State::Chunk { .. }) {
+            let message = format!("the end came in chunk {received} of {count}");
+            return Err(invalid(message));
+        }
+        check_crc32c("the chunks together have", self.sums, end.chunks_crc32c)?;
+        if let Some(trailer) = &mut self.trailer {
+            if trailer.source_size.is_some() && end.source_crc32c.is_none() {
+                return Err(invalid("the end has no checksum of the message"));
+            }
+            trailer.source_crc32c = end.source_crc32c;
+        }
+        self.state = State::Nothing;
+        Ok(())
+    }
+
+    fn advance(&self, bytes: u64) -> Result<()> {
+        let meter = self.meter.as_ref();
+        meter.map_or(Ok(()), |meter| meter.advance(bytes))
+    }
+
+    /// Returns the chunks and the trailer of a complete transfer.
+    pub(crate) fn complete(self) -> Result<(Store, ChunkMetadata, ReceiveOptions)> {
+        match (self.is_complete(), self.store, self.trailer) {
+            (true, Some(store), Some(trailer)) => Ok((store, trailer, self.options)),
+            _ => {
+                let message = "the transfer isn't complete";
+                Err(Error::new(ErrorKind::InvalidConfig, message))
             }
         }
     }
 }
 
-/// A transfer that has ended.
-enum Complete {
-    Chunks(Box<ChunkMerger>),
-    File(Box<ChunkedFile<Arc<dyn ReadAt>>>),
-}
-
-/// The bytes of one chunk as they come, compared with their checksum at the end.
-struct ChunkContent<'a, I> {
-    incoming: &'a mut Incoming<I>,
-    piece: Piece,
-    crc32c: u32,
-    checked: Option<u32>,
-}
-
-impl<I: Iterator<Item = Result<Frame>>> Read for ChunkContent<'_, I> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
-        }
-        while self.piece.bytes.is_empty() {
-            if let Some(said) = self.piece.crc32c {
-                check_crc32c(self.crc32c, said)?;
-                self.checked = Some(said);
-                return Ok(0);
-            }
-            self.piece = self.incoming.next_piece()?;
-        }
-        let len = buf.len().min(self.piece.bytes.len());
-        let bytes = self.piece.bytes.split_to(len);
-        self.crc32c = crc32c::crc32c_append(self.crc32c, &bytes);
-        buf[..len].copy_from_slice(&bytes);
-        Ok(len)
-    }
-}
-
-fn check_crc32c(found: u32, said: u32) -> Result<()> {
-    if found == said {
-        return Ok(());
-    }
-    let message = format!("the chunk has crc32c {found:08x}, where {said:08x} was sent");
-    Err(Error::new(ErrorKind::ChecksumMismatch, message))
-}
-
-#[cold]
-fn incomplete() -> Error {
-    let message = "the transfer isn't complete";
-    Error::new(ErrorKind::InvalidConfig, message)
+/// Decodes a frame of a transfer.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if it isn't one.
+pub fn decode_frame(bytes: Bytes) -> Result<Frame> {
+    let undecodable = |error| invalid(format!("a frame can't be decoded: {error}"));
+    prost::Message::decode(bytes).map_err(undecodable)
 }

@@ -7,12 +7,15 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use prost::Message;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::split::{
-    ChunkPiece, ChunkPieces, ComposableSplitter, SplitExt, SplitInput, SplitOptions, SplitPlan,
+    ChunkPiece, ChunkPieces, ComposableSplitter, Profile, SplitExt, SplitInput, SplitOptions,
+    SplitPlan,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::{Begin, Data, End, Frame, ResumeToken};
-use crate::{DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, VERSION};
+use crate::{
+    DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, MAX_SESSION_SIZE, VERSION,
+};
 
 /// Bytes that a piece of a chunk takes in a frame beside its content, at most: the tags and the
 /// numbers of `Data`, and the tag and the length around it.
@@ -24,6 +27,7 @@ pub struct SendOptions {
     split: SplitOptions,
     max_frame_size: usize,
     compression_level: Option<i32>,
+    session: Bytes,
     progress: Progress,
 }
 
@@ -38,14 +42,18 @@ impl SendOptions {
     #[must_use]
     pub fn new() -> Self {
         SendOptions {
-            split: SplitOptions::new(),
+            split: SplitOptions::new()
+                .profile(Profile::Extended)
+                .max_chunk_size(DEFAULT_MAX_CHUNK_SIZE),
             max_frame_size: DEFAULT_MAX_FRAME_SIZE,
             compression_level: None,
+            session: Bytes::new(),
             progress: Progress::none(),
         }
     }
 
-    /// Sets how the message is split. Default: [`SplitOptions::new`].
+    /// Sets how the message is split. Default: the extended profile, and chunks of at most
+    /// [`DEFAULT_MAX_CHUNK_SIZE`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
@@ -68,6 +76,30 @@ impl SendOptions {
         self
     }
 
+    /// Sets the name under which a receiver keeps what came, so that the transfer can be resumed: at most
+    /// [`MAX_SESSION_SIZE`] bytes that others can't guess. Default: empty, which can be resumed where
+    /// the receiver goes by something else.
+    #[must_use]
+    pub fn session(mut self, name: impl Into<Bytes>) -> Self {
+        self.session = name.into();
+        self
+    }
+
+    /// Returns the name under which a receiver keeps what came.
+    pub const fn get_session(&self) -> &Bytes {
+        &self.session
+    }
+
+    /// Returns the largest size of a frame, in bytes.
+    pub const fn get_max_frame_size(&self) -> usize {
+        self.max_frame_size
+    }
+
+    /// Returns the level of zstd.
+    pub const fn get_compression_level(&self) -> Option<i32> {
+        self.compression_level
+    }
+
     /// Sets the listener for progress and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
@@ -85,6 +117,12 @@ impl SendOptions {
         }
         if self.compression_level.is_some() && !cfg!(feature = "zstd") {
             return invalid("this build has no zstd to compress frames with".to_owned());
+        }
+        let session = self.session.len();
+        if session > MAX_SESSION_SIZE {
+            return invalid(format!(
+                "the name of a session has {session} bytes: at most {MAX_SESSION_SIZE} are allowed"
+            ));
         }
         Ok(())
     }
@@ -117,19 +155,17 @@ pub struct Frames {
     first_chunk: u64,
     /// A piece that didn't fit in the frame before.
     pending: Option<Data>,
+    /// The crc32c of the checksums of the chunks that were read.
+    sums: u32,
     /// Whether the chunk at hand is sent compressed.
     compresses: bool,
 }
 
 #[derive(Debug)]
 enum State {
-    Begin(Box<ChunkPieces>, Begin),
+    Begin(Box<ChunkPieces>, Begin, Bytes),
+    Trailer(Box<ChunkPieces>, Bytes),
     Chunks(Box<ChunkPieces>),
-    Trailer {
-        bytes: Bytes,
-        sent: usize,
-        crc32c: u32,
-    },
     Done,
 }
 
@@ -171,6 +207,7 @@ impl Frames {
         };
         let sizes = plan.chunks().iter().map(|chunk| chunk.size());
         let chunk_bytes = sizes.fold(0, u64::saturating_add);
+        let trailer: Bytes = pieces.draft_trailer().encode_to_vec().into();
         let begin = Begin {
             version: VERSION,
             message_type: plan.descriptor().full_name().to_owned(),
@@ -179,36 +216,54 @@ impl Frames {
             chunk_bytes,
             identity,
             first_chunk,
+            trailer_size: trailer.len() as u64,
+            trailer_crc32c: crc32c::crc32c(&trailer),
+            session: options.session.clone(),
         };
         Ok(Frames {
-            state: State::Begin(Box::new(pieces), begin),
+            state: State::Begin(Box::new(pieces), begin, trailer),
             meter: options.progress.meter(chunk_bytes),
             options: options.clone(),
             first_chunk,
             pending: None,
+            sums: 0,
             compresses: false,
         })
+    }
+
+    /// Returns the first frame's announcement, before that frame was made.
+    pub fn begin(&self) -> Option<&Begin> {
+        match &self.state {
+            State::Begin(_, begin, _) => Some(begin),
+            _ => None,
+        }
     }
 
     fn next_frame(&mut self) -> Result<Option<Frame>> {
         let mut frame = Frame::default();
         loop {
             match std::mem::replace(&mut self.state, State::Done) {
-                State::Begin(pieces, begin) => {
+                State::Begin(pieces, begin, trailer) => {
                     frame.begin = Some(begin);
+                    self.state = State::Trailer(pieces, trailer);
+                }
+                State::Trailer(pieces, mut trailer) => {
+                    let len = trailer.len().min(self.room(&frame));
+                    frame.trailer = trailer.split_to(len);
+                    if !trailer.is_empty() {
+                        self.state = State::Trailer(pieces, trailer);
+                        return Ok(Some(frame));
+                    }
                     self.state = State::Chunks(pieces);
                 }
                 State::Chunks(mut pieces) => {
                     let room = self.room(&frame);
                     let Some(data) = self.next_data(&mut pieces, room)? else {
-                        let bytes: Bytes = pieces.finish()?.encode_to_vec().into();
-                        let crc32c = crc32c::crc32c(&bytes);
-                        self.state = State::Trailer {
-                            bytes,
-                            sent: 0,
-                            crc32c,
-                        };
-                        continue;
+                        frame.end = Some(End {
+                            chunks_crc32c: self.sums,
+                            source_crc32c: pieces.finish()?.source_crc32c,
+                        });
+                        return Ok(Some(frame));
                     };
                     self.state = State::Chunks(pieces);
                     if data.content.len() > room {
@@ -219,27 +274,6 @@ impl Frames {
                     if self.room(&frame) == 0 {
                         return Ok(Some(frame));
                     }
-                }
-                State::Trailer {
-                    bytes,
-                    sent,
-                    crc32c,
-                } => {
-                    let end = bytes.len().min(sent.saturating_add(self.room(&frame)));
-                    frame.trailer = bytes.slice(sent..end);
-                    if end < bytes.len() {
-                        self.state = State::Trailer {
-                            bytes,
-                            sent: end,
-                            crc32c,
-                        };
-                    } else {
-                        frame.end = Some(End {
-                            trailer_size: bytes.len() as u64,
-                            trailer_crc32c: crc32c,
-                        });
-                    }
-                    return Ok(Some(frame));
                 }
                 State::Done => return Ok(None),
             }
@@ -269,23 +303,22 @@ impl Frames {
                 return Ok(None);
             };
             self.meter.advance(piece.bytes.len() as u64)?;
-            let chunk = piece.chunk.to_usize() as u64;
-            if chunk >= self.first_chunk {
-                let size = pieces.plan().chunks().get(piece.chunk.to_usize());
-                let size = size.map_or(0, |chunk| chunk.size());
-                return self.data(piece, size).map(Some);
+            if let Some(crc32c) = piece.crc32c {
+                self.sums = crc32c::crc32c_append(self.sums, &crc32c.to_le_bytes());
+            }
+            if piece.chunk.to_usize() as u64 >= self.first_chunk {
+                return self.data(piece).map(Some);
             }
         }
     }
 
-    fn data(&mut self, piece: ChunkPiece, chunk_size: u64) -> Result<Data> {
+    fn data(&mut self, piece: ChunkPiece) -> Result<Data> {
         let mut data = Data {
             chunk: piece.chunk.to_usize() as u64,
             offset: piece.offset,
             content: piece.bytes,
             zstd_size: None,
             crc32c: piece.crc32c,
-            chunk_size: if piece.offset == 0 { chunk_size } else { 0 },
         };
         if let Some(level) = self.options.compression_level
             && (piece.offset == 0 || self.compresses)

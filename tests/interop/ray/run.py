@@ -1,4 +1,5 @@
-"""Splits, verifies and merges on a local cluster of Ray, one of whose three nodes is killed midway.
+"""Splits, verifies and merges on a local cluster of Ray, one of whose three nodes is killed midway, and objects of an S3 server,
+which is moto's, in this process and on the loopback address.
 
 run.py --work DIR [--size 64MiB] [--table]: with --table also the time that 1, 2 and 4 parts at once take.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import filecmp
+import logging
 import os
 import random
 import shutil
@@ -16,8 +18,10 @@ import struct
 import time
 from pathlib import Path
 
+import boto3
 import proto_splitter.ray
 import ray
+from moto.server import ThreadedMotoServer
 from ray.cluster_utils import Cluster
 
 #: Bytes of a value: a `string_val` of a TensorProto.
@@ -120,6 +124,38 @@ def on_three_nodes(work: Path, source: Path) -> None:
         cluster.shutdown()
 
 
+def on_a_store(source: Path) -> None:
+    """The same with objects, in an environment that the workers inherit."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    os.environ.update(
+        AWS_ENDPOINT_URL=f"http://{host}:{port}",
+        AWS_ACCESS_KEY_ID="key",
+        AWS_SECRET_ACCESS_KEY="secret",
+        AWS_DEFAULT_REGION="us-east-1",
+    )
+    store = boto3.client("s3")
+    store.create_bucket(Bucket="bucket")
+    store.upload_file(str(source), "bucket", "source.pb")
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    try:
+        split = proto_splitter.ray.split(
+            "s3://bucket/source.pb", "s3://bucket/small", TYPE, parts=4, max_chunk_size="16MiB"
+        )
+        check("the split of an object is byte-exact", split["byte_exact"] is True)
+        verified = proto_splitter.ray.verify("s3://bucket/small.cpb", parts=4)
+        check("nothing is wrong with the objects", verified["problems"] == [])
+        proto_splitter.ray.merge("s3://bucket/small.cpb", "s3://bucket/merged.pb", parts=4)
+        merged = store.get_object(Bucket="bucket", Key="merged.pb")["Body"].read()
+        check("the merged object is what was split", merged == source.read_bytes())
+        check("no URL became a local path", not list(Path.cwd().glob("s3:*")))
+    finally:
+        ray.shutdown()
+        server.stop()
+
+
 def table(work: Path, source: Path) -> None:
     """Times of all three with so many parts at once."""
     size = source.stat().st_size
@@ -168,6 +204,9 @@ def main() -> None:
     folder.mkdir()
     on_three_nodes(folder, source)
     shutil.rmtree(folder)
+    small = given.work / "small.pb"
+    write_source(small, 64 << 20)
+    on_a_store(small)
     if given.table:
         table(given.work, source)
     print(f"{passed} passed, 0 failed")

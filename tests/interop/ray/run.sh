@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Splits, verifies and merges on a local cluster of Ray with three nodes, of which one is killed midway. Takes the arguments of
+# Splits, verifies and merges on a local cluster of Ray with three nodes, of which one is killed midway, and objects of moto's S3
+# server. Takes the arguments of
 # run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 venv=$top/.interop/ray-venv
-if ! "$venv/bin/pip" show --quiet ray maturin 2>/dev/null; then
+if ! "$venv/bin/pip" show --quiet ray maturin moto 2>/dev/null; then
   rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0' 'maturin>=1.14,<2'
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0' 'maturin>=1.14,<2' 'moto[server,s3]==5.2.5'
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -198,7 +198,7 @@ def archives(folder, run):
         check(f"{tag}: alignment", m.misaligned(out), [])
     with zipfile.ZipFile(folder / "TWO.zip") as archive:
         check("an opaque entry", archive.read("two/trainingConfig.fb"), b"opaque")
-    # A graph with another name in it is one that was read and written anew.
+    # A graph with another name in it is one that was read and written again.
     run("rename", path, "one/layer/w:0", "weights", "-o", folder / "renamed.zip")
     renamed = m.read_model(folder / "renamed.zip")
     new = [

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 
+use proto_splitter::Error;
 use proto_splitter::tensor::TensorInfo;
-use proto_splitter::{Error, Opened};
 use serde::Serialize;
 
 use crate::Exit;
@@ -35,15 +35,14 @@ struct Difference {
 
 /// Says which tensors differ, the first `limit` of them.
 pub(crate) fn diff(
-    inputs: [&Input; 2],
-    opened: [&Opened; 2],
+    opened: [&Input; 2],
     limit: usize,
     json: bool,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let files = inputs.map(Input::path);
+    let files = opened.map(Input::path);
     let failed = |error: Error| Failure::of_either(files, &error);
-    let [first, second] = opened.map(Opened::tensors);
+    let [first, second] = opened.map(|input| input.tensors());
     let (first, second) = (first.map_err(failed)?, second.map_err(failed)?);
     let mut others: HashMap<&str, &TensorInfo> = second
         .iter()
@@ -100,7 +99,7 @@ pub(crate) fn diff(
 
 /// How two tensors differ; none if they don't.
 fn compare(
-    opened: [&Opened; 2],
+    opened: [&Input; 2],
     first: &TensorInfo,
     second: &TensorInfo,
 ) -> Result<Option<String>, Error> {

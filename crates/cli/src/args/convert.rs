@@ -24,7 +24,11 @@ Examples:
   protosplit convert small/ whole/
       A .pb if the model is under 2 GiB, which is the most that protobuf reads.
   protosplit convert model.onnx -o pair/model.onnx --to external
-      Another format: `--to help` lists its forms.
+      Another format.
+  protosplit convert model.onnx --to help
+      The forms that the input can be written in, and their settings.
+  protosplit convert model.onnx -o model.safetensors --to onnx-safetensors
+      The whole model in one file that hubs show.
   protosplit convert model.onnx -o pair/model.onnx --to external --max-file-size 5GiB --set min-size=4096
       In files of 5 GiB at the most, and smaller tensors stay inside.
   protosplit convert edited.pb paddle/ --message proto_splitter.paddle.Model
@@ -36,18 +40,17 @@ Examples:
 pub(crate) struct ConvertArgs {
     /// The folder of a SavedModel, or a file or folder of another format
     pub(crate) input: PathBuf,
-    /// The folder or file to write
-    #[arg(required_unless_present_any = ["in_place", "named"], conflicts_with = "in_place")]
+    /// The folder or file to write; folders on the way to a file are made
+    #[arg(conflicts_with = "in_place")]
     pub(crate) output: Option<PathBuf>,
     /// The same, as an option
     #[arg(short = 'o', long = "output", value_name = "OUTPUT", conflicts_with_all = ["output", "in_place"])]
     pub(crate) named: Option<PathBuf>,
-    /// The form of the model. Of a SavedModel pb, cpb, or auto: pb if it is under 2 GiB, else cpb; of
-    /// other formats one of their own, auto the usual one
+    /// Form of the model, as `--to help` lists them for the input. Of a SavedModel pb, cpb, or auto: pb
+    /// if it is under 2 GiB, else cpb; of other formats one of their own, auto the usual one
     #[arg(long, value_name = "FORM", default_value = "auto")]
     pub(crate) to: String,
-    /// What only some formats know, as --set alignment=4096; may be repeated. Of ONNX: alignment,
-    /// min-size, everywhere, external-folder and keep-external
+    /// Format-specific setting, e.g. shards=5GiB; may be repeated. `--to help` lists them
     #[arg(long, value_name = "NAME=VALUE", value_parser = ValueParser::new(setting))]
     pub(crate) set: Vec<(String, String)>,
     /// Largest size of a file of external data, for formats that have such files [default: any size]

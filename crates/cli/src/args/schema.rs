@@ -39,6 +39,13 @@ pub(crate) struct CompanionArgs {
     pub(crate) input_format: Option<String>,
 }
 
+impl CompanionArgs {
+    /// Whether anything is said that may go with one of two inputs alone.
+    pub(crate) fn is_named(&self) -> bool {
+        self.program.is_some() || self.input_format.is_some()
+    }
+}
+
 fn formats() -> PossibleValuesParser {
     PossibleValuesParser::new(ALL.formats().iter().map(|format| format.name()))
 }

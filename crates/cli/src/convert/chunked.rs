@@ -6,13 +6,13 @@ use proto_splitter::Opened;
 use proto_splitter::formats::ALL;
 use proto_splitter::split::{Source, SplitExt, SplitOptions};
 
+use super::folders::MadeFolders;
 use super::format::{Report, is_read};
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
-use crate::input::{CHUNKED, prefix_of, shown};
+use crate::input::{CHUNKED, check_apart, prefix_of, shown};
 use crate::output::Output;
-use crate::source;
 use crate::split::note_removed;
 
 /// What the form is called.
@@ -60,7 +60,7 @@ pub(super) fn run(
     opened
         .check_complete()
         .map_err(|error| Failure::of(&args.input, &error))?;
-    source::check_apart(opened.files(), target)?;
+    check_apart(opened.files(), target)?;
     let message =
         Source::from_reader(bytes.clone(), size, descriptor.clone()).read_from(opened.files());
     let options = SplitOptions::new()
@@ -72,9 +72,11 @@ pub(super) fn run(
         .threads(args.threads.threads)
         .progress(output.writing("converting"));
     let splitter = ALL.splitter(descriptor.full_name());
+    let folders = MadeFolders::around(target)?;
     let written = splitter
         .write_with(message, prefix_of(target), &options)
         .map_err(|error| Failure::of(&args.input, &error))?;
+    folders.keep();
     let removed: Vec<String> = written
         .removed_files
         .iter()

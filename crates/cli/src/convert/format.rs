@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use proto_splitter::formats::{ConvertOptions, ConvertTarget, Format};
+use proto_splitter::merge::Limits;
 use proto_splitter::{Error, Opened};
 use serde::Serialize;
 
+use super::folders::MadeFolders;
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
 use crate::harmless::one_line;
-use crate::input::{self, Form, shown};
+use crate::input::{self, Input, Opening, shown};
 use crate::output::Output;
 use crate::size;
-use crate::source;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -26,30 +27,23 @@ pub(super) struct Report {
 }
 
 /// The input, if it is of a format with forms of its own.
-pub(super) fn open(args: &ConvertArgs) -> Result<Option<Opened>, Failure> {
+pub(super) fn open(args: &ConvertArgs) -> Result<Option<Input>, Failure> {
     let companion = &args.schema.companion;
-    let is_said = args.schema.message.is_some() || companion.input_format.is_some();
-    let input = match input::find_with(&args.input, companion) {
-        Ok(input) => input,
-        Err(failure) if companion.program.is_some() || is_said || failure.exit() == Exit::Bad => {
-            return Err(failure);
-        }
+    let is_said = args.schema.message.is_some() || companion.is_named();
+    let place = match input::locate(&args.input, companion) {
+        Ok(place) => place,
+        Err(failure) if is_said || failure.exit() == Exit::Bad => return Err(failure),
         // What is wrong with a SavedModel's folder, its own code says.
         Err(_) => return Ok(None),
     };
+    if place.folder.is_some() {
+        return Ok(None);
+    }
+    let input = Opening::new(&args.schema, Limits::new())
+        .settings(&args.set)
+        .open_at(place)?;
     let has_targets = |format: &dyn Format| !format.targets().is_empty();
-    let known = input.format();
-    if input.folder.is_some() || (known.is_none() && !is_said && input.form == Form::Plain) {
-        return Ok(None);
-    }
-    if known.is_some_and(|format| !has_targets(format)) {
-        return Ok(None);
-    }
-    let settings = args.set.iter().filter(|(name, _)| {
-        known.is_some_and(|format| format.open_settings().contains(&name.as_str()))
-    });
-    let opened = source::opened_with(&input, &args.schema, settings)?;
-    Ok(Some(opened).filter(|opened| opened.format().is_some_and(has_targets)))
+    Ok(Some(input).filter(|input| input.format().is_some_and(has_targets)))
 }
 
 /// Whether a setting is one of how the input is opened.
@@ -73,14 +67,17 @@ pub(super) fn run(
         .threads(args.threads.threads)
         .progress(output.writing("converting"));
     for (name, value) in args.set.iter().filter(|(name, _)| !is_read(opened, name)) {
-        options = options.setting(name, value);
+        options = options.setting(name, setting(format, form, name, value)?);
     }
     if let Some(bytes) = args.max_file_size {
-        options = options.setting("max-file-size", bytes.to_string());
+        let name = "max-file-size";
+        options = options.setting(name, setting(format, form, name, &bytes.to_string())?);
     }
     let failed = |error: Error| Failure::of(&args.input, &error);
+    let folders = MadeFolders::around(target)?;
     let converted = format.convert(opened, form, target, &options);
     let converted = converted.map_err(failed)?;
+    folders.keep();
     for note in &converted.notes {
         output.note(note);
     }
@@ -114,6 +111,31 @@ pub(crate) fn form(
             "--to {name}: the forms of a file of the kind {title}: {forms}"
         ))
     })
+}
+
+/// The value of a setting as the format takes it: a size in bytes.
+fn setting(
+    format: &dyn Format,
+    form: &ConvertTarget,
+    name: &str,
+    value: &str,
+) -> Result<String, Failure> {
+    let known = format.convert_settings();
+    let Some(known) = known.iter().find(|known| known.name == name) else {
+        // The format says which there are.
+        return Ok(value.to_owned());
+    };
+    if !known.forms.contains(&form.name) {
+        let forms = known.forms.join(", ");
+        let message = format!("{name}: --to {} ignores it; it is for {forms}", form.name);
+        return Err(Failure::usage(message));
+    }
+    if !known.is_size {
+        return Ok(value.to_owned());
+    }
+    size::parse(value)
+        .map(|bytes| bytes.to_string())
+        .map_err(|why| Failure::usage(format!("{name} must be a number of bytes: {why}")))
 }
 
 impl Report {

@@ -5,7 +5,6 @@ use std::io::Write;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, PathQuery, Select, TargetKind};
-use proto_splitter::record_file::ReadAt;
 use proto_splitter::schema::check_decoded_size;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
@@ -20,11 +19,7 @@ use crate::text;
 const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
 /// The value at a path as protobuf's JSON mapping has it.
-pub(super) fn json(
-    view: &MessageView<'_, impl ReadAt>,
-    path: &FieldPath,
-    most: usize,
-) -> Result<Value, Error> {
+pub(super) fn json(view: &MessageView<'_>, path: &FieldPath, most: usize) -> Result<Value, Error> {
     let root = typed(view)?;
     let json = Shape::of(path, root)?.json(view.get(path)?, most);
     json.map_err(|error| error.at_path(path.display(Some(root))))
@@ -33,7 +28,7 @@ pub(super) fn json(
 /// Writes the value at a path: a message in text format; a string as it is, but for what harms a
 /// terminal; another value as JSON has it, without quotes. Without a type it is a guess.
 pub(super) fn text(
-    view: &MessageView<'_, impl ReadAt>,
+    view: &MessageView<'_>,
     path: &FieldPath,
     most: usize,
     sink: &mut impl Write,
@@ -46,7 +41,7 @@ pub(super) fn text(
 }
 
 fn untyped(
-    view: &MessageView<'_, impl ReadAt>,
+    view: &MessageView<'_>,
     path: &FieldPath,
     most: usize,
     sink: &mut impl Write,
@@ -85,9 +80,7 @@ fn shorten(value: &mut Value, most: usize) {
 }
 
 /// The type of the whole message, without which a value is but bytes.
-pub(super) fn typed<'a>(
-    view: &'a MessageView<'_, impl ReadAt>,
-) -> Result<&'a MessageDescriptor, Error> {
+pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
             "without the message's type there is only --format binary and text; --message TYPE says it, and --proto FILE what is in it";

@@ -5,21 +5,20 @@ use std::path::Path;
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::edit::{Loss, Salvaged, salvage};
+use proto_splitter::formats::ALL;
 use proto_splitter::merge::ReadOptions;
 use proto_splitter::progress::Progress;
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
-use super::options;
 use crate::Exit;
 use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::harmless::one_line;
-use crate::input::{Form, Input, PLAIN, STANDARD, shown, with_extension};
+use crate::input::{self, PLAIN, Place, STANDARD, shown, with_extension};
 use crate::output::{Output, shown_path};
 use crate::size;
-use crate::source;
 use crate::types::Types;
 
 #[derive(Debug, Serialize)]
@@ -40,32 +39,37 @@ struct LostPlace {
 }
 
 pub(super) fn run(
-    input: &Input,
+    place: Place,
     args: &MergeArgs,
     progress: Progress,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    if input.form == Form::Plain {
-        let name = shown(&input.file);
+    let failed = |error: Error| Failure::of(&place.file, &error);
+    let types = Types::load(&args.reading.schema)?;
+    let candidate = place.candidate()?;
+    if !candidate.is_chunked().map_err(failed)? {
+        let name = shown(&place.file);
         return Err(Failure::usage(format!(
             "--skip-damaged: {name}: one message, not in chunks: it has no checksums to tell damage by"
         )));
     }
-    let failed = |error: Error| Failure::of(&input.file, &error);
-    let types = Types::load(&args.reading.schema)?;
-    // A file that can't be opened as a whole may not tell its type.
-    let reading = options(input, &args.reading).unwrap_or_else(|_| {
-        ReadOptions::new()
-            .descriptor(types.asked_or_of_input(input))
-            .assume_plain(args.reading.assume_plain)
-            .limits(args.reading.limits())
-    });
-    let reading = reading.threads(args.threads.threads).progress(progress);
-    let salvaged = salvage(&input.file, &reading).map_err(failed)?;
-    let known = match &reading.descriptor {
-        Some(known) => Some(known.clone()),
-        None => types.of_chunked(&input.file, &salvaged.file).ok().flatten(),
+    let by_name = || {
+        let format = ALL.recognize(&candidate)?;
+        types.get(format.message_type(&place.file)?)
     };
+    let reading = ReadOptions::new()
+        .descriptor(types.asked().cloned().or_else(by_name))
+        .assume_plain(args.reading.assume_plain)
+        .limits(args.reading.limits())
+        .threads(args.threads.threads)
+        .progress(progress);
+    let salvaged = salvage(&place.file, &reading).map_err(failed)?;
+    let of_file = || {
+        let said = salvaged.file.trailer().message_type()?;
+        let known = types.get(said);
+        known.or_else(|| salvaged.file.descriptor().ok().flatten())
+    };
+    let known = reading.descriptor.clone().or_else(of_file);
     let reading = reading.descriptor(known);
     let lost = |loss: &Loss| LostPlace {
         path: loss.path.display(reading.descriptor.as_ref()),
@@ -75,7 +79,7 @@ pub(super) fn run(
     };
     let mut report = Report {
         output: args.output().display().to_string(),
-        input: shown(&input.file),
+        input: shown(&place.file),
         output_bytes: 0,
         lost: salvaged.lost.iter().map(lost).collect(),
     };
@@ -92,12 +96,12 @@ pub(super) fn run(
             .for_each(|lost| output.error(lost.text()));
         return Ok(exit);
     }
-    source::check_apart(salvaged.file.paths(), args.output())?;
+    input::check_apart(salvaged.file.paths(), args.output())?;
     let merge = |target: &Path, force: bool| {
-        write(&salvaged, &reading, &input.file, target, force).map_err(failed)
+        write(&salvaged, &reading, &place.file, target, force).map_err(failed)
     };
     let to_file = args.output().extension().is_some_and(|end| end == PLAIN);
-    report.output_bytes = match &input.folder {
+    report.output_bytes = match &place.folder {
         Some(folder) if !to_file => {
             let saving = SaveOptions::new()
                 .force(args.force)

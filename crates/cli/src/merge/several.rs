@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proto_splitter::{Error, Opened};
+use proto_splitter::Error;
 use serde::Serialize;
 
 use super::warning;
@@ -13,7 +13,6 @@ use crate::harmless::one_line;
 use crate::input::{Input, STANDARD, shown};
 use crate::output::Output;
 use crate::size;
-use crate::source;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -29,34 +28,33 @@ struct Report {
 
 pub(super) fn run(
     input: &Input,
-    opened: &Opened,
     args: &MergeArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(input.path(), &error);
-    if opened.plain().is_none() {
-        let (name, title) = (shown(input.path()), source::title(opened));
+    if input.is_archive() {
+        let (name, title) = (shown(input.path()), input.title());
         return Err(Failure::usage(format!(
             "{name}: {title}: tensors, and no message: `protosplit export` writes them to one file"
         )));
     }
     if args.output() == Path::new(STANDARD) {
-        opened.write_to(output).map_err(failed)?;
+        input.write_to(output).map_err(failed)?;
         return Ok(Exit::Done);
     }
-    source::check_apart(opened.files(), args.output())?;
-    let written = opened.write_file_with(args.output(), args.force);
+    input.check_apart(args.output(), None)?;
+    let written = input.write_file_with(args.output(), args.force);
     let output_bytes = written.map_err(failed)?;
     if let Some(warning) = warning(args.output(), output_bytes) {
         output.note(warning);
     }
-    let message = opened.descriptor();
+    let message = input.descriptor();
     let report = Report {
         output: shown(args.output()),
         input: shown(input.path()),
         message: message.map(|message| message.full_name().to_owned()),
         output_bytes,
-        files: opened.files().iter().map(|file| shown(file)).collect(),
+        files: input.files().iter().map(|file| shown(file)).collect(),
         split: false,
     };
     output.done(args.json, &report, |report, _| report.text())?;

@@ -11,11 +11,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::Limits;
+use proto_splitter::formats::Candidate;
 use proto_splitter::parts::Objects;
-use proto_splitter::record_file::ReadAt;
-use proto_splitter::{OpenOptions, Opened};
 
 use crate::args::Command;
 use crate::failure::Failure;
@@ -57,19 +54,7 @@ fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }
 
-pub(crate) fn chunked(named: &Path, _: &Limits) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
-    Err(only_files(named))
-}
-
-pub(crate) fn is_chunked(named: &Path) -> Result<bool, Failure> {
-    Err(only_files(named))
-}
-
-pub(crate) fn open(named: &Path, _: &OpenOptions) -> Result<Opened, Failure> {
-    Err(only_files(named))
-}
-
-pub(crate) fn source(named: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
+pub(crate) fn candidate(named: &Path) -> Result<Candidate<'_>, Failure> {
     Err(only_files(named))
 }
 

@@ -10,29 +10,24 @@ use super::{COMPARED, diff_page, measure};
 use crate::Exit;
 use crate::args::TreeArgs;
 use crate::failure::Failure;
-use crate::input;
-use crate::merge;
+use crate::input::{self, Opening};
 use crate::output::Output;
 
 pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let keep = |_| TreeOptions::new().top(COMPARED);
     input::check_single_standard([old, &args.file])?;
-    let [old, new] = input::find_both([old, &args.file], &args.reading.schema.companion)?;
-    let options = |input| -> Result<_, Failure> {
-        Ok(merge::options(input, &args.reading)?.progress(output.reading("reading")))
-    };
-    let (new_options, mut old_options) = (options(&new)?, options(&old)?);
+    let [old, new] = Opening::of(&args.reading)
+        .progress(output.reading("reading"))
+        .open_both([old, &args.file])?;
     // A name that doesn't tell the type is no reason to compare names with numbers.
-    if old_options.descriptor.as_ref().is_none() {
-        old_options = old_options.descriptor(new_options.descriptor.as_ref().cloned());
-    }
-    let (old_tree, _) = measure(&old, &old_options, args, keep)?;
-    let (new_tree, _) = measure(&new, &new_options, args, keep)?;
+    let old_type = old.descriptor().or(new.descriptor());
+    let (old_tree, _) = measure(&old, old_type, args, keep)?;
+    let (new_tree, _) = measure(&new, new.descriptor(), args, keep)?;
     let diff = TreeDiff::of(&old_tree, &new_tree);
     let whole = old_tree.root.size.max(new_tree.root.size);
     let mut report = Report {
-        old: crate::input::shown(&old.file),
-        new: crate::input::shown(&new.file),
+        old: crate::input::shown(old.file()),
+        new: crate::input::shown(new.file()),
         old_size: old_tree.root.size,
         new_size: new_tree.root.size,
         changes: Vec::new(),

@@ -1,7 +1,6 @@
 //! What of a tree is shown: the report, as JSON has it.
 
 use proto_splitter::ChunkIndex;
-use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::Select;
 use proto_splitter::size_tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
 use serde::Serialize;
@@ -128,20 +127,14 @@ impl Limits {
 }
 
 impl Report {
-    pub(super) fn new(
-        input: &Input,
-        options: &ReadOptions,
-        tree: &SizeTree,
-        entered: &Entered,
-        limits: Limits,
-    ) -> Report {
-        let message = options.descriptor.as_ref();
+    pub(super) fn new(input: &Input, tree: &SizeTree, entered: &Entered, limits: Limits) -> Report {
+        let message = input.descriptor();
         let cut = Cut {
             limits,
             whole: tree.root.size,
         };
         Report {
-            file: crate::input::shown(&input.file),
+            file: crate::input::shown(input.file()),
             message: message.map(|message| message.full_name().to_owned()),
             tree: cut.field(&tree.root, String::new(), 0),
             inside: entered

@@ -1,17 +1,16 @@
 //! Comparing a merge with the message that is said to have been split.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use proto_splitter::record_file::ReadAt;
 
-use crate::args::VerifyArgs;
+use crate::args::{CompanionArgs, VerifyArgs};
 use crate::failure::Failure;
-use crate::input::{self, Form, Input};
+use crate::input::{self, Opening, Shared};
 use crate::output::Output;
-use crate::source::{self, Shared};
 
 /// How much of the original is read at a time.
 const LARGEST_READ: usize = 1 << 20;
@@ -22,8 +21,6 @@ pub(super) struct Original {
     /// One in a file, or one that several files make.
     pub(super) bytes: Shared,
     size: u64,
-    /// What came in through a pipe, as long as its file is named.
-    _kept: Option<Input>,
 }
 
 impl Original {
@@ -36,54 +33,40 @@ impl Original {
         let Some(named) = args.against.as_deref() else {
             return Ok(None);
         };
-        let found = if input::is_stream(named) || named.is_dir() {
-            Some(input::find(named)?)
-        } else {
-            None
+        let place = input::locate(named, &CompanionArgs::default())?;
+        let path = place.file.clone();
+        let in_chunks = || {
+            let name = input::shown(&path);
+            Failure::usage(format!(
+                "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
+            ))
         };
-        let path = found.as_ref().map_or(named, |found| &found.file).to_owned();
-        let failed = |error: io::Error| Failure::io(&path, &error);
-        let metadata = fs::metadata(&path).map_err(failed)?;
-        if !metadata.is_dir() {
-            input::check_file(&path, &metadata)?;
-            if input::form_of(&path)? == Form::Chunked {
-                let name = input::shown(&path);
-                return Err(Failure::usage(format!(
-                    "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
-                )));
-            }
-        }
-        let found = match found {
-            Some(found) => found,
-            None => input::find(named)?,
-        };
-        let (schema, limits) = (&args.reading.schema, args.reading.limits());
-        let opened = match source::special(&found, schema, limits, output.reading("verifying")) {
-            // A file that isn't what its name says is the message that its bytes are.
-            Err(_) if metadata.is_file() => None,
-            opened => opened?,
-        };
-        let (bytes, size) = match &opened {
-            Some(opened) => match opened.plain() {
-                Some((bytes, size)) => (Arc::clone(bytes), size),
-                None => {
-                    let (name, title) = (input::shown(found.path()), source::title(opened));
+        let opened = Opening::of(&args.reading)
+            .alone()
+            .progress(output.reading("verifying"))
+            .open_at(place);
+        let (bytes, size) = match opened {
+            Ok(input) => match (input.plain(), input.chunked()) {
+                (Some((bytes, size)), _) => (Arc::clone(bytes), size),
+                (None, Some(_)) => return Err(in_chunks()),
+                (None, None) => {
+                    let (name, title) = (input::shown(input.path()), input.title());
                     return Err(Failure::usage(format!(
                         "{name}: {title}: tensors, and no message to compare with; `protosplit diff` compares tensors"
                     )));
                 }
             },
-            None => {
-                let file: Shared = Arc::new(File::open(&path).map_err(failed)?);
-                (file, metadata.len())
+            Err(_) if path.is_file() && input::is_chunked_at(&path) => return Err(in_chunks()),
+            // A file that isn't what its name says is the message that its bytes are.
+            Err(_) if path.is_file() => {
+                let failed = |error: io::Error| Failure::io(&path, &error);
+                let file = File::open(&path).map_err(failed)?;
+                let size = file.metadata().map_err(failed)?.len();
+                (Arc::new(file) as Shared, size)
             }
+            Err(failure) => return Err(failure),
         };
-        Ok(Some(Original {
-            path,
-            bytes,
-            size,
-            _kept: Some(found),
-        }))
+        Ok(Some(Original { path, bytes, size }))
     }
 }
 
@@ -153,7 +136,6 @@ mod tests {
             path: "original".into(),
             bytes: Arc::new(b"0123456789".to_vec()),
             size: 10,
-            _kept: None,
         };
         let compare = |written: &[&[u8]]| {
             let mut compare = Compare::with(&original);

@@ -1,21 +1,16 @@
 //! One pass over a message, whole or in chunks: compared, parsed, or both, without holding it.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::thread;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::Opened;
-use proto_splitter::merge::ReadOptions;
 use proto_splitter::wire::StreamInput;
 
 use super::against::{Compare, Original};
 use super::deep::{self, Parsed};
 use crate::failure::Failure;
-use crate::input::{Form, Input};
+use crate::input::Input;
 use crate::pipe::{PipeWriter, pipe};
-use crate::source;
 
 /// What a pass found out.
 #[derive(Debug, Default)]
@@ -26,29 +21,9 @@ pub(super) struct Found {
     pub(super) different: Option<Option<u64>>,
 }
 
-/// The message that is gone over.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Whole<'a> {
-    /// One that is a file, in chunks or not.
-    Found(&'a Input),
-    /// One that several files make.
-    Several(&'a Input, &'a Opened),
-}
-
-impl Whole<'_> {
-    /// What it is called in errors.
-    fn path(&self) -> &Path {
-        match self {
-            Whole::Found(input) => &input.file,
-            Whole::Several(input, _) => input.path(),
-        }
-    }
-}
-
 /// Goes over a message of `size` bytes.
 pub(super) fn go(
-    whole: &Whole<'_>,
-    options: &ReadOptions,
+    input: &Input,
     size: u64,
     deep: Option<&MessageDescriptor>,
     against: Option<&Original>,
@@ -57,8 +32,7 @@ pub(super) fn go(
     let parsed = match deep {
         None => {
             produce(
-                whole,
-                options,
+                input,
                 &mut Tee {
                     compare: compare.as_mut(),
                     parser: None,
@@ -67,23 +41,23 @@ pub(super) fn go(
             None
         }
         Some(descriptor) => Some(thread::scope(|scope| {
-            let depth = options.limits.max_message_depth;
+            let depth = input.reading_options().limits.max_message_depth;
             let (writer, reader) = pipe();
             let parse = move || deep::parse(StreamInput::new(reader, size), descriptor, depth);
             let parser = thread::Builder::new()
                 .spawn_scoped(scope, parse)
-                .map_err(|error| Failure::io(whole.path(), &error))?;
+                .map_err(|error| Failure::io(input.path(), &error))?;
             let mut tee = Tee {
                 compare: compare.as_mut(),
                 parser: Some(writer),
             };
-            let produced = produce(whole, options, &mut tee);
+            let produced = produce(input, &mut tee);
             // The parser waits for more as long as there is a writer.
             drop(tee);
             let parsed = parser
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            produced.map(|()| parsed.map_err(|error| Failure::of(whole.path(), &error)))
+            produced.map(|()| parsed.map_err(|error| Failure::of(input.path(), &error)))
         })?),
     };
     Ok(Found {
@@ -93,27 +67,11 @@ pub(super) fn go(
 }
 
 /// Writes the message to the sink.
-fn produce(
-    whole: &Whole<'_>,
-    options: &ReadOptions,
-    sink: &mut Tee<'_, '_>,
-) -> Result<(), Failure> {
-    let failed = |error| Failure::of(whole.path(), &error);
-    let input = match whole {
-        Whole::Found(input) => input,
-        Whole::Several(_, opened) => return opened.write_to(sink).map(drop).map_err(failed),
-    };
-    match input.form {
-        Form::Chunked => {
-            let file = source::chunked(input, &options.limits)?;
-            file.merge_to(sink, options).map_err(failed)?;
-        }
-        Form::Plain => {
-            let copied = File::open(&input.file).and_then(|mut file| io::copy(&mut file, sink));
-            copied.map_err(|error| Failure::io(&input.file, &error))?;
-        }
-    }
-    Ok(())
+fn produce(input: &Input, sink: &mut Tee<'_, '_>) -> Result<(), Failure> {
+    let written = input.write_to(sink);
+    written
+        .map(drop)
+        .map_err(|error| Failure::of(input.path(), &error))
 }
 
 /// Gives what is written to it to both, if they are there.

@@ -1,24 +1,21 @@
 //! Verifying what is more than a message in one file: archives of tensors, and messages that several
 //! files make.
 
-use proto_splitter::Opened;
 use proto_splitter::formats::Checks;
 use serde::Serialize;
 
 use super::Against;
 use super::against::Original;
 use super::deep::Parsed;
-use super::pass::{self, Whole};
+use super::pass;
 use crate::Exit;
 use crate::archive::format_of;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::harmless::one_line;
 use crate::input::{Input, shown};
-use crate::merge::options;
 use crate::output::Output;
 use crate::size;
-use crate::source;
 use crate::table::facts;
 
 #[derive(Debug, Default, Serialize)]
@@ -43,18 +40,17 @@ struct Report {
 
 pub(super) fn run(
     input: &Input,
-    opened: &Opened,
     args: &VerifyArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let mut report = Report {
         file: shown(input.path()),
-        format: format_of(opened),
+        format: format_of(input),
         ..Report::default()
     };
     let asks_for_message = args.deep || args.against.is_some();
-    if asks_for_message && opened.plain().is_none() {
-        let (name, title) = (&report.file, source::title(opened));
+    if asks_for_message && input.is_archive() {
+        let (name, title) = (&report.file, input.title());
         return Err(Failure::usage(format!(
             "{name}: {title}: tensors, and no message that could be parsed or compared; `protosplit diff` compares tensors"
         )));
@@ -62,7 +58,7 @@ pub(super) fn run(
     let original = Original::find(args, output)?;
     let original = original.as_ref();
     let mut failures = Vec::new();
-    match opened.verify() {
+    match input.verify() {
         Ok(found) => {
             report.checksums = Some(found.checks == Checks::Checksums);
             (report.tensors, report.bytes) = (Some(found.tensors), Some(found.bytes));
@@ -71,7 +67,7 @@ pub(super) fn run(
         Err(error) => failures.push(Failure::of(input.path(), &error)),
     }
     if asks_for_message {
-        failures.extend(report.message(input, opened, original, args)?);
+        failures.extend(report.message(input, original, args)?);
     }
     report.ok = failures.is_empty();
     report.problems = failures
@@ -98,20 +94,12 @@ impl Report {
     fn message(
         &mut self,
         input: &Input,
-        opened: &Opened,
         original: Option<&Original>,
         args: &VerifyArgs,
     ) -> Result<Vec<Failure>, Failure> {
-        let options = options(input, &args.reading)?.descriptor(opened.descriptor().cloned());
-        let size = opened.plain().map_or(0, |(_, size)| size);
-        let deep = options.descriptor.as_ref().filter(|_| args.deep);
-        let found = pass::go(
-            &Whole::Several(input, opened),
-            &options,
-            size,
-            deep,
-            original,
-        )?;
+        let size = input.plain().map_or(0, |(_, size)| size);
+        let deep = input.descriptor().filter(|_| args.deep);
+        let found = pass::go(input, size, deep, original)?;
         let mut failures = Vec::new();
         match found.parsed {
             Some(Ok(parsed)) => self.deep = Some(parsed),
@@ -119,7 +107,7 @@ impl Report {
             None => {}
         }
         if let (Some(different), Some(original)) = (found.different, original) {
-            let against = Against::new(input, &options, original, different)?;
+            let against = Against::new(input, original, different)?;
             failures.extend(against.failure(&self.file));
             self.against = Some(against);
         }

@@ -158,9 +158,9 @@ fn a_program_is_refused_where_none_goes_with_the_input() {
         (
             &other,
             &other,
-            "no program goes with a message of no known format",
+            "no other file goes with a message of no known format",
         ),
-        (&graph, &graph, "no program goes with"),
+        (&graph, &graph, "no other file goes with"),
         (&unordered, &missing, "missing.pdmodel: "),
         (&paddle("vocab"), &program, "\"fc_0.b_0\" is in no file"),
     ] {
@@ -172,7 +172,7 @@ fn a_program_is_refused_where_none_goes_with_the_input() {
     run([&"convert", &paddle("infer_fc"), &"-o", &one]).ok();
     let line = run([&"ls", &one, &"--program", &program]).failed(Exit::Usage);
     assert!(
-        line.ends_with("no program goes with a file in chunks"),
+        line.ends_with("no other file goes with a file in chunks"),
         "{line}"
     );
 }

@@ -14,7 +14,7 @@ use crate::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
 /// The file metadata for a message of this type, with its schema if that is wanted.
-pub(crate) fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> RecordsMetadata {
+pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> RecordsMetadata {
     let mut metadata = RecordsMetadata {
         record_type_name: Some(descriptor.full_name().to_owned()),
         ..RecordsMetadata::default()
@@ -46,7 +46,11 @@ fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
 }
 
 /// The types that file metadata brings along; none if it brings no schema.
-pub(crate) fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if it has one that can't be used.
+pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
     check_count(metadata)?;
     let metadata = RecordsMetadata::parse(metadata)?;
     if metadata.file_descriptors.is_empty() {

@@ -12,13 +12,10 @@ use crate::member_names::NameRule;
 use crate::merge::ReadOptions;
 use crate::path::PathQuery;
 use crate::progress::Progress;
-use crate::rope::{Rope, RopeBuilder};
+use crate::spans::{Spans, SpansBuilder, copy_range};
 use crate::tensor::TensorRule;
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
-
-/// How much of a changed message is copied at a time.
-const COPY_LEN: usize = 256 << 10;
 
 /// Changes of a message, which are all made in one pass. Every path is one of the message as it is
 /// before: removing `node[0]` and `node[1]` removes the first two.
@@ -81,7 +78,7 @@ impl std::fmt::Debug for Changes {
 #[non_exhaustive]
 pub struct Changed {
     /// The message.
-    pub message: Arc<Rope>,
+    pub message: Arc<Spans>,
     /// How many fields, elements and map entries went, for themselves or with what is around them.
     pub removed: u64,
     /// How many came.
@@ -167,7 +164,7 @@ impl Changes {
         let size = source.size()?;
         let view = MessageView::of_reader(&*source, reading.clone())?;
         view.check_whole_type()?;
-        let mut builder = RopeBuilder::new();
+        let mut builder = SpansBuilder::new();
         let file = builder.reader("the message", Arc::clone(&source))?;
         let (mut splices, mut values) = (Vec::new(), Vec::new());
         let mut finder = Finder::new(&view, &*source, &self.names)?;
@@ -238,16 +235,7 @@ impl Changed {
     pub fn write_to(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         let size = self.message.total_size();
         let meter = progress.meter(size);
-        let mut buffer = vec![0; COPY_LEN];
-        let mut at = 0;
-        while at < size {
-            let left = usize::try_from(size - at).unwrap_or(usize::MAX);
-            let part = &mut buffer[..left.min(COPY_LEN)];
-            self.message.read_exact_at(at, part)?;
-            sink.write_all(part)?;
-            at += part.len() as u64;
-            meter.advance(part.len() as u64)?;
-        }
+        copy_range(&*self.message, 0..size, &mut meter.written_to(sink))?;
         meter.check()?;
         Ok(size)
     }

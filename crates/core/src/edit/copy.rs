@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use record_file::{ChunkOffset, ReadAt, RecordFile, RecordPosition, WriterOptions};
 
 use super::edits::{Edits, Sequence};
-use super::files::{Files, check_max_size};
+use super::files::check_max_size;
 use super::options::{RewriteOptions, Rewritten};
 use crate::chunked_file::ChunkedFile;
 use crate::container::Limits;
@@ -16,7 +16,8 @@ use crate::merge::{ChunkStore, FileSource, ReadOptions};
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::{
-    ChunkCompression, DonePart, LARGEST_MAX_CHUNK_SIZE, check_size, decide_stream, most_stored,
+    ChunkCompression, ChunkFile, ChunkFiles, DonePart, LARGEST_MAX_CHUNK_SIZE, decide_stream,
+    most_stored,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -87,7 +88,12 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
             Some(metadata) => WriterOptions::new().serialized_metadata(metadata),
             None => WriterOptions::new(),
         };
-        let mut writing = Writing::begin(file, options.compression, self.target, front)?;
+        let folder = match self.main {
+            Some(main) => main.folder().to_owned(),
+            None => std::env::temp_dir(),
+        };
+        let main = ChunkFile::on(self.target, folder, front)?;
+        let mut writing = Writing::begin(file, options.compression, main);
         writing.copy_unnamed()?;
         if let (Some(max), Some(main)) = (options.max_file_size, self.main) {
             let most = writing.most_in_one(contents, kept, &metadata)?;
@@ -105,17 +111,20 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
             let most = writing.most_to_add(content)?;
             writing.files.make_room(most)?;
             copied += usize::from(writing.write(content, info, &meter)?);
-            writing.files.wrote(info);
+            if writing.noted.insert((info.file, info.offset)) {
+                writing.files.note(info);
+            }
         }
         writing.files.complete()?;
         writing.files.main().flush()?;
         drop(span);
-        metadata.files = writing.files.named();
+        let others = writing.files.done();
+        metadata.files = others.iter().map(|part| part.named.clone()).collect();
         if changed.is_some() {
             // Of the message as it was.
             metadata.source_layout.clear();
         }
-        writing.check(&mut metadata, changed, &meter)?;
+        writing.check(self.target, &mut metadata, changed, &meter)?;
         let others: u64 = metadata.files.iter().map(|file| file.size).sum();
         let trailer = file.trailer().encode_changed(metadata, kept)?;
         if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
@@ -125,12 +134,9 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
+        let (main, parts) = writing.files.into_parts();
         let compression = options.compression.for_trailer();
-        let writer = writing.files.main();
-        let end = writer.position().numeric();
-        writer.write_record_alone(&trailer, compression)?;
-        writer.flush()?;
-        check_size(self.target, end, options.max_file_size)?;
+        main.finish_with(&trailer, compression, options.max_file_size)?;
         options.progress.check()?;
         let rewritten = Rewritten {
             chunks: contents.len(),
@@ -139,7 +145,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
             files: Vec::new(),
             removed_files: Vec::new(),
         };
-        Ok((rewritten, writing.files.into_parts()))
+        Ok((rewritten, parts))
     }
 }
 
@@ -161,18 +167,15 @@ struct Writing<'a, S> {
     /// The record chunks in them that their trailers are in, which aren't copied.
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
-    files: Files<'a>,
+    files: ChunkFiles<'a>,
     /// What was written so far: to which of the new files, and where it begins there.
     written: HashMap<Origin, (u32, u64)>,
+    /// The chunks in them, by file and offset: several may share a record.
+    noted: HashSet<(u32, u64)>,
 }
 
 impl<'a, S: ReadAt> Writing<'a, S> {
-    fn begin(
-        file: &'a ChunkedFile<S>,
-        compression: ChunkCompression,
-        target: &'a File,
-        front: WriterOptions,
-    ) -> Result<Self> {
+    fn begin(file: &'a ChunkedFile<S>, compression: ChunkCompression, main: ChunkFile) -> Self {
         let records: Vec<_> = file.record_files().collect();
         let of_file = |number| {
             file.store()
@@ -180,14 +183,15 @@ impl<'a, S: ReadAt> Writing<'a, S> {
                 .into_iter()
                 .map(move |at| (number, at))
         };
-        Ok(Writing {
+        Writing {
             file,
             trailer_chunks: (0..records.len()).flat_map(of_file).collect(),
             records,
             compression,
-            files: Files::begin(target, front)?,
+            files: ChunkFiles::new(main),
             written: HashMap::new(),
-        })
+            noted: HashSet::new(),
+        }
     }
 
     /// Bytes that all may take in one file.
@@ -206,7 +210,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         let trailer = self.file.trailer().encode_changed(largest, kept)?.len();
         // A change writes these of the whole message anew.
         let of_message = 32;
-        let front = self.files.main().position().numeric();
+        let front = self.files.main().end();
         let mut most = front.saturating_add(most_stored(trailer as u64 + of_message));
         let mut counted = HashSet::new();
         for content in contents {
@@ -266,7 +270,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             for chunk in records.chunks() {
                 let chunk = chunk?;
                 if chunk.header.num_records > 0 && !named.contains(&(number, chunk.begin().0)) {
-                    self.files.main().copy_chunk(records, &chunk)?;
+                    self.files.main().copy(records, &chunk)?;
                 }
             }
         }
@@ -290,7 +294,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             Content::Spliced(chunk, edits, value, size) => {
                 let open = || -> Result<Box<dyn Read + '_>> {
                     let base = file.stream(*chunk)?;
-                    let reader = edits.clone().reader(base, file.size(*chunk), *value);
+                    let reader = edits.clone().reader(base, *value);
                     Ok(Box::new(reader))
                 };
                 *info = self.write_anew(&open, *size, info, meter)?;
@@ -324,8 +328,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             (None, Origin::RecordChunk(number, begin)) => {
                 let records = self.records[number];
                 let stored = records.chunk_header_at(ChunkOffset(begin))?;
-                let (of, writer) = self.files.current()?;
-                let there = (of, writer.copy_chunk(records, &stored)?.0);
+                let (of, to) = self.files.current()?;
+                let there = (of, to.copy(records, &stored)?);
                 meter.advance(file.size(chunk))?;
                 there
             }
@@ -358,20 +362,19 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         meter: &Meter,
     ) -> Result<ChunkInfo> {
         let compression = decide_stream(self.compression, size, open)?;
-        let stream = meter.read(open()?);
+        let mut stream = meter.read(open()?);
         let _span = tracing::trace_span!("write", bytes = size, %compression).entered();
-        let mut summed = Summed { stream, crc32c: 0 };
-        let (file, writer) = self.files.current()?;
-        let position = writer.write_record_from(&mut summed, size, compression)?;
+        let (file, to) = self.files.current()?;
+        let record = to.add(&mut stream, size, compression)?;
         // What is behind the last byte: the checks of the stream.
-        if summed.stream.read(&mut [0])? != 0 {
+        if stream.read(&mut [0])? != 0 {
             let message = "a chunk became longer while it was being read";
             return Err(Error::new(ErrorKind::SourceChanged, message));
         }
         Ok(ChunkInfo {
             size,
-            offset: position.numeric(),
-            crc32c: Some(summed.crc32c),
+            offset: record.position.numeric(),
+            crc32c: Some(record.crc32c),
             file,
             ..*info
         })
@@ -387,15 +390,18 @@ impl<'a, S: ReadAt> Writing<'a, S> {
     /// size and checksum.
     fn check(
         &self,
+        target: &File,
         metadata: &mut ChunkMetadata,
         changed: Option<&ReadOptions>,
         meter: &Meter,
     ) -> Result<()> {
         let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();
         let limits = changed.map_or_else(Limits::default, |options| options.limits.clone());
-        let (target, metadata_so_far) = (self.files.target(), metadata.clone());
-        let file = ChunkedFile::with_metadata_and(target, metadata_so_far, &limits, |named| {
-            self.files.open(named)
+        let others = self.files.done();
+        let file = ChunkedFile::with_metadata_and(target, metadata.clone(), &limits, |named| {
+            let part = others.iter().find(|part| part.named == *named);
+            part.map(|part| part.file.as_file())
+                .ok_or_else(|| Error::new(ErrorKind::InvalidTrailer, "there is no such file"))
         })?;
         let Some(options) = changed else {
             for chunk in 0..file.len() {
@@ -410,19 +416,5 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         metadata.source_crc32c = Some(merged.crc32c);
         metadata.byte_exact = true;
         Ok(())
-    }
-}
-
-/// Sums up what it reads.
-struct Summed<R> {
-    stream: R,
-    crc32c: u32,
-}
-
-impl<R: Read> Read for Summed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buffer)?;
-        self.crc32c = crc32c::crc32c_append(self.crc32c, &buffer[..read]);
-        Ok(read)
     }
 }

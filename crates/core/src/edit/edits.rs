@@ -1,119 +1,87 @@
-//! A stretch of bytes with some of them replaced.
+//! A stretch of bytes with a value in it replaced.
 
 use std::io::{self, Read};
-use std::ops::Range;
 
 use record_file::ReadAt;
 
-use crate::wire::{Field, WireType, put_varint};
+use crate::spans::{SourceId, SpanList, SpanListBuilder, SpanSource};
+use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// What takes the place of bytes.
-#[derive(Clone, Debug)]
-enum With {
-    Bytes(Vec<u8>),
-    /// The new value, which has this many bytes.
-    Value(u64),
-}
+/// The bytes as they were; the other source is the new value.
+const BASE: SourceId = SourceId::FIRST;
 
-/// Bytes that are replaced, in order.
+/// The bytes as they will be: spans of those that there are and of the new value.
 #[derive(Clone, Debug)]
-pub(super) struct Edits(Vec<(Range<u64>, With)>);
+pub(super) struct Edits(SpanList);
 
 impl Edits {
     /// Puts a value of `size` bytes in the place of the last field's, with new lengths for those
-    /// around it; `chain` are the fields from the outermost to the one itself.
-    pub(super) fn replace(chain: &[Field], size: u64) -> Result<Edits> {
-        let mut edits = Vec::new();
-        // Bytes of the value that is being looked at, as it will be.
-        let mut new_len = size;
-        for (at, field) in chain.iter().enumerate().rev() {
-            let is_last = at + 1 == chain.len();
-            if is_last {
-                edits.push((field.value.clone(), With::Value(size)));
-            }
-            let length = field.tag_end..field.value.start;
-            let (old_len, old_prefix) = (
-                field.value.end - field.value.start,
-                length.end - length.start,
-            );
-            let mut prefix = Vec::new();
-            if field.wire_type == WireType::Len {
-                put_varint(&mut prefix, new_len);
-                edits.push((length, With::Bytes(prefix.clone())));
-            }
-            // What the field around this one grows by.
-            let Some(around) = at.checked_sub(1).map(|around| &chain[around]) else {
-                break;
-            };
-            let new_prefix = if field.wire_type == WireType::Len {
-                prefix.len() as u64
-            } else {
-                old_prefix
-            };
-            new_len = (around.value.end - around.value.start)
-                .checked_sub(old_len + old_prefix)
-                .and_then(|rest| rest.checked_add(new_len)?.checked_add(new_prefix))
-                .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a message beyond 64 bits"))?;
+    /// around it; `chain` are the fields from the outermost to the one itself, in `all` bytes.
+    pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {
+        let is_len = |field: &&Field| field.wire_type == WireType::Len;
+        let (mut list, mut copied) = (SpanListBuilder::default(), 0);
+        for field in chain.iter().filter(is_len) {
+            list.push_span(BASE, copied..field.tag_end);
+            list.begin_length();
+            copied = field.value.start;
         }
-        edits.reverse();
-        Ok(Edits(edits))
+        if let Some(field) = chain.last() {
+            list.push_span(BASE, copied..field.value.start);
+            list.push_span(SourceId::new(1)?, 0..size);
+            copied = field.value.end;
+        }
+        for field in chain.iter().rev().filter(is_len) {
+            list.push_span(BASE, copied..field.value.end);
+            list.end_length()?;
+            copied = field.value.end;
+        }
+        list.push_span(BASE, copied..all);
+        Ok(Edits(list.finish()?))
     }
 
-    /// Bytes of what had `size` bytes.
-    pub(super) fn size_of(&self, size: u64) -> Result<u64> {
-        let mut total = size;
-        for (range, with) in &self.0 {
-            let new = match with {
-                With::Bytes(bytes) => bytes.len() as u64,
-                With::Value(size) => *size,
-            };
-            total = total
-                .checked_sub(range.end - range.start)
-                .and_then(|rest| rest.checked_add(new))
-                .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a message beyond 64 bits"))?;
-        }
-        Ok(total)
+    /// Bytes in all.
+    pub(super) fn size(&self) -> u64 {
+        self.0.len()
     }
 
-    /// Reads `base`, which has `size` bytes, with the edits made.
+    /// Reads `base` with the value replaced.
     pub(super) fn reader<'a>(
         self,
         base: Box<dyn Read + 'a>,
-        size: u64,
         value: &'a (dyn ReadAt + 'a),
     ) -> Spliced<'a> {
-        let mut pieces = Vec::new();
-        let mut position = 0;
-        for (range, with) in self.0 {
-            pieces.push(Piece::Base(range.start - position));
-            pieces.push(match with {
-                With::Bytes(bytes) => Piece::Other(Box::new(io::Cursor::new(bytes))),
-                With::Value(size) => Piece::Other(Box::new(Sequence::new(value, size))),
-            });
-            pieces.push(Piece::Skipped(range.end - range.start));
-            position = range.end;
-        }
-        pieces.push(Piece::Base(size - position));
         Spliced {
             base,
-            pieces: pieces.into_iter(),
-            piece: Piece::Base(0),
+            passed: 0,
+            value,
+            list: self.0,
+            position: 0,
         }
     }
-}
-
-enum Piece<'a> {
-    Base(u64),
-    Skipped(u64),
-    Other(Box<dyn Read + 'a>),
 }
 
 /// What was edited, as a stream.
 pub(super) struct Spliced<'a> {
     base: Box<dyn Read + 'a>,
-    pieces: std::vec::IntoIter<Piece<'a>>,
-    piece: Piece<'a>,
+    /// Bytes of the base that were read.
+    passed: u64,
+    value: &'a (dyn ReadAt + 'a),
+    list: SpanList,
+    position: u64,
+}
+
+impl Spliced<'_> {
+    fn read_base(&mut self, at: u64, place: &mut [u8]) -> io::Result<usize> {
+        let gap = at - self.passed;
+        let mut skipped = self.base.by_ref().take(gap);
+        if io::copy(&mut skipped, &mut io::sink())? < gap {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let read = self.base.read(place)?;
+        self.passed = at + read as u64;
+        Ok(read)
+    }
 }
 
 impl Read for Spliced<'_> {
@@ -121,38 +89,33 @@ impl Read for Spliced<'_> {
         if buffer.is_empty() {
             return Ok(0);
         }
-        loop {
-            match &mut self.piece {
-                Piece::Base(left) if *left > 0 => {
-                    let read = self.base.by_ref().take(*left).read(buffer)?;
-                    if read == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    *left -= read as u64;
-                    return Ok(read);
-                }
-                Piece::Skipped(left) if *left > 0 => {
-                    let mut skipped = self.base.by_ref().take(*left);
-                    if io::copy(&mut skipped, &mut io::sink())? < *left {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    *left = 0;
-                }
-                Piece::Base(_) | Piece::Skipped(_) => {}
-                Piece::Other(other) => {
-                    let read = other.read(buffer)?;
-                    if read > 0 {
-                        return Ok(read);
-                    }
-                }
+        let Some(span) = self.list.locate(self.position) else {
+            // To its end, so that it has checked itself.
+            return io::copy(&mut self.base, &mut io::sink()).map(|_| 0);
+        };
+        let len = usize::try_from(span.len).unwrap_or(usize::MAX);
+        let len = len.min(buffer.len());
+        let place = &mut buffer[..len];
+        let read = match span.source {
+            SpanSource::Literal(bytes) => {
+                place.copy_from_slice(&bytes[..len]);
+                len
             }
-            match self.pieces.next() {
-                Some(piece) => self.piece = piece,
-                // The base is read to its end, so that it has checked itself.
-                None => return self.base.read(&mut [0]).map(|_| 0),
-            }
+            SpanSource::Stored(BASE, at) => self.read_base(at, place)?,
+            SpanSource::Stored(_, at) => self.value.read_at(at, place)?,
+        };
+        if read == 0 {
+            return Err(shorter());
         }
+        self.position += read as u64;
+        Ok(read)
     }
+}
+
+#[cold]
+fn shorter() -> io::Error {
+    let message = "a file became shorter while it was being read";
+    Error::new(ErrorKind::SourceChanged, message).into()
 }
 
 /// The first bytes of a source, one after the other.
@@ -181,8 +144,7 @@ impl<S: ReadAt + ?Sized> Read for Sequence<'_, S> {
         }
         let read = self.source.read_at(self.position, &mut buffer[..want])?;
         if read == 0 {
-            let message = "a file became shorter while it was being read";
-            return Err(Error::new(ErrorKind::SourceChanged, message).into());
+            return Err(shorter());
         }
         self.position += read as u64;
         Ok(read)

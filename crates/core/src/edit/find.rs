@@ -1,6 +1,5 @@
 //! Where the fields are that a change is about.
 
-use std::fs::File;
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
@@ -21,14 +20,14 @@ use crate::{Error, ErrorKind, Result};
 
 /// A message to change.
 pub(super) struct Finder<'a> {
-    view: &'a MessageView<'a, File>,
+    view: &'a MessageView<'a>,
     names: &'a [NameRule],
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
 }
 
 impl<'a> Finder<'a> {
     pub(super) fn new(
-        view: &'a MessageView<'a, File>,
+        view: &'a MessageView<'a>,
         source: &'a dyn ReadAt,
         names: &'a [NameRule],
     ) -> Result<Self> {

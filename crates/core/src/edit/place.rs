@@ -33,7 +33,7 @@ pub(super) fn enclosing_tag<S: ReadAt>(
     chunk: usize,
     tag: u64,
 ) -> Result<Vec<Field>> {
-    let plan = MergePlan::of_chunk(chunk, file.size(chunk), file.len());
+    let plan = MergePlan::of_chunk(chunk, file.size(chunk), file.len())?;
     let mut cursor = WireCursor::new(PlanInput::new(plan, file));
     let contains = |field: &Field| field.value.contains(&tag);
     enclosing(&mut cursor, |field| field.start == tag, contains)

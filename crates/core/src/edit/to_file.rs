@@ -4,6 +4,7 @@ use super::copy::Rewrite;
 use super::options::{RewriteOptions, Rewritten};
 use crate::Result;
 use crate::chunked_file::ChunkedFile;
+use crate::io::folder_lock::recover;
 use crate::io::{AtomicFile, MadeFrom, at_target, check_absent, same_file};
 use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
@@ -25,6 +26,7 @@ pub(super) fn write<S: ReadAt>(
     };
     let made_from = MadeFrom::files(file.store().paths());
     let main = AtomicFile::create(target, &made_from, options.force)?;
+    recover(main.target(), &options.progress)?;
     for path in parts_beside(main.target())? {
         if !is_read(&path) {
             check_absent(&path, options.force)?;

@@ -1,11 +1,11 @@
-//! A message with some of its bytes replaced, put together as a rope.
+//! A message with some of its bytes replaced, put together as a message of spans.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use record_file::ReadAt;
 
-use crate::rope::{RopeBuilder, RopeFileId};
+use crate::spans::{SourceId, SpansBuilder};
 use crate::wire::{Field, SourceInput, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
@@ -96,19 +96,19 @@ fn is_inside(splice: &Splice, above: &Splice) -> bool {
 /// Where the new message is put together.
 pub(super) struct Weaver<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    builder: &'a mut RopeBuilder,
-    file: RopeFileId,
+    builder: &'a mut SpansBuilder,
+    file: SourceId,
     /// The new values, and how many bytes they have.
-    values: &'a [(RopeFileId, u64)],
+    values: &'a [(SourceId, u64)],
 }
 
 impl<'a> Weaver<'a> {
     pub(super) fn new(
         source: &'a dyn ReadAt,
         size: u64,
-        builder: &'a mut RopeBuilder,
-        file: RopeFileId,
-        values: &'a [(RopeFileId, u64)],
+        builder: &'a mut SpansBuilder,
+        file: SourceId,
+        values: &'a [(SourceId, u64)],
     ) -> Self {
         Weaver {
             cursor: WireCursor::new(SourceInput::new(source, size)),

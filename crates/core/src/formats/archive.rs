@@ -17,6 +17,16 @@ pub trait Archive: Debug + Send + Sync {
     /// If what they say of themselves can't be read.
     fn tensors(&self) -> Result<Vec<TensorInfo>>;
 
+    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors). A format with
+    /// tensors by the million overrides it, so that no list of them is made.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensors`](Self::tensors).
+    fn tensor_iter(&self) -> Result<TensorIter<'_>> {
+        Ok(Box::new(self.tensors()?.into_iter().map(Ok)))
+    }
+
     /// The bytes of a tensor: one that [`tensors`](Self::tensors) or [`find`](Self::find) gave.
     ///
     /// # Errors
@@ -79,6 +89,9 @@ pub trait Archive: Debug + Send + Sync {
         ))
     }
 }
+
+/// The tensors of an input one after the other, from [`Archive::tensor_iter`].
+pub type TensorIter<'a> = Box<dyn Iterator<Item = Result<TensorInfo>> + 'a>;
 
 /// Something in an archive that takes up space.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,20 @@
 //! What a format sees of an input to recognise it.
 
 use std::cell::OnceCell;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use record_file::ReadAt;
+use prost_reflect::MessageDescriptor;
+use record_file::{ReadAt, is_record_file};
 
-use crate::{Error, Result};
+use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits};
+use crate::io::open_file;
+use crate::spans::{SourceId, SpansBuilder};
+use crate::split::Source;
+use crate::{Error, ErrorKind, Result};
 
 /// How many bytes of a file's two ends a format can look at: 4 KiB of each.
 const END_LEN: u64 = 4 << 10;
@@ -34,8 +41,9 @@ pub enum CandidateKind {
     Prefix,
 }
 
-/// An input that formats are asked about: its path, what is there, and both ends of a file. A file
-/// is read when a format first looks into it.
+/// An input that formats are asked about, and that one of them opens: its path, what is there, and
+/// the bytes of a file. A file is opened when it is first read, and only once: whoever looks into it
+/// reads the same open file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Candidate, CandidateKind};
@@ -52,19 +60,43 @@ pub enum CandidateKind {
 /// assert!(Candidate::new(folder.path())?.has("Model.ONNX"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Candidate<'a> {
     path: &'a Path,
     kind: CandidateKind,
     size: u64,
-    ends: OnceCell<Ends>,
+    bytes: OnceCell<Bytes>,
+    head: OnceCell<Vec<u8>>,
+    tail: OnceCell<Vec<u8>>,
+    /// Opens what a file in chunks names beside itself.
+    beside: Option<Beside<'a>>,
 }
 
-/// Both ends of a file; nothing of one that can't be read.
-#[derive(Debug, Default)]
-struct Ends {
-    head: Vec<u8>,
-    tail: Vec<u8>,
+type Beside<'a> = Box<dyn Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a>;
+
+/// An open file, or whatever else is read by position.
+#[derive(Clone)]
+enum Bytes {
+    File(Arc<File>),
+    Source(Arc<dyn ReadAt>),
+}
+
+impl Bytes {
+    fn source(&self) -> Arc<dyn ReadAt> {
+        match self {
+            Bytes::File(file) => Arc::clone(file) as Arc<dyn ReadAt>,
+            Bytes::Source(source) => Arc::clone(source),
+        }
+    }
+}
+
+impl fmt::Debug for Candidate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("path", &self.path)
+            .field("kind", &self.kind)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Candidate<'a> {
@@ -85,22 +117,43 @@ impl<'a> Candidate<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (CandidateKind::Prefix, 0),
             Err(error) => return Err(failed(error)),
         };
-        Ok(Candidate {
+        Ok(Candidate::of(path, kind, size, OnceCell::new()))
+    }
+
+    fn of(path: &'a Path, kind: CandidateKind, size: u64, bytes: OnceCell<Bytes>) -> Self {
+        Candidate {
             path,
             kind,
             size,
-            ends: OnceCell::new(),
-        })
+            bytes,
+            head: OnceCell::new(),
+            tail: OnceCell::new(),
+            beside: None,
+        }
+    }
+
+    /// Takes a regular file that is open already, and isn't opened again. `path` leads to it, too.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its size can't be told.
+    pub fn of_file(path: &'a Path, file: File) -> Result<Candidate<'a>> {
+        let metadata = file.metadata();
+        let size = metadata.map_err(|error| Error::from(error).context(path.display()))?;
+        let bytes = OnceCell::from(Bytes::File(Arc::new(file)));
+        Ok(Candidate::of(path, CandidateKind::File, size.len(), bytes))
     }
 
     /// A file that isn't at the path that it is called by, such as an object in a store: only
-    /// `source` reads it, and both its ends are read now.
+    /// `source` reads it.
     ///
     /// ```
+    /// use std::sync::Arc;
+    ///
     /// use proto_splitter_core::formats::{Candidate, CandidateKind};
     ///
-    /// let bytes = b"\x08\x07".to_vec();
-    /// let candidate = Candidate::of_source("s3://bucket/model.onnx".as_ref(), &bytes)?;
+    /// let bytes = Arc::new(b"\x08\x07".to_vec());
+    /// let candidate = Candidate::of_source("s3://bucket/model.onnx".as_ref(), bytes.clone())?;
     /// assert_eq!(candidate.kind(), CandidateKind::File);
     /// assert_eq!((candidate.file_name(), candidate.head()), ("model.onnx", &bytes[..]));
     /// # Ok::<(), proto_splitter_core::Error>(())
@@ -108,17 +161,145 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if it can't be read.
-    pub fn of_source<S: ReadAt + ?Sized>(path: &'a Path, source: &S) -> Result<Candidate<'a>> {
-        let failed = |error: io::Error| Error::from(error).context(path.display());
-        let size = source.size().map_err(failed)?;
-        let ends = read_ends(source, size).map_err(failed)?;
-        Ok(Candidate {
-            path,
-            kind: CandidateKind::File,
-            size,
-            ends: OnceCell::from(ends),
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its size can't be told.
+    pub fn of_source(path: &'a Path, source: Arc<dyn ReadAt>) -> Result<Candidate<'a>> {
+        let size = source.size();
+        let size = size.map_err(|error| Error::from(error).context(path.display()))?;
+        let bytes = OnceCell::from(Bytes::Source(source));
+        Ok(Candidate::of(path, CandidateKind::File, size, bytes))
+    }
+
+    /// Sets how the other files of a message in chunks are opened, by the names that its trailer has for
+    /// them: for an input that [isn't a file](Self::of_source). Without, there can be none.
+    #[must_use]
+    pub fn beside(mut self, open: impl Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a) -> Self {
+        self.beside = Some(Box::new(open));
+        self
+    }
+
+    /// Returns the path, for formats that read local files only.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NeedsFile`](crate::ErrorKind::NeedsFile) if the input isn't a local file or
+    /// folder: the caller copies it then, and opens the copy.
+    pub fn local_path(&self) -> Result<&'a Path> {
+        if self.is_local() {
+            return Ok(self.path);
+        }
+        Err(self.needs_file())
+    }
+
+    /// Returns the error of an input that isn't a local file and would have to be, of the kind
+    /// [`NeedsFile`](crate::ErrorKind::NeedsFile).
+    #[cold]
+    pub fn needs_file(&self) -> Error {
+        let message = "this format can only be read from local files";
+        Error::new(ErrorKind::NeedsFile, message).context(self.path.display())
+    }
+
+    /// Returns the message that all of the file is, of this type, to be split.
+    ///
+    /// # Errors
+    ///
+    /// As [`source`](Self::source).
+    pub fn message(&self, descriptor: MessageDescriptor) -> Result<Source> {
+        match self.file()? {
+            Some(file) => {
+                let source = Source::of_opened(file, self.path, descriptor);
+                source.map_err(|error| Error::from(error).context(self.path.display()))
+            }
+            None => Ok(Source::from_reader(self.source()?, self.size, descriptor)),
+        }
+    }
+
+    /// Returns true if the path leads to the input: it isn't in a store.
+    pub fn is_local(&self) -> bool {
+        !matches!(self.bytes.get(), Some(Bytes::Source(_)))
+    }
+
+    /// Returns the bytes of the file, to be read by position.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be opened, or is none.
+    pub fn source(&self) -> Result<Arc<dyn ReadAt>> {
+        Ok(self.bytes()?.source())
+    }
+
+    /// Returns another handle of the open file; `None` if the input isn't a local file. Both share a
+    /// position.
+    ///
+    /// # Errors
+    ///
+    /// As [`source`](Self::source).
+    pub fn file(&self) -> Result<Option<File>> {
+        match self.bytes()? {
+            Bytes::File(file) => {
+                let file = file.try_clone();
+                file.map(Some)
+                    .map_err(|error| Error::from(error).context(self.path.display()))
+            }
+            Bytes::Source(_) => Ok(None),
+        }
+    }
+
+    /// Adds the file to a message of spans, which reads it as it is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`source`](Self::source), and [`ErrorKind::Io`](crate::ErrorKind::Io) if it isn't a regular
+    /// file.
+    pub fn add_to(&self, spans: &mut SpansBuilder) -> Result<SourceId> {
+        let Some(file) = self.file()? else {
+            return spans.reader(self.path, self.source()?);
+        };
+        let (path, first) = (self.path.to_owned(), Mutex::new(Some(file)));
+        spans.open_with(self.path, move || {
+            let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Again, after it was closed to make room for others.
+            first.map_or_else(|| File::open(&path), Ok)
         })
+    }
+
+    fn bytes(&self) -> Result<&Bytes> {
+        if let Some(bytes) = self.bytes.get() {
+            return Ok(bytes);
+        }
+        if self.kind == CandidateKind::Folder {
+            let error = Error::from(io::Error::from(io::ErrorKind::IsADirectory));
+            return Err(error.context(self.path.display()));
+        }
+        let file = Arc::new(open_file(self.path)?);
+        Ok(self.bytes.get_or_init(|| Bytes::File(file)))
+    }
+
+    /// Returns true if the file says by its name or its beginning that it is in chunks. A format may
+    /// know better: a file of records isn't always a message in chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`source`](Self::source), and if the file can't be read.
+    pub fn is_chunked(&self) -> Result<bool> {
+        if self.kind != CandidateKind::File {
+            return Ok(false);
+        }
+        let extension = self.path.extension();
+        if extension.is_some_and(|extension| extension == CHUNKED_EXTENSION) {
+            return Ok(true);
+        }
+        let is_chunked = self.read_head().and_then(|head| Ok(is_record_file(head)?));
+        is_chunked.map_err(|error| error.context(self.path.display()))
+    }
+
+    /// Opens the file as a message in chunks.
+    pub(super) fn chunked(&self, limits: &Limits) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
+        let source = self.source()?;
+        match &self.beside {
+            _ if self.is_local() => ChunkedFile::of_opened(self.path, source, limits),
+            Some(open) => ChunkedFile::from_sources(source, limits, |file| open(&file.path)),
+            None => ChunkedFile::from_source(source, limits),
+        }
     }
 
     /// The path, as it was given.
@@ -165,38 +346,32 @@ impl<'a> Candidate<'a> {
     /// The first bytes of the file: all of them, up to 4 KiB. Empty if it is not a file, or can't be
     /// read.
     pub fn head(&self) -> &[u8] {
-        &self.ends().head
+        self.read_head().map_or(&[], Vec::as_slice)
+    }
+
+    fn read_head(&self) -> Result<&Vec<u8>> {
+        self.end(&self.head, 0)
     }
 
     /// The last bytes of the file, as [`head`](Self::head) the first.
     pub fn tail(&self) -> &[u8] {
-        &self.ends().tail
+        let tail = self.end(&self.tail, self.size.saturating_sub(END_LEN));
+        tail.map_or(&[], Vec::as_slice)
     }
 
-    fn ends(&self) -> &Ends {
-        self.ends
-            .get_or_init(|| self.read_ends().unwrap_or_default())
-    }
-
-    fn read_ends(&self) -> io::Result<Ends> {
-        if self.kind != CandidateKind::File {
-            return Ok(Ends::default());
+    fn end<'c>(&self, cell: &'c OnceCell<Vec<u8>>, offset: u64) -> Result<&'c Vec<u8>> {
+        if let Some(bytes) = cell.get() {
+            return Ok(bytes);
         }
-        read_ends(&File::open(self.path)?, self.size)
+        let mut bytes = Vec::new();
+        if self.kind == CandidateKind::File {
+            // At most END_LEN, so it fits.
+            let len = usize::try_from(self.size.min(END_LEN)).unwrap_or_default();
+            bytes.resize(len, 0);
+            self.source()?.read_exact_at(offset, &mut bytes)?;
+        }
+        Ok(cell.get_or_init(|| bytes))
     }
-}
-
-fn read_ends<S: ReadAt + ?Sized>(file: &S, size: u64) -> io::Result<Ends> {
-    let len = size.min(END_LEN);
-    let read = |offset| {
-        // At most END_LEN, so it fits.
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-        file.read_exact_at(offset, &mut bytes).map(|()| bytes)
-    };
-    Ok(Ends {
-        head: read(0)?,
-        tail: read(size - len)?,
-    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,19 @@ pub struct ConvertTarget {
     pub title: &'static str,
 }
 
+/// A setting of conversions, which only one format knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvertSetting {
+    /// Its name in [`ConvertOptions::settings`], as `alignment`.
+    pub name: &'static str,
+    /// What it says, in a sentence without an article.
+    pub title: &'static str,
+    /// True if the value is a size in bytes.
+    pub is_size: bool,
+    /// The names of the forms that it says something of.
+    pub forms: &'static [&'static str],
+}
+
 /// How an input is converted.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

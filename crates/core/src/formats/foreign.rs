@@ -35,10 +35,12 @@ impl Registry {
     /// proves to be of a format, pass. Files in chunks are not asked about.
     ///
     /// ```
+    /// use std::sync::Arc;
+    ///
     /// use proto_splitter_core::formats::{Candidate, Registry};
     ///
     /// let page = b"<!DOCTYPE html><title>Not found</title>".to_vec();
-    /// let page = Candidate::of_source("model.pb".as_ref(), &page)?;
+    /// let page = Candidate::of_source("model.pb".as_ref(), Arc::new(page))?;
     /// let error = Registry::new(&[]).check(&page, None).unwrap_err();
     /// assert!(error.to_string().contains("an HTML page"));
     /// # Ok::<(), proto_splitter_core::Error>(())
@@ -257,6 +259,8 @@ fn text(head: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -313,7 +317,8 @@ mod tests {
         let long = [&b"BZ"[..], &[0; 0x5a]].concat();
         let text = [&b"\n "[..], &[b'x'; 0x20]].concat();
         for message in [long, text, Vec::new()] {
-            let candidate = Candidate::of_source("m.pb".as_ref(), &message).unwrap();
+            let candidate =
+                Candidate::of_source("m.pb".as_ref(), Arc::new(message.clone())).unwrap();
             assert!(Registry::new(&[]).check(&candidate, None).is_ok());
         }
     }
@@ -322,10 +327,10 @@ mod tests {
     fn only_the_front_is_looked_at() {
         let mut message = [&b"\x0a\xf0\xff\x03"[..], &[7; 0xfff0]].concat();
         message.extend(b"\xff\xff");
-        let candidate = Candidate::of_source("m.pb".as_ref(), &message).unwrap();
+        let candidate = Candidate::of_source("m.pb".as_ref(), Arc::new(message.clone())).unwrap();
         assert!(Registry::new(&[]).check(&candidate, None).is_ok());
         message.insert(0, 0);
-        let candidate = Candidate::of_source("m.pb".as_ref(), &message).unwrap();
+        let candidate = Candidate::of_source("m.pb".as_ref(), Arc::new(message.clone())).unwrap();
         let error = Registry::new(&[]).check(&candidate, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidMessage);
     }

@@ -7,8 +7,8 @@ use record_file::{ReadAt, is_record_file};
 
 use super::opened::Opened;
 use super::registry::Registry;
-use super::{Candidate, CandidateKind, Format, OpenOptions};
-use crate::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, is_chunked};
+use super::{Candidate, CandidateKind, Confidence, Format, OpenOptions};
+use crate::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
@@ -24,34 +24,97 @@ impl Registry {
     /// is a folder that no format recognises; what [`check`](Self::check) or the format finds wrong
     /// with it.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
-        let path = path.as_ref();
-        let candidate = Candidate::new(path)?;
-        if candidate.kind() == CandidateKind::Prefix
+        self.open_input(&Candidate::new(path.as_ref())?, options)
+    }
+
+    /// Opens an input, as [`open`](Self::open): one that was looked at before, which isn't opened again,
+    /// or one that isn't a file, such as an object in a store. Nothing is looked for beside the name
+    /// of an object.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{Candidate, OpenOptions, Registry};
+    /// # use prost::Message;
+    /// # use prost_reflect::ReflectMessage;
+    /// # use prost_reflect::prost_types::FileDescriptorProto;
+    ///
+    /// # let message = FileDescriptorProto { name: Some("a.proto".into()), ..Default::default() };
+    /// let options = OpenOptions::new().descriptor(message.descriptor());
+    /// let bytes = Arc::new(message.encode_to_vec());
+    /// let input = Candidate::of_source("s3://bucket/message.pb".as_ref(), bytes)?;
+    /// assert_eq!(Registry::new(&[]).open_input(&input, &options)?.get("name")?, "a.proto");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`ErrorKind::NeedsFile`] if the input isn't a local file, and its
+    /// format reads those only: a copy can be opened.
+    pub fn open_input(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
+        let path = input.path();
+        let companion = options.companion.as_deref();
+        if input.kind() == CandidateKind::Prefix
             && let Some(file) = [CHUNKED_EXTENSION, PLAIN_EXTENSION]
                 .into_iter()
-                .find_map(|extension| candidate.continued(&format!(".{extension}")))
+                .find_map(|extension| input.continued(&format!(".{extension}")))
         {
             return self.open(&file, options);
         }
-        if candidate.kind() == CandidateKind::File && is_chunked(path)? {
-            if options.companion.is_some() {
+        let is_records = input.is_chunked()?;
+        let is_claimed = is_records && self.is_claimed(input);
+        if is_records && !is_claimed {
+            if companion.is_some() {
                 return Err(alone("a file in chunks").context(path.display()));
             }
-            return self.open_chunked(path, options);
+            let opened = Opened::of_chunks(input, |name| self.message(name), options)?;
+            // A writer that says no type may have given the file a name that tells it.
+            let by_name = || self.message(self.recognize(input)?.message_type(path)?);
+            return Ok(opened.of_type(by_name).found_by(*self, None));
         }
-        self.check(&candidate, options.companion.as_deref())?;
-        let recognized = self.recognize_with(&candidate, options.companion.as_deref());
-        if let Some(format) = self.format_of(recognized, options) {
-            return self.open_as(format, path, options);
+        self.check(input, companion)?;
+        let recognized = self.recognize_with(input, companion);
+        // A message of any type may be in records of a format's own.
+        let format = recognized.filter(|_| is_claimed);
+        if let Some(format) = format.or_else(|| self.format_of(recognized, options)) {
+            return self.open_input_as(format, input, options);
         }
-        match candidate.kind() {
-            CandidateKind::File if options.companion.is_some() => {
+        match input.kind() {
+            CandidateKind::File if companion.is_some() => {
                 Err(alone("a message of no known format").context(path.display()))
             }
-            CandidateKind::File => Ok(Opened::of_file(path, None, options)?.found_by(*self, None)),
+            CandidateKind::File => {
+                Ok(Opened::of_input(input, None, options)?.found_by(*self, None))
+            }
             CandidateKind::Folder => Err(self.unknown_folder(path)),
             CandidateKind::Prefix => Err(nothing_there(path)),
         }
+    }
+
+    /// Returns true if an input is a message in chunks: by its name or its beginning, and no format is
+    /// certain that the file of records is its own.
+    ///
+    /// ```
+    /// use proto_splitter_core::formats::{Candidate, Registry};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("a.pb");
+    /// std::fs::write(&path, b"\x08\x01")?;
+    /// assert!(!Registry::new(&[]).is_chunked(&Candidate::new(&path)?)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Candidate::is_chunked`].
+    pub fn is_chunked(&self, input: &Candidate<'_>) -> Result<bool> {
+        Ok(input.is_chunked()? && !self.is_claimed(input))
+    }
+
+    /// Returns true if a file of records isn't a message in chunks: a format is certain that it is its
+    /// own.
+    fn is_claimed(&self, input: &Candidate<'_>) -> bool {
+        let surest = self.surest(input);
+        surest.is_some_and(|(sure, _)| sure == Confidence::Certain)
     }
 
     /// Opens an input of this format, which needn't recognise it.
@@ -66,17 +129,44 @@ impl Registry {
         path: impl AsRef<Path>,
         options: &OpenOptions,
     ) -> Result<Opened> {
+        self.open_input_as(format, &Candidate::new(path.as_ref())?, options)
+    }
+
+    /// Opens an input of this format, as [`open_as`](Self::open_as): one that was looked at before, or
+    /// that isn't a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_as`](Self::open_as).
+    pub fn open_input_as(
+        &self,
+        format: &'static dyn Format,
+        input: &Candidate<'_>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let path = input.path();
         if options.companion.is_some() && format.companion().is_none() {
             let what = format!("a file of the kind {}", format.title());
-            return Err(alone(&what).context(path.as_ref().display()));
+            return Err(alone(&what).context(path.display()));
         }
-        let opened = format.open(path.as_ref(), options)?;
-        Ok(opened.found_by(*self, Some(format)))
+        // A schema that was given comes before the one that is built in.
+        let given = || {
+            let schemas = options.schemas.as_ref()?;
+            schemas.get_message_by_name(format.message_type(path)?)
+        };
+        let opened = match &options.descriptor {
+            None => match given() {
+                Some(given) => format.open(input, &options.clone().descriptor(given)),
+                None => format.open(input, options),
+            },
+            Some(_) => format.open(input, options),
+        };
+        Ok(opened?.found_by(*self, Some(format)))
     }
 
     /// Opens a message that is not a file: in chunks, or as it is. Its format is the one whose inputs
     /// are of its type, which the options say, or what is in chunks. Nothing is recognised: that is
-    /// [`open_source`](Self::open_source).
+    /// [`open_input`](Self::open_input).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -108,56 +198,6 @@ impl Registry {
         Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None))
     }
 
-    /// Opens what is like a file and lies elsewhere, such as an object in a store. `called` is its
-    /// name, by whose end a format may know it; nothing is looked for there. `None` if a format
-    /// knows it and reads files alone: then a copy is what can be opened.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// # use proto_splitter_core::formats::{OpenOptions, Registry};
-    /// # use prost::Message;
-    /// # use prost_reflect::ReflectMessage;
-    /// # use prost_reflect::prost_types::FileDescriptorProto;
-    ///
-    /// # let message = FileDescriptorProto { name: Some("a.proto".into()), ..Default::default() };
-    /// let options = OpenOptions::new().descriptor(message.descriptor());
-    /// let bytes = Arc::new(message.encode_to_vec());
-    /// let opened = Registry::new(&[]).open_source(bytes, "s3://bucket/message.pb", &options)?;
-    /// assert_eq!(opened.ok_or("no format reads it otherwise")?.get("name")?, "a.proto");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open), and if a file in chunks has some of them in other files: those are
-    /// opened by [`ChunkedFile::from_sources`], and [`open_chunks`](Self::open_chunks) takes that.
-    pub fn open_source(
-        &self,
-        source: Arc<dyn ReadAt>,
-        called: impl AsRef<Path>,
-        options: &OpenOptions,
-    ) -> Result<Option<Opened>> {
-        let called = called.as_ref();
-        let in_source = |error: Error| error.context(called.display());
-        if options.companion.is_some() {
-            return Err(in_source(alone("what is not a file")));
-        }
-        if is_record_file(&source).map_err(|error| in_source(error.into()))? {
-            let opened = self.open_reader(source, options);
-            return opened.map(Some).map_err(in_source);
-        }
-        let candidate = Candidate::of_source(called, &source)?;
-        self.check(&candidate, None)?;
-        let recognized = self.recognize(&candidate);
-        let Some(format) = self.format_of(recognized, options) else {
-            let opened = Opened::of_reader(source, None, options).map_err(in_source)?;
-            return Ok(Some(opened.found_by(*self, None)));
-        };
-        let opened = format.open_source(source, called, options);
-        let opened = opened.map_err(in_source)?;
-        Ok(opened.map(|opened| opened.found_by(*self, Some(format))))
-    }
-
     /// Opens a message in chunks, wherever these are. Its format is the one whose inputs are of its
     /// type, which the options say, or the file.
     ///
@@ -182,17 +222,10 @@ impl Registry {
         match &options.descriptor {
             // Of several formats with messages of a type, the input says which it is.
             Some(said) => recognized
-                .filter(|format| format.message_types().contains(&said.full_name()))
+                .filter(|format| may_be_of(*format, said.full_name()))
                 .or_else(|| self.of_type(said.full_name())),
             None => recognized,
         }
-    }
-
-    fn open_chunked(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let file = ChunkedFile::open_shared(path, &options.limits);
-        let opened = file.and_then(|file| self.open_chunks(file, options));
-        let opened = opened.map_err(|error| error.context(path.display()))?;
-        Ok(opened.reading_chunks(path))
     }
 
     #[cold]
@@ -201,6 +234,12 @@ impl Registry {
         let message = format!("the folder holds none of: {}", titles.join(", "));
         Error::new(ErrorKind::InvalidConfig, message).context(path.display())
     }
+}
+
+/// Returns true if inputs of a format may be messages of a type. Those of one without types are none.
+fn may_be_of(format: &dyn Format, message_type: &str) -> bool {
+    let types = format.message_types();
+    types.is_empty() || types.contains(&message_type)
 }
 
 /// The error of an input for which a file that goes with it was named.
@@ -215,4 +254,75 @@ fn nothing_there(path: &Path) -> Error {
     let name = path.display();
     let message = format!("no such file, nor {name}.cpb, nor {name}.pb");
     Error::new(ErrorKind::Io, message).context(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use record_file::{ReaderOptions, RecordFile, RecordPosition, RecordWriter};
+
+    use super::*;
+
+    /// Files of records whose first is "theirs".
+    #[derive(Debug)]
+    struct Theirs;
+
+    impl Format for Theirs {
+        fn name(&self) -> &'static str {
+            "theirs"
+        }
+
+        fn title(&self) -> &'static str {
+            "file of theirs"
+        }
+
+        fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
+            if !candidate.is_chunked().ok()? {
+                return None;
+            }
+            let file = RecordFile::open(candidate.source().ok()?, ReaderOptions::new()).ok()?;
+            // Right behind the file's signature.
+            let first = file.read_record(RecordPosition::new(64, 0)).ok()?;
+            (first == b"theirs"[..]).then_some(Confidence::Certain)
+        }
+
+        fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
+            Opened::of_reader(input.source()?, None, options)
+        }
+    }
+
+    static FORMATS: Registry = Registry::new(&[&Theirs]);
+
+    fn records(all: &[&[u8]]) -> Vec<u8> {
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        for record in all {
+            writer.write_record(record).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn a_format_may_claim_a_file_of_records_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["model.pb", "model.cpb", "model"] {
+            let path = folder.path().join(name);
+            let open = || FORMATS.open(&path, &OpenOptions::new());
+            fs::write(&path, records(&[b"theirs", b"\x08\x01"])).unwrap();
+            let format = open().unwrap().format();
+            assert_eq!(format.map(|format| format.name()), Some("theirs"), "{name}");
+            // One of another first record isn't theirs, and is read as a message in chunks.
+            fs::write(&path, records(&[b"others", b"\x08\x01"])).unwrap();
+            let error = open().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotChunked, "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_object_in_a_store_is_claimed_as_a_file_is() {
+        let source = Arc::new(records(&[b"theirs"]));
+        let input = Candidate::of_source("s3://bucket/model.cpb".as_ref(), source).unwrap();
+        let opened = FORMATS.open_input(&input, &OpenOptions::new()).unwrap();
+        assert!(opened.format().is_some() && opened.chunked().is_none());
+    }
 }

@@ -1,9 +1,9 @@
 //! An input that is open, whatever its format is.
 
 mod outside;
+mod write;
 
 use std::fs::File;
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,11 +14,10 @@ use record_file::ReadAt;
 
 use super::archive::no_tensor;
 use super::tensor_table::{Shared, TensorTable, Whole};
-use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
-use crate::container::{ChunkedFile, is_chunked};
+use super::{Archive, Candidate, Checks, Format, OpenOptions, Registry, TensorIter, Verified};
+use crate::container::ChunkedFile;
 use crate::error::undecodable;
-use crate::io::{AtomicFile, MadeFrom};
-use crate::merge::merge_to_file;
+use crate::merge::ReadOptions;
 use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};
@@ -62,8 +61,10 @@ enum Stored {
     Plain {
         bytes: Shared,
         size: u64,
-        /// The file that it is, if it is one by itself.
-        file: Option<PathBuf>,
+        /// Whether the bytes are all of one file or object.
+        is_single: bool,
+        /// That file, if it is one.
+        file: Option<(PathBuf, Arc<File>)>,
     },
 }
 
@@ -80,32 +81,50 @@ impl std::fmt::Debug for Message {
 
 /// Making one: for formats.
 impl Opened {
-    /// A message that is a file by itself, in chunks or as it is. What the options say of its type
-    /// comes before `descriptor`, and that before what a file in chunks says.
+    /// Opens a message that is a file by itself, as [`of_input`](Self::of_input).
     ///
     /// # Errors
     ///
-    /// If the file can't be opened, or is in chunks and damaged.
+    /// As [`of_input`](Self::of_input).
     pub fn of_file(
         path: impl AsRef<Path>,
         descriptor: impl Into<Option<MessageDescriptor>>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        let path = path.as_ref();
+        Opened::of_input(&Candidate::new(path.as_ref())?, descriptor, options)
+    }
+
+    /// Opens a message that is all of an input, in chunks or in one piece. What the options say of its
+    /// type comes before `descriptor`, and that before what a file in chunks says.
+    ///
+    /// # Errors
+    ///
+    /// If the input can't be opened, or is in chunks and damaged.
+    pub fn of_input(
+        input: &Candidate<'_>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let located = |error: Error| error.context(input.path().display());
         let descriptor = descriptor.into();
-        if is_chunked(path)? {
-            let file = ChunkedFile::open_shared(path, &options.limits);
-            let opened = file.and_then(|file| Opened::of_chunked(file, |_| descriptor, options));
-            let opened = opened.map_err(|error| error.context(path.display()))?;
-            return Ok(opened.reading_chunks(path));
+        if input.is_chunked()? {
+            return Opened::of_chunks(input, |_| descriptor, options);
         }
-        let file = File::open(path).map_err(Error::from);
-        let opened = file.and_then(|file| Opened::of_reader(Arc::new(file), descriptor, options));
-        let mut opened = opened.map_err(|error| error.context(path.display()))?;
-        if let Some(Stored::Plain { file, .. }) = opened.message.as_mut().map(|of| &mut of.stored) {
-            *file = Some(path.to_owned());
+        let opened = Opened::of_reader(input.source()?, descriptor, options);
+        let mut opened = opened.map_err(located)?;
+        let handle = input.file()?;
+        if let Some(Message {
+            stored: Stored::Plain {
+                is_single, file, ..
+            },
+            ..
+        }) = &mut opened.message
+        {
+            *is_single = true;
+            *file = handle.map(|handle| (input.path().to_owned(), Arc::new(handle)));
         }
-        Ok(opened.reading([path]))
+        let path = input.is_local().then_some(input.path());
+        Ok(opened.reading(path))
     }
 
     /// A message that can be read by position, to its end: one that several files make together.
@@ -125,6 +144,7 @@ impl Opened {
                 stored: Stored::Plain {
                     bytes,
                     size,
+                    is_single: false,
                     file: None,
                 },
                 descriptor,
@@ -177,6 +197,18 @@ impl Opened {
         self
     }
 
+    /// A file in chunks. `known` tells the type of a name that the file says.
+    pub(super) fn of_chunks(
+        input: &Candidate<'_>,
+        known: impl FnOnce(&str) -> Option<MessageDescriptor>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let file = input.chunked(&options.limits);
+        let opened = file.and_then(|file| Opened::of_chunked(file, known, options));
+        let opened = opened.map_err(|error| error.context(input.path().display()))?;
+        Ok(opened.reading_chunks(input))
+    }
+
     /// A message in chunks. `known` tells the type of a name that the file says.
     pub(super) fn of_chunked(
         file: ChunkedFile<Shared>,
@@ -201,11 +233,29 @@ impl Opened {
     }
 
     /// The same message in chunks, whose files are this one and those that it names.
-    pub(super) fn reading_chunks(self, path: &Path) -> Self {
+    pub(super) fn reading_chunks(self, input: &Candidate<'_>) -> Self {
+        if !input.is_local() {
+            return self;
+        }
         let others = self.chunked().map(|file| file.store().paths());
         let others = others.unwrap_or_default().iter().skip(1).cloned();
-        let files: Vec<_> = [path.to_owned()].into_iter().chain(others).collect();
+        let path = input.path().to_owned();
+        let files: Vec<_> = [path].into_iter().chain(others).collect();
         self.reading(files)
+    }
+
+    /// The same message in chunks, whose type is this one if nothing else says it.
+    pub(super) fn of_type(mut self, known: impl FnOnce() -> Option<MessageDescriptor>) -> Self {
+        let said = self
+            .chunked()
+            .and_then(|file| file.trailer().message_type());
+        if said.is_none()
+            && let Some(message) = &mut self.message
+            && message.descriptor.is_none()
+        {
+            message.descriptor = known();
+        }
+        self
     }
 
     pub(super) fn found_by(
@@ -295,8 +345,25 @@ impl Opened {
     pub fn message_file(&self) -> Option<&Path> {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(_) => None,
-            Stored::Plain { file, .. } => file.as_deref(),
+            Stored::Plain { file, .. } => file.as_ref().map(|(path, _)| path.as_path()),
         }
+    }
+
+    /// Returns true if the message is one file or object: in chunks, or byte for byte. False if there
+    /// is no message, or several files make it.
+    pub fn is_single(&self) -> bool {
+        self.message
+            .as_ref()
+            .is_some_and(|message| match message.stored {
+                Stored::Chunked(_) => true,
+                Stored::Plain { is_single, .. } => is_single,
+            })
+    }
+
+    /// Returns the options that the message is read by: the type that is known of it, and what the
+    /// options of opening said.
+    pub fn reading_options(&self) -> ReadOptions {
+        self.options.reading(self.descriptor().cloned())
     }
 
     /// The archive of named tensors; none of an input that is a message alone.
@@ -340,7 +407,7 @@ impl Opened {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if there is no message.
-    pub fn view(&self) -> Result<MessageView<'_, Arc<dyn ReadAt>>> {
+    pub fn view(&self) -> Result<MessageView<'_>> {
         let message = self.message()?;
         let options = self.options.reading(message.descriptor.clone());
         match &message.stored {
@@ -373,6 +440,19 @@ impl Opened {
         }
     }
 
+    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors), which makes no
+    /// list of all of them where the format can do without.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensors`](Self::tensors), here or by the iterator.
+    pub fn tensor_iter(&self) -> Result<TensorIter<'_>> {
+        match &self.archive {
+            Some(archive) => archive.tensor_iter(),
+            None => Ok(Box::new(self.table()?.tensors().cloned().map(Ok))),
+        }
+    }
+
     /// The tensors of the message, which are listed once.
     fn table(&self) -> Result<&TensorTable> {
         if let Some(table) = self.listed() {
@@ -397,7 +477,7 @@ impl Opened {
             return Ok(TensorTable::default());
         }
         let portion = view.unwatched()?;
-        let whole = match (&self.message()?.stored, portion.plan()) {
+        let whole = match (&self.message()?.stored, portion.plan_of_chunks()) {
             (Stored::Plain { bytes, .. }, _) => Whole::Plain(Arc::clone(bytes)),
             (Stored::Chunked(file), plan) => {
                 let plan = plan.cloned().unwrap_or_default();
@@ -522,76 +602,6 @@ impl Opened {
         }
     }
 
-    /// All bytes of the message, in memory.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::LimitExceeded`] if it
-    /// doesn't fit in memory; what is wrong with it.
-    pub fn bytes(&self) -> Result<Bytes> {
-        self.check_complete()?;
-        let message = self.message()?;
-        match &message.stored {
-            Stored::Chunked(file) => {
-                file.merge_to_bytes(&self.options.reading(message.descriptor.clone()))
-            }
-            Stored::Plain { .. } => self.view()?.get(&FieldPath::root()),
-        }
-    }
-
-    /// Writes the message, of any size, to `sink`, and says how many bytes it has.
-    ///
-    /// # Errors
-    ///
-    /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes
-    /// that are not to be used.
-    pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
-        self.check_complete()?;
-        let message = self.message()?;
-        match &message.stored {
-            Stored::Chunked(file) => {
-                let options = self.options.reading(message.descriptor.clone());
-                Ok(file.merge_to(sink, &options)?.size)
-            }
-            Stored::Plain { .. } => self.view()?.get_to(&FieldPath::root(), sink),
-        }
-    }
-
-    /// Writes the message, of any size, to a new file, which appears complete or not at all; returns
-    /// the number of bytes. The same as [`write_file_with`](Self::write_file_with) without force.
-    ///
-    /// # Errors
-    ///
-    /// As [`write_file_with`](Self::write_file_with); [`ErrorKind::AlreadyExists`] if the file exists.
-    pub fn write_file(&self, target: impl AsRef<Path>) -> Result<u64> {
-        self.write_file_with(target, false)
-    }
-
-    /// Writes the message, of any size, to a file, which appears complete or not at all; returns the
-    /// number of bytes. Chunks are merged on several threads. The file is no more readable than those
-    /// that the message is read from, and replaces an existing file if `force` is set.
-    ///
-    /// # Errors
-    ///
-    /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`];
-    /// [`ErrorKind::InvalidConfig`] if the target is a file that the message is read from;
-    /// [`ErrorKind::Io`] if there is no room for it.
-    pub fn write_file_with(&self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
-        let message = self.message()?;
-        let made_from = MadeFrom::files(&self.files);
-        let file = AtomicFile::create(target, &made_from, force)?;
-        match &message.stored {
-            Stored::Chunked(chunked) => {
-                let options = self.options.reading(message.descriptor.clone());
-                Ok(merge_to_file(chunked.store(), file, &options)?.size)
-            }
-            Stored::Plain { size, .. } => {
-                file.check_space(*size)?;
-                file.write(|mut sink| self.write_to(&mut sink))
-            }
-        }
-    }
-
     /// The message, to be split.
     ///
     /// # Errors
@@ -601,7 +611,10 @@ impl Opened {
     pub fn source(&self) -> Result<Source> {
         self.check_complete()?;
         let message = self.message()?;
-        let Stored::Plain { bytes, size, file } = &message.stored else {
+        let Stored::Plain {
+            bytes, size, file, ..
+        } = &message.stored
+        else {
             let message = "the message is in chunks already";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         };
@@ -610,7 +623,10 @@ impl Opened {
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         match file {
-            Some(path) => Source::open(path, descriptor),
+            Some((path, file)) => {
+                let source = Source::of_opened(file.try_clone()?, path, descriptor);
+                source.map_err(|error| Error::from(error).context(path.display()))
+            }
             None => {
                 let source = Source::from_reader(Arc::clone(bytes), *size, descriptor);
                 Ok(source.read_from(&self.files))

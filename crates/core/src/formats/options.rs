@@ -29,6 +29,8 @@ pub struct OpenOptions {
     /// Whether files that the input refers to may be missing: for callers that look at a message
     /// and can do without what is in them. See [`Opened::outside_files`](super::Opened::outside_files).
     pub allow_missing_files: bool,
+    /// Whether a merge does without the message's type, and takes the plainest reading.
+    pub assume_plain: bool,
     /// What only some formats know, by name: those of [`Format::open_settings`](super::Format::open_settings).
     pub settings: BTreeMap<String, String>,
 }
@@ -44,6 +46,7 @@ impl std::fmt::Debug for OpenOptions {
             .field("threads", &self.threads)
             .field("progress", &self.progress)
             .field("allow_missing_files", &self.allow_missing_files)
+            .field("assume_plain", &self.assume_plain)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
@@ -106,6 +109,14 @@ impl OpenOptions {
         self
     }
 
+    /// Sets whether a merge does without the message's type where it would decide, as
+    /// [`ReadOptions::assume_plain`] does. Default: no.
+    #[must_use]
+    pub const fn assume_plain(mut self, assume: bool) -> Self {
+        self.assume_plain = assume;
+        self
+    }
+
     /// Sets what only some formats know (nothing). Formats pass over what they don't know.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -119,6 +130,7 @@ impl OpenOptions {
             .descriptor(descriptor)
             .limits(self.limits.clone())
             .threads(self.threads)
+            .assume_plain(self.assume_plain)
             .progress(self.progress.clone())
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 
-use super::{Candidate, Format};
+use super::{Candidate, Confidence, Format};
 use crate::size_tree::NameRule;
 use crate::split::{ComposableSplitter, SizeSplitter};
 use crate::tensor::TensorRule;
@@ -91,11 +91,18 @@ impl Registry {
 
     /// The format that is surest to know an input; none if none knows it.
     pub fn recognize(&self, candidate: &Candidate<'_>) -> Option<&'static dyn Format> {
+        self.surest(candidate).map(|(_, format)| format)
+    }
+
+    /// The format that is surest of an input, and how sure it is.
+    pub(super) fn surest(
+        &self,
+        candidate: &Candidate<'_>,
+    ) -> Option<(Confidence, &'static dyn Format)> {
         let sure = |format: &&'static dyn Format| Some((format.recognize(candidate)?, *format));
         let known = self.formats.iter().filter_map(sure);
         // `max_by_key` would take the last of equals.
-        let surest = known.reduce(|best, next| if next.0 > best.0 { next } else { best });
-        surest.map(|(_, format)| format)
+        known.reduce(|best, next| if next.0 > best.0 { next } else { best })
     }
 
     fn find(&self, is: impl Fn(&dyn Format) -> bool) -> Option<&'static dyn Format> {

@@ -17,6 +17,8 @@ use super::target::{already_exists, check_name, check_replaceable, folder, writt
 pub use super::target::{at_target, check_folder, check_space, names_folder, same_file};
 pub use super::temporary::TemporaryFolder;
 use super::temporary::file_beside;
+#[doc(hidden)]
+pub use super::temporary::{hold_shared, remove_abandoned};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes that are gathered for a write in order: 256 KiB.
@@ -368,7 +370,8 @@ impl AtomicFile {
     }
 
     /// Brings what is in the file to the disk.
-    pub(crate) fn sync(&self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn sync(&self) -> Result<()> {
         let synced = self.as_file().sync_all();
         synced.map_err(|error| Error::from(error).context(self.target.display()))
     }
@@ -395,7 +398,9 @@ impl AtomicFile {
     }
 
     /// The same file, which may replace what is in its place, or not.
-    pub(crate) fn forced(mut self, force: bool) -> AtomicFile {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn forced(mut self, force: bool) -> AtomicFile {
         self.force = force;
         self
     }
@@ -409,7 +414,8 @@ impl AtomicFile {
     }
 
     /// [`place`](Self::place) under this name in the folder it is in, whatever is there.
-    pub(crate) fn place_as(mut self, target: PathBuf) -> Result<()> {
+    #[doc(hidden)]
+    pub fn place_as(mut self, target: PathBuf) -> Result<()> {
         self.target = target;
         self.force = true;
         self.place()

@@ -1,5 +1,6 @@
 //! Writing to places of one file from several threads.
 
+use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
@@ -16,22 +17,26 @@ pub const WRITE_LEN: usize = 1 << 20;
 /// A place in a file: each has an offset of its own, so several write to one file. The file is
 /// synced in the end, so what is written need not wait for that.
 #[derive(Debug)]
-pub(crate) struct FileAt<'a> {
-    file: &'a File,
+pub(crate) struct FileAt<F> {
+    file: F,
     offset: u64,
     /// Up to where it was sent to the disk.
     #[cfg(target_os = "linux")]
     sent: u64,
 }
 
-impl<'a> FileAt<'a> {
-    pub(crate) fn new(file: &'a File, offset: u64) -> Self {
+impl<F: Borrow<File>> FileAt<F> {
+    pub(crate) fn new(file: F, offset: u64) -> Self {
         FileAt {
             file,
             offset,
             #[cfg(target_os = "linux")]
             sent: offset,
         }
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        self.file.borrow()
     }
 
     fn wrote(&mut self, bytes: usize) {
@@ -43,15 +48,16 @@ impl<'a> FileAt<'a> {
             // Of what is yet to be written, this advice has the kernel begin with it, and keep it.
             // It is only advice.
             let advice = rustix::fs::Advice::DontNeed;
-            let _ = rustix::fs::fadvise(self.file, self.sent, NonZeroU64::new(len), advice);
+            let _ =
+                rustix::fs::fadvise(self.file.borrow(), self.sent, NonZeroU64::new(len), advice);
             self.sent = self.offset;
         }
     }
 }
 
-impl Write for FileAt<'_> {
+impl<F: Borrow<File>> Write for FileAt<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = write_at(self.file, bytes, self.offset)?;
+        let n = write_at(self.file.borrow(), bytes, self.offset)?;
         self.wrote(n);
         Ok(n)
     }
@@ -61,7 +67,7 @@ impl Write for FileAt<'_> {
         /// The most that the kernel takes.
         const MOST: usize = 1024;
         let slices = &slices[..slices.len().min(MOST)];
-        let n = rustix::io::pwritev(self.file, slices, self.offset)?;
+        let n = rustix::io::pwritev(self.file.borrow(), slices, self.offset)?;
         self.wrote(n);
         Ok(n)
     }
@@ -71,12 +77,17 @@ impl Write for FileAt<'_> {
     }
 }
 
-impl Seek for FileAt<'_> {
+impl<F: Borrow<File>> Seek for FileAt<F> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let target = match to {
             SeekFrom::Start(offset) => Some(offset),
             SeekFrom::Current(distance) => self.offset.checked_add_signed(distance),
-            SeekFrom::End(distance) => self.file.metadata()?.len().checked_add_signed(distance),
+            SeekFrom::End(distance) => self
+                .file
+                .borrow()
+                .metadata()?
+                .len()
+                .checked_add_signed(distance),
         };
         self.offset = target.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.offset)

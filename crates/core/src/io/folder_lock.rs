@@ -4,20 +4,26 @@
 //! split are there, puts its own in their places, and removes the others. Another that does the
 //! same meanwhile would remove files that are needed.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 
+use super::owner::{Fate, Owner};
+use super::target::folder;
+use super::temporary::are_locks_shared;
 use crate::Result;
 use crate::progress::Progress;
 
 /// Held while files take their places beside one main file; whoever else wants to waits.
 ///
 /// The lock is on a file `.protosplit-lock-89abcdef.tmp` beside the main file, which is there as
-/// long as it is held. The system gives up the lock of a process that is killed: the file then
-/// means nothing, and the next writer takes it over.
+/// long as it is held. The system gives up the lock of a process that is killed, and the next writer
+/// takes the file over. It lists the files that were about to take their places beside the main
+/// file: if that isn't there, nothing refers to them, and whoever takes the lock next removes them.
 #[derive(Debug)]
 pub struct FolderLock {
     /// Lets go when it is dropped.
-    _held: system::Held,
+    held: system::Held,
 }
 
 impl FolderLock {
@@ -28,14 +34,71 @@ impl FolderLock {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if nothing can be written to its folder,
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
-        system::take(main, progress).map(|_held| FolderLock { _held })
+        let held = system::take(main, progress)?;
+        finish(main, &held.listed());
+        Ok(FolderLock { held })
+    }
+
+    /// Lists files that are about to take their places beside the main file.
+    pub(crate) fn list<'a>(&self, files: impl Iterator<Item = &'a Path>) {
+        let mut text = Owner::this().map_or_else(String::new, |owner| owner.to_string());
+        for name in files.filter_map(|file| file.file_name()?.to_str()) {
+            text.push('\n');
+            text.push_str(name);
+        }
+        self.held.list(&text);
+    }
+}
+
+/// Removes what a writer that was killed has left beside the main file `main`, if one has.
+///
+/// # Errors
+///
+/// As [`FolderLock::take`].
+pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
+    if system::is_left(main) {
+        FolderLock::take(main, progress)?;
+    }
+    Ok(())
+}
+
+/// Removes the files that a writer has listed before it was killed, unless the main file is there:
+/// that may refer to them.
+fn finish(main: &Path, listed: &str) {
+    let mut lines = listed.lines();
+    let owner = Owner::parse(lines.next().unwrap_or_default());
+    let stem = main.file_stem().and_then(|stem| stem.to_str());
+    let (Some(stem), Err(_)) = (stem, fs::symlink_metadata(main)) else {
+        return;
+    };
+    let beside = |name: &&str| {
+        name.strip_prefix(stem)
+            .is_some_and(|rest| rest.starts_with('.'))
+            && Path::new(name).file_name() == Some(OsStr::new(name))
+    };
+    let paths = lines.filter(beside).map(|name| folder(main).join(name));
+    let has_ended =
+        are_locks_shared(folder(main)) || owner.is_some_and(|owner| owner.fate() == Fate::Ended);
+    for path in paths.filter(|path| path.is_file()) {
+        let shown = path.display();
+        if !has_ended {
+            tracing::warn!(
+                "{shown} is left as it is: another host may be splitting a message to it; if none is, delete it"
+            );
+        } else if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(
+                "{shown}, which a run that was killed has left, could not be removed: {error}"
+            );
+        } else {
+            tracing::info!("removed {shown}, which a run that was killed had left");
+        }
     }
 }
 
 #[cfg(unix)]
 mod system {
     use std::fs::{self, File, OpenOptions, Permissions};
-    use std::io;
+    use std::io::{self, Read, Seek, Write};
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::{Path, PathBuf};
     use std::thread::sleep;
@@ -51,9 +114,34 @@ mod system {
     /// How long to wait until the lock is tried again: it is held for a few renames.
     const WAIT: Duration = Duration::from_millis(2);
 
-    /// The file that is locked; none where the file system has no locks.
+    /// The most bytes that are read of a list.
+    const MOST_LISTED: u64 = 64 << 20;
+
+    /// The file that is locked, unless the file system has no locks.
     #[derive(Debug)]
-    pub(super) struct Held(Option<(File, PathBuf)>);
+    pub(super) struct Held(File, PathBuf);
+
+    impl Held {
+        /// What the writer before this one listed and didn't take back, if it was killed.
+        pub(super) fn listed(&self) -> String {
+            let mut listed = String::new();
+            let read = (&self.0).take(MOST_LISTED).read_to_string(&mut listed);
+            read.map_or_else(|_| String::new(), |_| listed)
+        }
+
+        /// Lists what is about to be done. A list that can't be written helps nobody, and stops
+        /// nobody.
+        pub(super) fn list(&self, text: &str) {
+            let mut file = &self.0;
+            let _ = file.rewind();
+            let _ = file.set_len(0);
+            let _ = file.write_all(text.as_bytes());
+        }
+    }
+
+    pub(super) fn is_left(main: &Path) -> bool {
+        fs::symlink_metadata(path_beside(main)).is_ok_and(|there| there.is_file())
+    }
 
     pub(super) fn take(main: &Path, progress: &Progress) -> Result<Held> {
         let path = path_beside(main);
@@ -72,16 +160,14 @@ mod system {
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // One that was removed while this waited for it keeps nobody out.
-                Ok(()) if is_at(&file, &path) => return Ok(Held(Some((file, path)))),
+                Ok(()) if is_at(&file, &path) => return Ok(Held(file, path)),
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => {
                     progress.check()?;
                     sleep(WAIT);
                 }
-                Err(_) => {
-                    let _ = fs::remove_file(&path);
-                    return Ok(Held(None));
-                }
+                // The file system has no locks.
+                Err(_) => return Ok(Held(file, path)),
             }
         }
     }
@@ -118,13 +204,11 @@ mod system {
 
     impl Drop for Held {
         fn drop(&mut self) {
-            if let Some((file, path)) = &self.0 {
-                // Whoever waits for it finds out that it is gone, and makes another.
-                let _ = fs::remove_file(path);
-                // Closing wouldn't do: a process that is just being started has the file open too,
-                // until it becomes its program.
-                let _ = flock(file, FlockOperation::Unlock);
-            }
+            // Whoever waits for it finds out that it is gone, and makes another.
+            let _ = fs::remove_file(&self.1);
+            // Closing wouldn't do: a process that is just being started has the file open too,
+            // until it becomes its program.
+            let _ = flock(&self.0, FlockOperation::Unlock);
         }
     }
 }
@@ -138,6 +222,18 @@ mod system {
 
     #[derive(Debug)]
     pub(super) struct Held;
+
+    impl Held {
+        pub(super) fn listed(&self) -> String {
+            String::new()
+        }
+
+        pub(super) fn list(&self, _text: &str) {}
+    }
+
+    pub(super) fn is_left(_main: &Path) -> bool {
+        false
+    }
 
     pub(super) fn take(_main: &Path, _progress: &Progress) -> Result<Held> {
         Ok(Held)
@@ -187,6 +283,38 @@ mod tests {
         fs::write(&left, "").unwrap();
         drop(FolderLock::take(&main, &Progress::none()).unwrap());
         assert!(!left.exists());
+    }
+
+    #[test]
+    fn the_files_that_a_killed_writer_listed_go_unless_the_main_file_is_there() {
+        let others = ["m.00001-89abcdef.cpb", "m.00002-00000000.cpb"];
+        for is_there in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = |name: &str| folder.path().join(name);
+            let main = path("m.cpb");
+            let lock = FolderLock::take(&main, &Progress::none()).unwrap();
+            let left = fs::read_dir(folder.path()).unwrap().next();
+            let left = left.unwrap().unwrap().path();
+            let listed = others.iter().copied();
+            let listed: Vec<_> = listed.chain(["n.cpb", "m.0/n", "m.1"]).map(path).collect();
+            lock.list(listed.iter().map(std::path::PathBuf::as_path));
+            let list = fs::read(&left).unwrap();
+            drop(lock);
+            fs::write(&left, list).unwrap();
+            for name in others.iter().chain(&["n.cpb", "m.00003-00000000.cpb"]) {
+                fs::write(path(name), "").unwrap();
+            }
+            fs::create_dir(path("m.1")).unwrap();
+            if is_there {
+                fs::write(&main, "").unwrap();
+            }
+            recover(&main, &Progress::none()).unwrap();
+            for other in others {
+                assert_eq!(path(other).exists(), is_there, "{other}");
+            }
+            assert!(path("n.cpb").exists() && path("m.1").exists());
+            assert!(path("m.00003-00000000.cpb").exists() && !left.exists());
+        }
     }
 
     #[test]

@@ -5,6 +5,11 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-pub(crate) fn open_file(path: &Path) -> Result<File> {
+/// Opens a file to be read.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) with its path.
+pub fn open_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::from(error).context(path.display()))
 }

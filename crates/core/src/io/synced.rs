@@ -44,7 +44,11 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Removes a file.
-pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+///
+/// What the system reports.
+pub fn remove_file(path: &Path) -> io::Result<()> {
     #[cfg(test)]
     injected::check(injected::Call::Remove)?;
     fs::remove_file(path)

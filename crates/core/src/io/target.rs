@@ -122,7 +122,11 @@ pub fn at_target(error: Error, target: &Path) -> Error {
 
 /// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not
 /// there.
-pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
+///
+/// # Errors
+///
+/// [`ErrorKind::AlreadyExists`].
+pub fn check_absent(path: &Path, force: bool) -> Result<()> {
     check_folder(path)?;
     match fs::symlink_metadata(path) {
         Ok(_) if !force => Err(already_exists(path)),
@@ -182,7 +186,7 @@ pub(super) fn already_exists(path: &Path) -> Error {
 }
 
 /// The folder of a file.
-pub(crate) fn folder(path: &Path) -> &Path {
+pub fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -190,7 +194,11 @@ pub(crate) fn folder(path: &Path) -> &Path {
 }
 
 /// The file that a row of symlinks leads to, whether or not it is there.
-pub(crate) fn written_through(path: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+///
+/// What the system reports if a link can't be followed.
+pub fn written_through(path: &Path) -> io::Result<PathBuf> {
     const LONGEST_ROW: u32 = 40;
     let mut path = path.to_owned();
     for _ in 0..LONGEST_ROW {

@@ -2,17 +2,20 @@
 //!
 //! Each is locked by the run that writes it. The system gives up the lock of a process that ends,
 //! however it does. So the next run that writes to the folder knows which of them nobody needs, and
-//! removes those.
+//! removes those. On file systems whose locks other hosts may not see, names say which process writes
+//! a file: what ended processes of this host have left is removed, and what others may have left is
+//! named once it is an hour old.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tempfile::{Builder, NamedTempFile, TempDir};
 
+use super::owner::{Fate, Owner};
 use super::target::folder;
 
 /// How the names of all that may be removed begin. After a number for the target and a hyphen,
@@ -27,6 +30,9 @@ const DIGITS: usize = 8;
 /// How often something is created again because another run has taken it for left behind: it is
 /// only seen unlocked in the moment after it was created.
 const MOST_TRIES: usize = 100;
+
+/// How old something is that another host writes, or has left, before it is named.
+const OLD: Duration = Duration::from_secs(60 * 60);
 
 /// Creates a file beside `target`, with these permissions if any are given.
 pub(super) fn file_beside(
@@ -131,7 +137,12 @@ fn beside<T>(
 ) -> io::Result<T> {
     sweep_once(folder(target));
     let of = target.file_name().unwrap_or_default().as_encoded_bytes();
-    let prefix = format!("{PREFIX}{:0DIGITS$x}-", crc32c::crc32c(of));
+    let owner = if system::are_locks_shared(folder(target)) {
+        None
+    } else {
+        Owner::this()
+    };
+    let prefix = prefix(of, owner);
     let mut builder = Builder::new();
     builder.prefix(&prefix).suffix(SUFFIX);
     if let Some(permissions) = permissions {
@@ -145,6 +156,13 @@ fn beside<T>(
     Err(io::Error::other(
         "temporary files are removed as soon as they are created",
     ))
+}
+
+/// The beginning of the names of temporary files of the target `of`, and of the process that writes
+/// them, if that has to be recorded.
+fn prefix(of: &[u8], owner: Option<Owner>) -> String {
+    let owner = owner.map_or_else(String::new, |owner| owner.to_string());
+    format!("{PREFIX}{:0DIGITS$x}-{owner}", crc32c::crc32c(of))
 }
 
 /// The device, the number and the time of creation of a folder.
@@ -164,38 +182,90 @@ fn sweep_once(folder: &Path) {
 
 /// Removes what killed runs have left in a folder. What can't be read or removed is in nobody's way.
 fn sweep(folder: &Path) {
-    if !system::are_locks_shared(folder) {
-        return;
-    }
+    sweep_by(folder, system::are_locks_shared(folder));
+}
+
+/// [`sweep`] by locks, or else by the owners that names record.
+fn sweep_by(folder: &Path, locks: bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
     for entry in entries.flatten() {
-        if is_temporary(&entry.file_name()) {
-            remove_left(&entry.path());
+        let name = entry.file_name();
+        let Some(rest) = after_number(&name) else {
+            continue;
+        };
+        if locks {
+            remove_unlocked(&entry.path());
+            continue;
+        }
+        match Owner::parse(rest).map_or(Fate::Unknown, |owner| owner.fate()) {
+            Fate::Runs => {}
+            Fate::Ended => remove(&entry.path()),
+            Fate::Unknown => name_if_old(&entry.path()),
         }
     }
 }
 
-/// Returns true if a name is one that [`beside`] gives.
-fn is_temporary(name: &std::ffi::OsStr) -> bool {
-    let name = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-    let Some((number, rest)) = name.and_then(|name| name.split_at_checked(DIGITS)) else {
-        return false;
-    };
-    let is_number = number.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_number && rest.starts_with('-') && rest.ends_with(SUFFIX)
+/// Returns true if all that can write to a folder see the locks in it.
+pub(super) fn are_locks_shared(folder: &Path) -> bool {
+    system::are_locks_shared(folder)
 }
 
-/// Removes what a killed run has left at this path, if it is certain that it has.
-fn remove_left(path: &Path) {
-    let Ok(metadata) = fs::symlink_metadata(path) else {
+/// Removes a file that processes [lock](hold_shared) while they use it, if none does. Where locks don't
+/// tell that, the file is named.
+#[doc(hidden)]
+pub fn remove_abandoned(path: &Path) {
+    if system::are_locks_shared(folder(path)) {
+        remove_unlocked(path);
+    } else {
+        let path = path.display();
+        tracing::warn!("{path} is left as it is: another host may use it; if none does, delete it");
+    }
+}
+
+/// Keeps a file from being [taken for abandoned](remove_abandoned) for as long as it is open.
+#[doc(hidden)]
+pub fn hold_shared(file: &File) {
+    system::hold_shared(file);
+}
+
+/// Names what another host is writing, or has left.
+fn name_if_old(path: &Path) {
+    let changed = fs::symlink_metadata(path).and_then(|there| there.modified());
+    let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
+    if age.is_ok_and(|age| age >= OLD) {
+        let path = path.display();
+        tracing::warn!(
+            "{path} is left as it is: another host writes it, or was killed while it did"
+        );
+    }
+}
+
+/// Returns the end of a name that [`beside`] gives, behind the number for the target.
+fn after_number(name: &std::ffi::OsStr) -> Option<&str> {
+    let name = name.to_str()?.strip_prefix(PREFIX)?;
+    let (number, rest) = name.split_at_checked(DIGITS)?;
+    let is_number = number.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let rest = rest.strip_prefix('-')?;
+    (is_number && rest.ends_with(SUFFIX)).then_some(rest)
+}
+
+/// Removes what a run has left at this path, if by its lock it is certain that it was killed.
+fn remove_unlocked(path: &Path) {
+    let there = fs::symlink_metadata(path).ok();
+    let held = there.and_then(|there| system::hold_left(path, &there));
+    if held.is_some() {
+        remove(path);
+    }
+}
+
+/// Removes what a killed run has left at this path.
+fn remove(path: &Path) {
+    let Ok(there) = fs::symlink_metadata(path) else {
         return;
     };
-    let Some(_held) = system::hold_left(path, &metadata) else {
-        return;
-    };
-    let removed = if metadata.is_dir() {
+    let removed = if there.is_dir() {
         fs::remove_dir_all(path)
     } else {
         fs::remove_file(path)
@@ -241,6 +311,11 @@ mod system {
         let file = options.open(path).ok()?;
         lock(&file).ok()?;
         is_at(&file, path).then_some(file)
+    }
+
+    /// Locks a file for as long as it is open, beside others that do. Without locks nobody asks.
+    pub(super) fn hold_shared(file: &File) {
+        let _ = flock(file, FlockOperation::NonBlockingLockShared);
     }
 
     /// What tells a folder from all others: its number, and since that is given again to another once
@@ -309,6 +384,8 @@ mod system {
         None
     }
 
+    pub(super) fn hold_shared(_file: &File) {}
+
     pub(super) fn identity(_folder: &Path) -> Option<FolderIdentity> {
         None
     }
@@ -325,6 +402,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::io::owner;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
@@ -384,6 +462,40 @@ mod tests {
         sweep(folder.path());
         assert_eq!(names(folder.path()), before);
         assert!(file.path().exists() && inner.path().exists() && detached.path().exists());
+    }
+
+    #[test]
+    fn where_locks_tell_nothing_only_what_an_ended_process_of_this_host_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |owner| format!("{}a.tmp", prefix(b"m.cpb", owner));
+        let left = name(Some(owner::tests::ended()));
+        let mut stay = [
+            name(Some(Owner::this().unwrap())),
+            name(Some(owner::tests::elsewhere())),
+            name(None),
+        ];
+        for name in stay.iter().chain([&left]) {
+            fs::write(folder.path().join(name), "half").unwrap();
+        }
+        sweep_by(folder.path(), false);
+        stay.sort();
+        assert_eq!(names(folder.path()), stay);
+    }
+
+    #[test]
+    fn a_file_is_abandoned_once_no_process_holds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("room");
+        fs::write(&path, "half").unwrap();
+        let users = [(); 2].map(|()| File::open(&path).unwrap());
+        users.iter().for_each(hold_shared);
+        for user in users {
+            remove_abandoned(&path);
+            assert!(path.exists());
+            drop(user);
+        }
+        remove_abandoned(&path);
+        assert!(!path.exists());
     }
 
     #[test]

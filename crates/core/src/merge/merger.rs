@@ -1,7 +1,7 @@
 //! The front doors: from chunks or files to a message, bytes, or a file.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -292,14 +292,9 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
     let (force, options) = (options.force, &options.reading);
     match found {
         Found::Plain(path) => {
-            let file = open_plain(path)?;
-            let mut out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
-            out.check_space(file.metadata()?.len())?;
-            let merged = copy_plain((path, file), out.as_file_mut(), options)
-                .map_err(|error| at_target(error, target))?;
-            options.progress.check()?;
-            out.commit()?;
-            Ok(merged)
+            let file = open_file(path)?;
+            let out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
+            copy_to_file((path, file), out, options)
         }
         Found::Chunked(path) => {
             let out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
@@ -410,14 +405,62 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
 /// not what is in them: that takes a type.
 fn open_plain(path: &Path) -> Result<File> {
     let file = open_file(path)?;
+    check_plain(path, &file)?;
+    Ok(file)
+}
+
+fn check_plain(path: &Path, file: &File) -> Result<()> {
     let check = || -> Result<()> {
         let size = file.metadata()?.len();
-        let mut cursor = WireCursor::new(SourceInput::new(&file, size));
+        let mut cursor = WireCursor::new(SourceInput::new(file, size));
         while cursor.next()?.is_some() {}
         Ok(())
     };
-    check().map_err(|error| error.context(path.display()))?;
-    Ok(file)
+    check().map_err(|error| error.context(path.display()))
+}
+
+/// Copies an open file with a message in one piece.
+pub(crate) fn copy_to_file(
+    (path, file): (&Path, File),
+    mut out: AtomicFile,
+    options: &ReadOptions,
+) -> Result<Merged> {
+    check_plain(path, &file)?;
+    out.check_space(file.metadata()?.len())?;
+    let copied = copy_plain((path, file), out.as_file_mut(), options);
+    let copied = copied.map_err(|error| at_target(error, out.target()))?;
+    options.progress.check()?;
+    out.commit()?;
+    Ok(copied)
+}
+
+/// Writes a message in one piece that isn't a file, as `write` does.
+pub(crate) fn write_to_file(
+    (input, size): (PathBuf, u64),
+    out: AtomicFile,
+    options: &ReadOptions,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<Merged> {
+    out.check_space(size)?;
+    let meter = options.progress.meter(size);
+    out.write(|sink| {
+        let mut sink = Sink::new(sink, &meter);
+        write(&mut sink)?;
+        let (size, crc32c) = sink.finish()?;
+        Ok(copied(input, size, crc32c))
+    })
+}
+
+/// The report of a message that was in one piece before.
+fn copied(input: PathBuf, size: u64, crc32c: u32) -> Merged {
+    Merged {
+        input,
+        chunked: false,
+        size,
+        crc32c,
+        byte_exact: None,
+        message_type: None,
+    }
 }
 
 fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
@@ -448,15 +491,11 @@ fn copy_plain(
     let meter = options.progress.meter(size);
     let _span = tracing::debug_span!("copy", bytes = size).entered();
     let mut sink = Sink::new(sink, &meter);
+    // Others may have read it.
+    let rewound = file.rewind();
+    rewound.map_err(|error| Error::from(error).context(path.display()))?;
     std::io::copy(&mut file, &mut sink)
         .map_err(|error| Error::from(error).context(path.display()))?;
     let (size, crc32c) = sink.finish()?;
-    Ok(Merged {
-        input: path.to_owned(),
-        chunked: false,
-        size,
-        crc32c,
-        byte_exact: None,
-        message_type: None,
-    })
+    Ok(copied(path.to_owned(), size, crc32c))
 }

@@ -38,15 +38,41 @@ pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File
 }
 
 /// Opens a `.cpb` file within `limits`, read as this kind of source.
-pub(crate) fn open_path_as<S: ReadAt>(
+///
+/// # Errors
+///
+/// As [`ChunkedFile::open`](crate::ChunkedFile::open).
+pub fn open_path_as<S: ReadAt>(
     path: &Path,
     limits: &Limits,
     source: impl Fn(File) -> S,
 ) -> Result<RecordStore<S>> {
-    let _span = tracing::debug_span!("open", path = %path.display()).entered();
+    let span = tracing::debug_span!("open", path = %path.display());
+    let file = span.in_scope(|| open_file(path))?;
+    open_within(&span, path, source(file), limits)
+}
+
+/// Opens a `.cpb` file that is at this path, and is open already.
+pub(crate) fn open_given<S: ReadAt>(
+    path: &Path,
+    source: S,
+    limits: &Limits,
+) -> Result<RecordStore<S>> {
+    let span = tracing::debug_span!("open", path = %path.display());
+    open_within(&span, path, source, limits)
+}
+
+fn open_within<S: ReadAt>(
+    span: &tracing::Span,
+    path: &Path,
+    source: S,
+    limits: &Limits,
+) -> Result<RecordStore<S>> {
+    let _span = span.enter();
     let mut siblings = Siblings::of(path, limits)?;
-    let main = FileSource::given(source(open_file(path)?));
-    let file = open_all(main, limits, |file| siblings.open(file))?;
+    let file = open_all(FileSource::given(source), limits, |file| {
+        siblings.open(file)
+    })?;
     let paths = siblings.into_paths(path);
     Ok(RecordStore { paths, ..file })
 }
@@ -74,7 +100,11 @@ pub(crate) fn open_path_with(
 ///
 /// Whether it is the one that is meant is checked here: [`ErrorKind::ChecksumMismatch`] if it
 /// isn't.
-pub(crate) fn open_sources<S: ReadAt>(
+///
+/// # Errors
+///
+/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and what `open` reports.
+pub fn open_sources<S: ReadAt>(
     source: S,
     limits: &Limits,
     mut open: impl FnMut(&ExternalFile) -> Result<S>,
@@ -159,7 +189,11 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
 
 /// Opens sources whose chunks are those that `metadata` says, whatever their own trailer is: to read
 /// a part of it.
-pub(crate) fn open_sources_with<S: ReadAt>(
+///
+/// # Errors
+///
+/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and what `open` reports.
+pub fn open_sources_with<S: ReadAt>(
     source: S,
     metadata: ChunkMetadata,
     limits: &Limits,
@@ -324,7 +358,12 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-pub(crate) fn no_way_to_others<S>() -> Result<S> {
+/// Opens none of the other files that a trailer names: fails.
+///
+/// # Errors
+///
+/// Always.
+pub fn no_way_to_others<S>() -> Result<S> {
     let message = "chunks are in this other file, and only a path leads to it";
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }

@@ -183,17 +183,20 @@ fn check_counts(
 
 /// What reading some of the chunks showed.
 #[derive(Debug, Default)]
-pub(crate) struct PartVerification {
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-    pub(crate) problems: Vec<Error>,
+pub struct PartVerification {
+    /// Records that were read.
+    pub records: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// What is damaged.
+    pub problems: Vec<Error>,
     /// The crc32c of what a merge takes from each of them, in the order of the chunks and of their
     /// bytes; of none of them if the merge can't be planned.
-    pub(crate) crcs: Vec<u32>,
+    pub crcs: Vec<u32>,
 }
 
 /// Reads the chunks of these groups, and of the files that are asked for what is not a chunk.
-pub(crate) fn verify_part<S: ReadAt>(
+pub fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
     has_file: impl Fn(usize) -> bool,
@@ -219,7 +222,7 @@ pub(crate) fn verify_part<S: ReadAt>(
             slices: &slices,
         };
         let pass = read_all(walked, groups.to_vec(), asked, threads, &meter);
-        let segments = plan.map(|plan| chunks.flat_map(|&chunk| plan.segments_of_chunk(chunk)));
+        let segments = plan.map(|plan| chunks.flat_map(|&chunk| plan.spans_of_chunk(chunk)));
         let crcs = segments.into_iter().flatten().map(|&at| pass.crcs[at]);
         Ok((crcs.collect(), pass))
     });
@@ -273,7 +276,11 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
 
 /// Compares what parts have read with what was split; `crcs` are theirs, for these groups, one
 /// behind the other.
-pub(crate) fn verify_parts_together<S: ReadAt>(
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if there are other checksums than groups.
+pub fn verify_parts_together<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
     crcs: &[u32],
@@ -287,9 +294,9 @@ pub(crate) fn verify_parts_together<S: ReadAt>(
         }
         plan => plan?,
     };
-    let mut of_segments = vec![0; plan.segments().len()];
+    let mut of_segments = vec![0; plan.spans().span_count()];
     let chunks = groups.iter().flatten();
-    let segments = chunks.flat_map(|&chunk| plan.segments_of_chunk(chunk));
+    let segments = chunks.flat_map(|&chunk| plan.spans_of_chunk(chunk));
     let mut crcs = crcs.iter();
     for &segment in segments {
         let Some(crc) = crcs.next() else { break };

@@ -9,3 +9,4 @@ pub(super) mod execute;
 pub(super) mod in_order;
 pub(super) mod parallel;
 pub(super) mod plan_reader;
+pub(super) mod shared;

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::merge::{MergePlan, SegmentSource};
+use crate::merge::{MergePlan, chunk_of};
 use crate::newtypes::ChunkIndex;
+use crate::spans::Span;
 
 /// No chunk: the message is in one piece, or the bytes are of the merge itself.
 pub(super) const NO_CHUNK: u32 = u32::MAX;
@@ -70,15 +71,10 @@ impl ChunkMap {
     }
 
     pub(super) fn of(plan: &MergePlan) -> Self {
-        let chunk = |source: &SegmentSource| match source {
-            SegmentSource::Literal(_) => NO_CHUNK,
-            SegmentSource::Chunk { chunk, .. } => u32::try_from(chunk.get()).unwrap_or(NO_CHUNK),
-        };
-        let starts = plan
-            .segments()
-            .iter()
-            .map(|segment| (segment.start(), chunk(&segment.source)))
-            .collect();
+        let chunk = |span: &Span<'_>| u32::try_from(chunk_of(span)?.0).ok();
+        let starts = plan.spans().iter();
+        let starts = starts.map(|span| (span.offset, chunk(&span).unwrap_or(NO_CHUNK)));
+        let starts = starts.collect();
         ChunkMap {
             starts,
             found: 0..0,

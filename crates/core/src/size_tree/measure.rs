@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
-use record_file::ReadAt;
 
 use super::arena::{Arena, ROOT};
 use super::build::Finish;
@@ -25,8 +24,8 @@ use crate::wire::{Input, WireCursor};
 ///
 /// As [`MessageView::get`]; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) with the path and offset if a message
 /// breaks the wire format that the type knows as one.
-pub fn measure<S: ReadAt>(
-    view: &MessageView<'_, S>,
+pub fn measure(
+    view: &MessageView<'_>,
     path: &FieldPath,
     options: &TreeOptions,
 ) -> Result<SizeTree> {
@@ -35,7 +34,7 @@ pub fn measure<S: ReadAt>(
     let _span = tracing::debug_span!("tree", bytes).entered();
     let kind = view.kind(path)?;
     let message = kind.as_ref().and_then(TargetKind::message).cloned();
-    let plan = portion.plan().cloned();
+    let plan = portion.plan_of_chunks().cloned();
     let target = Target {
         pieces: &pieces,
         is_message: kind.is_none() || message.is_some(),

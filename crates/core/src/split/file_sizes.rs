@@ -2,12 +2,12 @@
 
 /// Bytes that a record may take in a file: what headers add, and what compression can add to what
 /// doesn't shrink.
-pub(crate) fn most_stored(size: u64) -> u64 {
+pub fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
 
 /// Bytes of a file's own last record, with this many chunks before it.
-pub(crate) fn most_of_trailer(chunks: usize) -> u64 {
+pub fn most_of_trailer(chunks: usize) -> u64 {
     most_stored(64 + 48 * chunks as u64)
 }
 

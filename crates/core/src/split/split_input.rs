@@ -30,6 +30,14 @@ enum Input {
 }
 
 impl SplitInput {
+    /// Returns the size of the message in bytes, if it is in memory.
+    pub fn size_in_memory(&self) -> Option<u64> {
+        match &self.0 {
+            Input::Source(source) => source.is_in_memory().then(|| source.size()),
+            Input::Path(_) => None,
+        }
+    }
+
     /// The source that a splitter reads.
     pub(super) fn open<S>(self, splitter: &S) -> Result<Source>
     where

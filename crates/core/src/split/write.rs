@@ -1,5 +1,6 @@
 //! Executing a plan: in memory, to one file or several, or to a stream.
 
+pub(super) mod chunk_file;
 pub(super) mod chunk_pieces;
 pub(super) mod chunk_reader;
 pub(super) mod commit;
@@ -11,6 +12,7 @@ pub(super) mod parallel;
 pub(super) mod part;
 pub(super) mod probe;
 pub(super) mod records;
+pub(super) mod sink;
 pub(super) mod stream;
 pub(super) mod trailer;
 pub(super) mod written;

@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
-use record_file::ReadAt;
 
 use self::search::Search;
 use super::{TensorInfo, TensorRule};
@@ -180,8 +179,8 @@ fn fields_below(
 /// If reading fails, or a message on the way to a tensor breaks the wire format;
 /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest too deep, or what is
 /// to be said of all tensors takes more than [`MAX_LIST_MEMORY`].
-pub fn tensors_in<S: ReadAt>(
-    view: &MessageView<'_, S>,
+pub fn tensors_in(
+    view: &MessageView<'_>,
     rules: &[&'static TensorRule],
 ) -> Result<Vec<TensorInfo>> {
     let found = placed_tensors_in(view, rules, || view.unwatched())?;
@@ -228,10 +227,10 @@ impl PlacedTensor {
 }
 
 /// [`tensors_in`], and where each is in the bytes that `whole` opens.
-pub(crate) fn placed_tensors_in<'a, S: ReadAt>(
-    view: &MessageView<'a, S>,
+pub(crate) fn placed_tensors_in<'a>(
+    view: &MessageView<'a>,
     rules: &[&'static TensorRule],
-    whole: impl FnOnce() -> Result<Portion<'a, S>>,
+    whole: impl FnOnce() -> Result<Portion<'a>>,
 ) -> Result<Vec<PlacedTensor>> {
     let Some(root) = view.descriptor() else {
         return Ok(Vec::new());

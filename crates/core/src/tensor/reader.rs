@@ -9,10 +9,8 @@ use record_file::ReadAt;
 
 use super::TensorInfo;
 use crate::merge::Memory;
+use crate::spans::copy_range;
 use crate::{Error, ErrorKind, Result};
-
-/// How much is copied at a time: 256 KiB.
-const COPY_LEN: usize = 256 << 10;
 
 /// Writes all bytes of a tensor.
 type All<'a> = dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a;
@@ -242,26 +240,6 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// Writes a range of what can be read by position.
-pub(super) fn copy_range(
-    source: &dyn ReadAt,
-    range: Range<u64>,
-    sink: &mut dyn Write,
-) -> Result<()> {
-    let mut buffer = Vec::new();
-    let mut at = range.start;
-    while at < range.end {
-        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-        buffer.resize(left.min(COPY_LEN), 0);
-        source
-            .read_exact_at(at, &mut buffer)
-            .map_err(|error| Error::from(error).at_offset(at))?;
-        sink.write_all(&buffer)?;
-        at += buffer.len() as u64;
-    }
-    Ok(())
-}
-
 /// Lets some bytes through, and ends the writing behind them.
 struct Window<'a> {
     sink: &'a mut dyn Write,
@@ -317,6 +295,7 @@ impl Write for Counted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spans::COPY_LEN;
     use crate::tensor::DType;
 
     #[test]

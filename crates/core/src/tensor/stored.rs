@@ -7,9 +7,9 @@ use std::sync::Arc;
 use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
-use super::reader::copy_range;
 use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
 use crate::path::{FieldPath, Step};
+use crate::spans::copy_range;
 use crate::view::{MessageView, Portion};
 use crate::wire::{
     Input, MAX_VARINT_LEN, SourceInput, WireCursor, WireType, decode_varint, unzigzag, wire_type,
@@ -159,8 +159,8 @@ impl Header {
 ///
 /// [`ErrorKind::InvalidMessage`] if its elements have no width, are in another file, or are more or
 /// fewer than its shape says; what [`MessageView::get`] reports.
-pub fn tensor_at<'a, S: ReadAt>(
-    view: MessageView<'a, S>,
+pub fn tensor_at<'a>(
+    view: MessageView<'a>,
     path: &FieldPath,
     name: impl Into<String>,
     rule: &'static TensorRule,
@@ -225,23 +225,23 @@ trait TensorPlace {
 }
 
 /// The value at a path.
-struct AtPath<'a, S> {
-    view: MessageView<'a, S>,
+struct AtPath<'a> {
+    view: MessageView<'a>,
     path: FieldPath,
     content: FieldPath,
 }
 
-impl<'a, S: ReadAt> TensorPlace for AtPath<'a, S> {
+impl<'a> TensorPlace for AtPath<'a> {
     type Input<'s>
-        = Portion<'a, S>
+        = Portion<'a>
     where
         Self: 's;
 
-    fn open(&self) -> Result<(Portion<'a, S>, Vec<Range<u64>>)> {
+    fn open(&self) -> Result<(Portion<'a>, Vec<Range<u64>>)> {
         self.view.find_some(&self.path)
     }
 
-    fn failed(mut input: Portion<'a, S>, error: Error) -> Error {
+    fn failed(mut input: Portion<'a>, error: Error) -> Error {
         input.damage_first(error)
     }
 

@@ -3,8 +3,6 @@
 use std::io::Write;
 use std::ops::Range;
 
-use record_file::ReadAt;
-
 use super::stored::Header;
 use super::{DType, Location, TensorReader, TensorRule};
 use crate::path::FieldPath;
@@ -30,8 +28,8 @@ const COPY_LEN: u64 = 64 << 10;
 ///
 /// [`ErrorKind::InvalidMessage`] if there are more or fewer strings than the shape says;
 /// [`ErrorKind::LimitExceeded`] if they would have more than 8 GiB; what [`MessageView::get`] reports.
-pub fn strings_at<'a, S: ReadAt>(
-    view: MessageView<'a, S>,
+pub fn strings_at<'a>(
+    view: MessageView<'a>,
     path: &FieldPath,
     name: impl Into<String>,
     rule: &'static TensorRule,
@@ -69,8 +67,8 @@ pub fn strings_at<'a, S: ReadAt>(
 /// [`ErrorKind::InvalidMessage`] if there are more strings than the shape says, or fewer where none
 /// stands for others; [`ErrorKind::LimitExceeded`] if an array of that shape would have more than
 /// 8 GiB; what [`MessageView::get`] reports.
-pub fn string_elements_at<S: ReadAt>(
-    view: &MessageView<'_, S>,
+pub fn string_elements_at(
+    view: &MessageView<'_>,
     path: &FieldPath,
     rule: &'static TensorRule,
 ) -> Result<Option<Vec<Vec<u8>>>> {

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::container::Trailer;
-use crate::merge::{MergePlan, SegmentSource};
+use crate::merge::{MergePlan, chunk_of};
+use crate::spans::Span;
 use crate::wire::{FieldNumber, Input, WireCursor};
 
 /// A slice that stands in a message in one piece.
@@ -23,20 +24,18 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
     for (chunk, number, count) in trailer.slices().filter(|(.., count)| *count > 0) {
         counted[chunk] = Some((number, count));
     }
-    let run = |segment: &crate::merge::MergeSegment| {
-        let SegmentSource::Chunk { chunk, range } = &segment.source else {
-            return None;
-        };
-        let (number, count) = (*counted.get(chunk.to_usize())?)?;
-        let is_whole = *range == (0..chunks.get(chunk.to_usize())?.size);
+    let run = |span: Span<'_>| {
+        let (chunk, range) = chunk_of(&span)?;
+        let (number, count) = (*counted.get(chunk)?)?;
+        let is_whole = range == (0..chunks.get(chunk)?.size);
         // An element takes a tag and a length at least.
-        (is_whole && count <= segment.len() / 2).then(|| ElementRun {
-            range: segment.start()..segment.end(),
+        (is_whole && count <= span.len / 2).then(|| ElementRun {
+            range: span.range(),
             number,
             count,
         })
     };
-    plan.segments().iter().filter_map(run).collect()
+    plan.spans().iter().filter_map(run).collect()
 }
 
 /// What knows of slices in the message that a cursor hops over.

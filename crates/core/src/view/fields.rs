@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
-use record_file::ReadAt;
 
 use super::portion::Portion;
 use crate::path::{FieldRef, KeyForm, Select, Step, key_codec, with_key};
@@ -29,8 +28,8 @@ pub struct FieldEntry {
 
 /// The fields of a message, in their order; from
 /// [`MessageView::fields`](super::MessageView::fields). After an error there are no more.
-pub struct Fields<'a, S> {
-    cursor: WireCursor<Portion<'a, S>>,
+pub struct Fields<'a> {
+    cursor: WireCursor<Portion<'a>>,
     /// What is left of the message: the first is walked.
     pieces: std::vec::IntoIter<Range<u64>>,
     descriptor: Option<MessageDescriptor>,
@@ -39,7 +38,7 @@ pub struct Fields<'a, S> {
     last: Range<u64>,
 }
 
-impl<S> std::fmt::Debug for Fields<'_, S> {
+impl std::fmt::Debug for Fields<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fields")
             .field("pieces", &self.pieces)
@@ -47,9 +46,9 @@ impl<S> std::fmt::Debug for Fields<'_, S> {
     }
 }
 
-impl<'a, S: ReadAt> Fields<'a, S> {
+impl<'a> Fields<'a> {
     pub(super) fn new(
-        mut cursor: WireCursor<Portion<'a, S>>,
+        mut cursor: WireCursor<Portion<'a>>,
         pieces: Vec<Range<u64>>,
         descriptor: Option<MessageDescriptor>,
     ) -> Self {
@@ -146,7 +145,7 @@ impl<'a, S: ReadAt> Fields<'a, S> {
     }
 }
 
-impl<S: ReadAt> Iterator for Fields<'_, S> {
+impl Iterator for Fields<'_> {
     type Item = Result<FieldEntry>;
 
     fn next(&mut self) -> Option<Result<FieldEntry>> {
@@ -160,4 +159,4 @@ impl<S: ReadAt> Iterator for Fields<'_, S> {
     }
 }
 
-impl<S: ReadAt> std::iter::FusedIterator for Fields<'_, S> {}
+impl std::iter::FusedIterator for Fields<'_> {}

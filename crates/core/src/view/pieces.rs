@@ -4,7 +4,6 @@ use std::io::Write;
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
-use record_file::ReadAt;
 
 use super::portion::Portion;
 use super::{MessageView, enclosing_range, locate, total};
@@ -79,8 +78,8 @@ pub struct Piece {
 }
 
 /// The pieces of a message; from [`MessageView::pieces`]. After an error there are no more.
-pub struct Pieces<'a, S> {
-    cursor: WireCursor<Portion<'a, S>>,
+pub struct Pieces<'a> {
+    cursor: WireCursor<Portion<'a>>,
     options: PieceOptions,
     number: u32,
     wire_type: Option<WireType>,
@@ -129,7 +128,7 @@ fn size_with(around: &[Around], inner: u64) -> u64 {
         .fold(inner, |inner, around| around.size(inner))
 }
 
-impl<S> std::fmt::Debug for Pieces<'_, S> {
+impl std::fmt::Debug for Pieces<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pieces")
             .field("options", &self.options)
@@ -138,7 +137,7 @@ impl<S> std::fmt::Debug for Pieces<'_, S> {
     }
 }
 
-impl<'a, S: ReadAt> MessageView<'a, S> {
+impl<'a> MessageView<'a> {
     /// The message as several of its type, one after the other, that each have some of the elements
     /// of the repeated field at `field`. Any program that reads the type reads them. If the field is the
     /// message's own, then the pieces put one behind the other are the message again, but for the
@@ -172,7 +171,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// [`ErrorKind::InvalidPath`] if it is not a repeated field, or of a message that is not there or
     /// stands in several pieces; [`ErrorKind::LimitExceeded`] if the other fields, where pieces have them, stand in more than
     /// a million stretches; what is wrong with the message.
-    pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a, S>> {
+    pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a>> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);
             Err(error.at_path(self.show(field)))
@@ -221,7 +220,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 }
 
-impl<S: ReadAt> Pieces<'_, S> {
+impl Pieces<'_> {
     fn is_element(&self, field: &Field) -> bool {
         field.number.0 == self.number
             && self
@@ -385,8 +384,8 @@ impl<S: ReadAt> Pieces<'_, S> {
     }
 }
 
-fn copy<S: ReadAt>(
-    cursor: &mut WireCursor<Portion<'_, S>>,
+fn copy(
+    cursor: &mut WireCursor<Portion<'_>>,
     stretches: &[Range<u64>],
     sink: &mut impl Write,
 ) -> Result<()> {
@@ -405,7 +404,7 @@ fn copy<S: ReadAt>(
     Ok(())
 }
 
-impl<S: ReadAt> Iterator for Pieces<'_, S> {
+impl Iterator for Pieces<'_> {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Result<Piece>> {
@@ -418,7 +417,7 @@ impl<S: ReadAt> Iterator for Pieces<'_, S> {
     }
 }
 
-impl<S: ReadAt> std::iter::FusedIterator for Pieces<'_, S> {}
+impl std::iter::FusedIterator for Pieces<'_> {}
 
 /// Adds a stretch behind others, to the last one if it goes on there.
 fn join(stretches: &mut Vec<Range<u64>>, next: Range<u64>) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::merge::{MergePlan, SegmentSource};
+use crate::merge::{MergePlan, chunk_of};
 use crate::path::TargetKind;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
@@ -23,20 +23,14 @@ impl Place {
     /// The chunk that has the value's tag, and where in it.
     pub(crate) fn in_chunk(&self) -> Result<(usize, u64)> {
         let at = self.field.start;
-        let segments = self.plan.as_ref().map_or(&[][..], MergePlan::segments);
-        let segment = segments
-            .partition_point(|segment| segment.start() <= at)
-            .checked_sub(1)
-            .map(|index| &segments[index]);
-        match segment.map(|segment| (segment.start(), &segment.source)) {
-            Some((offset, SegmentSource::Chunk { chunk, range })) => {
-                Ok((chunk.to_usize(), range.start + (at - offset)))
-            }
-            _ => Err(Error::new(
-                ErrorKind::InvalidTrailer,
-                "the value's tag is in no chunk",
-            )),
-        }
+        let span = self.plan.as_ref().and_then(|plan| plan.spans().locate(at));
+        let found = span.and_then(|span| chunk_of(&span));
+        found
+            .map(|(chunk, range)| (chunk, range.start))
+            .ok_or_else(|| {
+                let message = "the value's tag is in no chunk";
+                Error::new(ErrorKind::InvalidTrailer, message)
+            })
     }
 }
 

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use prost_reflect::Kind;
-use record_file::ReadAt;
 
 use super::MessageView;
 use super::element_runs::Passing;
@@ -27,8 +26,8 @@ const COPY_LEN: usize = 64 << 10;
 ///
 /// Its memory doesn't grow with their number: each is given by its size, and its bytes and path
 /// are there until the next is asked for.
-pub struct Selected<'a, S> {
-    cursor: WireCursor<Portion<'a, S>>,
+pub struct Selected<'a> {
+    cursor: WireCursor<Portion<'a>>,
     /// The way to the first field whose elements are gone through.
     prefix: FieldPath,
     levels: Vec<Level>,
@@ -59,7 +58,7 @@ struct Frame {
     select: Select,
 }
 
-impl<S> std::fmt::Debug for Selected<'_, S> {
+impl std::fmt::Debug for Selected<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Selected")
             .field("prefix", &self.prefix)
@@ -67,7 +66,7 @@ impl<S> std::fmt::Debug for Selected<'_, S> {
     }
 }
 
-impl<'a, S: ReadAt> MessageView<'a, S> {
+impl<'a> MessageView<'a> {
     /// The values that a query leads to, one at a time. `names` say what elements are called,
     /// beside those fields that sound like names.
     ///
@@ -91,7 +90,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// # Errors
     ///
     /// As [`get`](Self::get), but for what isn't there: that is not among the values.
-    pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a, S>> {
+    pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a>> {
         let (prefix, levels) = levels(query, self.descriptor(), names)?;
         let (portion, found) = match self.find(&prefix)? {
             Some(found) => found,
@@ -230,7 +229,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 }
 
-impl<S: ReadAt> Selected<'_, S> {
+impl Selected<'_> {
     /// The path of the value that was given last.
     pub fn path(&self) -> FieldPath {
         let mut path = self.prefix.clone();
@@ -461,7 +460,7 @@ impl<S: ReadAt> Selected<'_, S> {
     }
 }
 
-impl<S: ReadAt> Iterator for Selected<'_, S> {
+impl Iterator for Selected<'_> {
     /// The bytes of a value.
     type Item = Result<u64>;
 
@@ -479,7 +478,7 @@ impl<S: ReadAt> Iterator for Selected<'_, S> {
     }
 }
 
-impl<S: ReadAt> std::iter::FusedIterator for Selected<'_, S> {}
+impl std::iter::FusedIterator for Selected<'_> {}
 
 /// The key of a map's entry, and its value.
 fn entry<I: Input>(

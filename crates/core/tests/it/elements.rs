@@ -122,7 +122,7 @@ fn ranges_and_places_from_the_end_pass_over_slices_too() {
         ("message_type[60001:].name", true),
     ] {
         let query = PathQuery::parse(query, options().descriptor.as_ref()).unwrap();
-        let all = |view: &MessageView<'_, Counted>| {
+        let all = |view: &MessageView<'_>| {
             let mut selected = view.select(&query, &[]).unwrap();
             let mut values = Vec::new();
             while selected.next().transpose().unwrap().is_some() {

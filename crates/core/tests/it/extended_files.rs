@@ -2,6 +2,7 @@
 //! chunks.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use prost_reflect::prost::Message;
@@ -12,6 +13,7 @@ use proto_splitter_core::merge::{Limits, MergeCheck, Merger, ReadOptions, Source
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::split::{
     ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
+    WrittenChunk,
 };
 use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
 
@@ -546,5 +548,48 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
             error.to_string().starts_with(expected),
             "{expected}: {error}"
         );
+    }
+}
+
+#[test]
+fn the_stored_size_and_compression_of_each_chunk_are_those_in_its_file() {
+    let message = message(40, 300);
+    for compression in [
+        ChunkCompression::Fixed(Compression::None),
+        ChunkCompression::Fixed(Compression::ZSTD),
+        ChunkCompression::default(),
+    ] {
+        for max_file in [None, Some(LEAST_MAX_FILE_SIZE)] {
+            for threads in [1, 3] {
+                let folder = tempfile::tempdir().unwrap();
+                let options = options(700, max_file)
+                    .compression(compression)
+                    .threads(NonZeroUsize::new(threads));
+                let prefix = folder.path().join("m");
+                let written = SizeSplitter
+                    .write_with(&message, &prefix, &options)
+                    .unwrap();
+                let paths = written.files.iter().map(|file| &file.path);
+                let paths: Vec<_> = std::iter::once(&written.path).chain(paths).collect();
+                for chunk in &written.chunks {
+                    let file = fs::File::open(paths[chunk.file]).unwrap();
+                    let file = RecordFile::open(file, ReaderOptions::new()).unwrap();
+                    let stored = file.stored(chunk.position).unwrap();
+                    assert_eq!(
+                        (chunk.stored_size, chunk.compression),
+                        (stored.chunk.header.data_size, stored.compression),
+                        "{chunk:?}"
+                    );
+                }
+                if max_file.is_none() {
+                    let mut pipe = Vec::new();
+                    let streamed = SizeSplitter.write_to_with(&message, &mut pipe, &options);
+                    let streamed = streamed.unwrap().chunks;
+                    let said = |chunks: &[WrittenChunk]| format!("{chunks:?}");
+                    assert_eq!(said(&streamed), said(&written.chunks));
+                    assert_eq!(pipe, fs::read(&written.path).unwrap());
+                }
+            }
+        }
     }
 }

@@ -136,9 +136,8 @@ fn a_part_is_the_same_in_chunks_and_in_one_piece() {
     }
     let plain = MessageView::of_plain(&whole, typed()).unwrap();
     let file = open(cpb_with(&sample(), ALONE, |_| {}));
-    let sizes = |fields: Fields<'_, Vec<u8>>| -> Vec<u64> {
-        fields.map(|field| field.unwrap().size).collect()
-    };
+    let sizes =
+        |fields: Fields<'_>| -> Vec<u64> { fields.map(|field| field.unwrap().size).collect() };
     let below = sizes(file.fields(&path("10[3]")).unwrap());
     assert_eq!(below, sizes(plain.fields(&path("10[3]")).unwrap()));
     assert!(below.contains(&(big(4).len() as u64)));

@@ -27,7 +27,6 @@ mod merge_marked;
 mod merge_model;
 mod merge_tensorflow;
 mod merge_verify;
-mod parts;
 mod readable;
 mod remote;
 mod tails;

@@ -590,13 +590,10 @@ fn a_plan_prints_what_goes_where() {
         208 chunk 0 6..9\n\
         211 bytes\n";
     assert_eq!(plan.to_string(), expected);
-    let offsets: Vec<_> = plan
-        .chunk_segments(0)
-        .map(|segment| segment.offset.get())
-        .collect();
+    let offsets: Vec<_> = plan.chunk_spans(0).map(|span| span.offset).collect();
     assert_eq!(offsets, [0, 5, 208]);
-    assert_eq!(plan.chunk_segments(1).count(), 1);
-    assert_eq!(plan.chunk_segments(2).count(), 0);
+    assert_eq!(plan.chunk_spans(1).count(), 1);
+    assert_eq!(plan.chunk_spans(2).count(), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::merge_support::schema::{descriptor, message};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey as ReflectKey, ReflectMessage, Value};
 use proto_splitter_core::container::{Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, ReadOptions, SegmentSource, plan};
+use proto_splitter_core::merge::{Limits, ReadOptions, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
 
@@ -194,12 +194,12 @@ fn damaged_chunks_and_places_never_panic() {
             };
             // What is planned covers the output, and stays within the chunks.
             let mut end = 0;
-            for segment in plan.segments() {
-                assert_eq!(segment.offset.get(), end, "seed {seed}");
-                end += segment.len();
-                if let SegmentSource::Chunk { chunk, range } = &segment.source {
+            for span in plan.spans().iter() {
+                assert_eq!(span.offset, end, "seed {seed}");
+                end += span.len;
+                if let Some((chunk, range)) = span.stored() {
                     assert!(
-                        range.end <= chunked.chunks[chunk.to_usize()].len() as u64,
+                        range.end <= chunked.chunks[chunk.index()].len() as u64,
                         "seed {seed}"
                     );
                 }

@@ -167,7 +167,7 @@ fn argument_name(content: &Content) -> String {
     format!("proto_splitter_{}", content.key)
 }
 
-/// Has a function take contents as arguments behind those it has, and its constants give these.
+/// Has a function take contents as arguments after those it has, and its constants give these.
 fn take_arguments(
     function: &mut FunctionDef,
     arguments: &[usize],

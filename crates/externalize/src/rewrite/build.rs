@@ -108,7 +108,7 @@ pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
 }
 
 /// A constant of strings; a scalar if there is no shape.
-pub(super) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
+pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtString.into(),
         tensor_shape: Some(shape_proto(shape)),

@@ -194,7 +194,7 @@ impl Rewriter<'_> {
         }));
     }
 
-    /// What runs before the node `init` would read variables that nobody has filled yet: it gets
+    /// Returns what runs before the node `init` would read variables that nobody has filled yet: it gets
     /// the contents themselves, or waits. Gives those contents, by the constants' names.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;

@@ -21,6 +21,12 @@ use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
+/// The child of the root that fills the variables.
+pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
+
+/// The child of that which is the index of the bundle.
+pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
+
 /// A constant that functions capture: which object it is, and what it contains.
 pub(super) type Captured = (usize, usize);
 
@@ -75,16 +81,14 @@ impl Rewriter<'_> {
                 .children
                 .push(named(name, push_function(&mut objects, function)));
         }
-        let names = ["_proto_splitter_index", "_proto_splitter_data"];
+        let names = [INDEX_OBJECT, "_proto_splitter_data"];
         for (name, asset) in names.into_iter().zip(assets) {
             resource.children.push(named(name, asset));
         }
         resource.kind = Some(Kind::Resource(SavedResource::default()));
         let resource = push_object(&mut objects, resource);
         match objects.nodes.first_mut() {
-            Some(root) => root
-                .children
-                .push(named("_proto_splitter_constants", resource)),
+            Some(root) => root.children.push(named(CONSTANTS_OBJECT, resource)),
             None => return Err(invalid("an object graph without objects")),
         }
         let mut captured = captured.to_vec();
@@ -206,7 +210,7 @@ fn named(name: &str, to: ObjectReference) -> ObjectReference {
 }
 
 /// An object that is nothing in particular.
-fn plain_object() -> SavedObject {
+pub(crate) fn plain_object() -> SavedObject {
     let user_object = SavedUserObject {
         identifier: "_generic_user_object".to_owned(),
         version: Some(VersionDef {

@@ -37,10 +37,10 @@ fn every_model_comes_back_byte_for_byte_with_all_its_files() {
         assert_eq!(verified.bytes, plan.stored(), "{model}");
 
         let bytes = fs::read(source.join("saved_model.pb")).unwrap();
-        let rope = original(&out).unwrap().unwrap();
+        let spans = original(&out).unwrap().unwrap();
         let mut read = vec![0; bytes.len()];
-        rope.read_exact_at(0, &mut read).unwrap();
-        assert_eq!(rope.total_size(), bytes.len() as u64);
+        spans.read_exact_at(0, &mut read).unwrap();
+        assert_eq!(spans.total_size(), bytes.len() as u64);
         assert!(read == bytes, "{model}");
 
         internalize(&out, &back, &options()).unwrap();

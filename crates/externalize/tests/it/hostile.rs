@@ -223,7 +223,7 @@ impl Sparse {
         path
     }
 
-    /// Makes all that is there the last field of a message, behind these bytes.
+    /// Makes all that is there the last field of a message, after these bytes.
     fn wrap(&mut self, number: u32, before: &[u8]) {
         let mut head = Vec::new();
         put_varint(&mut head, u64::from(number << 3 | 2));

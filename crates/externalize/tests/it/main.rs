@@ -1,6 +1,7 @@
 //! Models that TensorFlow wrote, models that are made up, and models that lie.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod again;
 mod arguments;
 mod damage;
 mod fixtures;

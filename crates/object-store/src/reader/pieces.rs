@@ -14,7 +14,7 @@ struct Piece {
     content: Content,
     /// Bytes that nobody has read yet.
     unread: u64,
-    /// Whether its last byte was read: most often it is done with.
+    /// True if its last byte was read: most often it is done with.
     is_passed: bool,
     /// When it was last read, by the count of reads.
     used: u64,
@@ -64,7 +64,7 @@ impl Pieces {
         }
     }
 
-    /// What is at `position`; of what is there, `want` bytes at most count as read.
+    /// Returns what is at `position`; of what is there, `want` bytes at most count as read.
     pub(super) fn read(&mut self, position: u64, want: u64) -> Found {
         self.reads += 1;
         let reads = self.reads;
@@ -92,7 +92,7 @@ impl Pieces {
         }
     }
 
-    /// What of a range is neither held nor queued.
+    /// Returns what of a range is neither held nor queued.
     fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;
@@ -114,7 +114,7 @@ impl Pieces {
         missing
     }
 
-    /// Queues what of these ranges is missing, behind what is queued, as requests of at most so many
+    /// Queues what of these ranges is missing, after what is queued, as requests of at most this many
     /// bytes. Ranges that are so close that one request is better become one.
     pub(super) fn queue(&mut self, ranges: &[Range<u64>], coalesce: u64, request: u64) {
         let mut joined: Vec<Range<u64>> = Vec::new();
@@ -156,7 +156,7 @@ impl Pieces {
 
     /// Takes what a read waits for: what is queued there, or else what is missing of `range`, cut
     /// to requests, of which the first is taken. It counts as on its way from now on; what is left
-    /// is queued in front of all else.
+    /// is queued before all else.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);
@@ -241,7 +241,7 @@ impl Pieces {
 }
 
 impl Piece {
-    /// Whether it is most likely done with: it was read to its end, and most of it.
+    /// Returns whether it is most likely done with: it was read to its end, and most of it.
     fn is_done(&self) -> bool {
         self.unread == 0 || self.is_passed && self.unread <= self.content.len() / 4
     }
@@ -256,7 +256,7 @@ impl Content {
     }
 }
 
-/// Whether a range that is read after another goes into its request: they meet, or the gap is small
+/// Returns whether a range that is read after another goes into its request: they meet, or the gap is small
 /// beside them.
 fn is_near(last: &Range<u64>, next: &Range<u64>, coalesce: u64) -> bool {
     let len = (last.end - last.start).max(next.end - next.start);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::merge::{MergeCheck, ReadOptions};
-use proto_splitter_core::parts::{Committed, Objects, PartOptions, PartsPlan, Planner};
 use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::split::SizeSplitter;
 use proto_splitter_object_store::ObjectParts;
+use proto_splitter_parts::{Committed, Objects, PartOptions, PartsPlan, Planner};
 
 use crate::server::{Fault, Server};
 use support::{Bucket, Small, objects, options, run_all, split_options};
@@ -268,7 +268,7 @@ fn a_plan_of_objects_says_where_there_are_no_stores() {
     let bucket = Bucket::new("without");
     let split = bucket.split("m", 2).unwrap();
     let error = split
-        .run(0, &proto_splitter_core::parts::PartOptions::new())
+        .run(0, &proto_splitter_parts::PartOptions::new())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     assert!(

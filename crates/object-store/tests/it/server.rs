@@ -39,7 +39,7 @@ pub enum Fault {
     Flood(u16),
     /// The body ends after this many bytes, and the connection with it.
     Cut(usize),
-    /// The answer takes so long.
+    /// The answer takes this long.
     Slow(Duration),
 }
 
@@ -117,7 +117,7 @@ impl Server {
         self.state.lock().unwrap().ignores_ranges = true;
     }
 
-    /// How many bodies were sent that don't end, and how much of them.
+    /// Returns how many bodies were sent that don't end, and how much of them.
     pub fn flooded(&self) -> (u64, u64) {
         self.state.lock().unwrap().flooded
     }
@@ -138,13 +138,13 @@ impl Server {
         self.state.lock().unwrap().refuses_suffixes = true;
     }
 
-    /// What was served since this was asked last.
+    /// Returns what was served since this was asked last.
     pub fn take_log(&self) -> Vec<Served> {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 }
 
-/// How many times something was waited for: requests that begin before the first of a round has
+/// Returns how many times something was waited for: requests that begin before the first of a round has
 /// ended are of that round.
 pub fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();

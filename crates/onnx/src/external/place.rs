@@ -29,6 +29,9 @@ use crate::source::{OnnxOptions, OnnxSource};
 /// model that is replaced may be one that a killed process left, and refer to one of them.
 const INTERIM: [&str; 2] = [".new1", ".new2"];
 
+/// What the names of data files in the format safetensors end in.
+const SAFETENSORS: &str = ".safetensors";
+
 /// The files of a pair that are being written.
 pub(super) struct Placing<'a> {
     target: &'a Path,
@@ -289,16 +292,19 @@ fn is_own(path: &Path, target: &Path) -> bool {
         return false;
     };
     let name = ending_of(path).map_or(name, |ending| &name[..name.len() - ending.len()]);
-    if name.strip_prefix(model) == Some(".data") {
-        return true;
-    }
     let (stem, extension) = match model.strip_suffix(".onnx") {
         Some(stem) => (stem, ".onnx.data"),
         None => (model, ".data"),
     };
-    let numbers = name
-        .strip_prefix(stem)
-        .and_then(|rest| rest.strip_suffix(extension)?.strip_prefix('-'));
+    let Some(rest) = name.strip_prefix(stem) else {
+        return false;
+    };
+    if rest == extension || rest == SAFETENSORS {
+        return true;
+    }
+    let numbers = [extension, SAFETENSORS]
+        .iter()
+        .find_map(|extension| rest.strip_suffix(extension)?.strip_prefix('-'));
     let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     numbers
         .and_then(|numbers| numbers.split_once("-of-"))
@@ -333,6 +339,9 @@ mod tests {
             ("a/m-00001-of-00005.onnx.data", "a/m.onnx", true),
             ("a/m-100001-of-100005.onnx.data.new1", "a/m.onnx", true),
             ("a/m-00001-of-00005.data", "a/m", true),
+            ("a/m.safetensors", "a/m.onnx", true),
+            ("a/m-00001-of-00005.safetensors.new1", "a/m.onnx", true),
+            ("a/m.safetensors.index.json", "a/m.onnx", false),
             ("b/m.onnx.data", "a/m.onnx", false),
             ("a/m.data", "a/m.onnx", false),
             ("a/m.onnx_data", "a/m.onnx", false),

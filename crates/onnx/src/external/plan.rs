@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::rope::{Rope, RopeBuilder};
 use proto_splitter_core::size_tree::{TreeOptions, measure};
+use proto_splitter_core::spans::{Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use super::{
-    ALIGNED_ABOVE, ExternalOptions, LEAST_MIN_SIZE, MAX_MODEL_SIZE, MAX_SHAPE_CARRIER, same,
+    ALIGNED_ABOVE, DataFormat, ExternalOptions, LEAST_MIN_SIZE, MAX_MODEL_SIZE, MAX_SHAPE_CARRIER,
+    safetensors, same,
 };
 use crate::data_type::{TypedField, element_bits};
 use crate::model_descriptor;
@@ -73,12 +74,12 @@ const MAX_GROWTH: u64 = 8;
 pub struct ExternalPlan {
     pub(super) reader: Arc<dyn ReadAt>,
     /// Bytes of it that are the model.
-    size: u64,
+    pub(super) size: u64,
     /// The same, if it is merged from chunks.
     pub(super) merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
     pub(super) target: PathBuf,
     pub(super) options: ExternalOptions,
-    pub(super) skeleton: Rope,
+    pub(super) skeleton: Spans,
     pub(super) leaving: Vec<Leaving>,
     pub(super) files: Vec<DataFile>,
 }
@@ -99,6 +100,8 @@ impl std::fmt::Debug for ExternalPlan {
 pub(super) struct DataFile {
     /// Its name, in the folder of the model.
     pub(super) name: String,
+    /// The bytes before the tensors: the header, if its format has one.
+    pub(super) head: Vec<u8>,
     pub(super) size: u64,
 }
 
@@ -111,16 +114,12 @@ pub(super) struct Leaving {
     pub(super) bytes: Bytes,
     /// How many bytes of raw data.
     pub(super) len: u64,
-    file: usize,
+    pub(super) data_type: DataType,
+    pub(super) dims: Vec<i64>,
+    pub(super) file: usize,
     pub(super) offset: u64,
-    /// Whether another one with the same bytes writes them.
+    /// True if another one with the same bytes writes them.
     pub(super) is_copy: bool,
-}
-
-impl Leaving {
-    pub(super) fn file(&self) -> usize {
-        self.file
-    }
 }
 
 /// Where the bytes of a tensor that leaves come from.
@@ -177,19 +176,19 @@ impl ExternalPlan {
     ) -> Result<ExternalPlan> {
         check(options)?;
         let name = file_name(&target)?;
-        let mut choice = Choice {
-            options,
-            leaving: Vec::new(),
+        let mut leaving = choose(&*reader, size, options, leaves)?;
+        let files = match options.data_format {
+            DataFormat::Raw => {
+                let spans = leaving.iter().map(|one| match &one.bytes {
+                    Bytes::Raw(range) => Some(range.clone()),
+                    Bytes::Typed(..) => None,
+                });
+                let spans: Vec<_> = spans.collect();
+                let same = same::find(&*reader, merged.as_deref(), &spans, &options.progress)?;
+                lay_out(&same, &mut leaving, options, &name)?
+            }
+            DataFormat::Safetensors => safetensors::lay_out(&mut leaving, options, &name)?,
         };
-        walk(&*reader, size, options.max_depth, &mut choice)?;
-        let mut leaving = choice.leaving;
-        let spans = leaving.iter().map(|one| match &one.bytes {
-            Bytes::Raw(range) => Some(range.clone()),
-            Bytes::Typed(..) => None,
-        });
-        let spans: Vec<_> = spans.collect();
-        let same = same::find(&*reader, merged.as_deref(), &spans, &options.progress)?;
-        let files = lay_out(&same, &mut leaving, options, &name)?;
         let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
         let skeleton = skeleton(&reader, size, &leaving, &names, options)?;
         let plan = ExternalPlan {
@@ -207,7 +206,7 @@ impl ExternalPlan {
     }
 
     /// The `.onnx` file, with other names of the data files.
-    pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Rope> {
+    pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Spans> {
         skeleton(&self.reader, self.size, &self.leaving, names, &self.options)
     }
 
@@ -231,6 +230,17 @@ impl ExternalPlan {
         self.files
             .iter()
             .map(|file| self.target.with_file_name(&file.name))
+    }
+
+    /// The file that says which tensor is in which data file, and its content: of several files in
+    /// the format safetensors.
+    pub(super) fn index(&self) -> Result<Option<(PathBuf, String)>> {
+        if self.options.data_format == DataFormat::Raw || self.files.len() < 2 {
+            return Ok(None);
+        }
+        let name = safetensors::index_name(&file_name(&self.target)?);
+        let text = safetensors::index(&self.leaving, &self.files)?;
+        Ok(Some((self.target.with_file_name(name), text)))
     }
 
     /// Fails if the rest is more than readers take, and names the largest thing in it.
@@ -279,7 +289,7 @@ fn join(path: &str, step: &str) -> String {
     }
 }
 
-fn check(options: &ExternalOptions) -> Result<()> {
+pub(super) fn check(options: &ExternalOptions) -> Result<()> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
     if options.min_size < LEAST_MIN_SIZE && !options.force {
         return invalid(format!(
@@ -293,7 +303,7 @@ fn check(options: &ExternalOptions) -> Result<()> {
             options.alignment
         ));
     }
-    if options.max_file_size == Some(0) {
+    if options.max_file_size == Some(0) || options.shard_size == Some(0) {
         return invalid("a maximum file size of 0 bytes".to_owned());
     }
     Ok(())
@@ -301,7 +311,7 @@ fn check(options: &ExternalOptions) -> Result<()> {
 
 /// The target's name, which the names of data files begin with: they stand in the model, and have to
 /// be ones that all readers take.
-fn file_name(target: &Path) -> Result<String> {
+pub(super) fn file_name(target: &Path) -> Result<String> {
     let name = target.file_name().and_then(|name| name.to_str());
     match name {
         Some(name) if !name.contains("..") && !name.contains('\\') => Ok(name.to_owned()),
@@ -316,9 +326,33 @@ fn file_name(target: &Path) -> Result<String> {
     }
 }
 
+/// The tensors for which `leaves` returns true, and whose data is in the model.
+pub(super) fn choose(
+    reader: &dyn ReadAt,
+    size: u64,
+    options: &ExternalOptions,
+    leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
+) -> Result<Vec<Leaving>> {
+    let mut choice = Choice {
+        options,
+        leaves,
+        leaving: Vec::new(),
+    };
+    walk(reader, size, options.max_depth, &mut choice)?;
+    Ok(choice.leaving)
+}
+
+/// Returns true for a tensor of this many bytes that leaves for a file beside the model.
+fn leaves(options: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
+    (options.everywhere || is_filled_by_onnx(place))
+        && len >= options.min_size
+        && !is_shape_carrier(tensor, len)
+}
+
 /// Chooses the tensors that leave.
 struct Choice<'a> {
     options: &'a ExternalOptions,
+    leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
     leaving: Vec<Leaving>,
 }
 
@@ -330,14 +364,14 @@ impl Visitor for Choice<'_> {
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()> {
-        if tensor.is_external || !(self.options.everywhere || is_filled_by_onnx(place)) {
-            return Ok(());
-        }
-        let data_type = tensor.data_type();
-        let (Some(len), Some(bits)) = (tensor.raw_len(), data_type.and_then(element_bits)) else {
+        let data_type = tensor.data_type().filter(|_| !tensor.is_external);
+        let (Some(len), Some((data_type, bits))) = (
+            tensor.raw_len(),
+            data_type.and_then(|data_type| Some((data_type, element_bits(data_type)?))),
+        ) else {
             return Ok(());
         };
-        if len < self.options.min_size || is_shape_carrier(tensor, len) {
+        if !(self.leaves)(self.options, tensor, place, len) {
             return Ok(());
         }
         let bytes = match tensor.data() {
@@ -354,11 +388,22 @@ impl Visitor for Choice<'_> {
             Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),
             Data::External | Data::None => return Ok(()),
         };
+        // Libraries look for an initializer by its own name in a safetensors file.
+        let has_own_name = self.options.data_format == DataFormat::Safetensors
+            && place.role == TensorRole::Initializer
+            && !tensor.name.is_empty();
+        let name = if has_own_name {
+            tensor.name.clone()
+        } else {
+            place.name(cursor, tensor)?
+        };
         self.leaving.push(Leaving {
             start: tensor.range.start,
-            name: place.name(cursor, tensor)?,
+            name,
             bytes,
             len,
+            data_type,
+            dims: tensor.dims.clone(),
             file: 0,
             offset: 0,
             is_copy: false,
@@ -393,7 +438,9 @@ fn lay_out(
     options: &ExternalOptions,
     name: &str,
 ) -> Result<Vec<DataFile>> {
-    let most = options.max_file_size.unwrap_or(i64::MAX.cast_unsigned());
+    let limits = [options.max_file_size, options.shard_size];
+    let most = limits.into_iter().flatten().min();
+    let most = most.unwrap_or(i64::MAX.cast_unsigned());
     let mut sizes: Vec<u64> = Vec::new();
     for at in 0..leaving.len() {
         if let Some(first) = same[at] {
@@ -418,7 +465,8 @@ fn lay_out(
             Some(place) => place,
             None => {
                 sizes.push(0);
-                end_in(0).ok_or_else(|| {
+                let alone = options.max_file_size.is_none().then_some((0, one.len));
+                end_in(0).or(alone).ok_or_else(|| {
                     let message = format!(
                         "tensor \"{}\" has {} bytes, over the maximum file size of {most}",
                         one.name, one.len
@@ -440,23 +488,24 @@ fn lay_out(
             (_, Some(stem)) => format!("{stem}-{:05}-of-{count:05}.onnx.data", at + 1),
             (_, None) => format!("{name}-{:05}-of-{count:05}.data", at + 1),
         },
+        head: Vec::new(),
         size,
     });
     Ok(named.collect())
 }
 
 /// The model without what leaves.
-fn skeleton(
+pub(super) fn skeleton(
     reader: &Arc<dyn ReadAt>,
     size: u64,
     leaving: &[Leaving],
     names: &[String],
     options: &ExternalOptions,
-) -> Result<Rope> {
-    let mut builder = RopeBuilder::new();
+) -> Result<Spans> {
+    let mut builder = SpansBuilder::new();
     let model = builder.reader("the model", Arc::clone(reader))?;
     let mut rest = leaving.iter().peekable();
-    let mut decide = |tensor: &Tensor, _: &Place<'_>, _: &mut Cursor<'_>, _: &mut RopeBuilder| {
+    let mut decide = |tensor: &Tensor, _: &Place<'_>, _: &mut Cursor<'_>, _: &mut SpansBuilder| {
         let Some(one) = rest.next_if(|one| one.start == tensor.range.start) else {
             return Ok(Change::None);
         };

@@ -9,9 +9,7 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{ChunkIndex, MergedMessage, Result};
 use record_file::ReadAt;
 
-use crate::elements::COPY_LEN;
-
-/// How many bytes are looked at, at the front, in the middle and at the end, before all are
+/// The number of bytes compared at the front, in the middle and at the end before all are
 /// compared.
 const SAMPLE: u64 = 64;
 
@@ -105,14 +103,13 @@ fn are_equal(
     b: &Range<u64>,
     progress: &Progress,
 ) -> Result<bool> {
+    const STEP: usize = 256 << 10;
     let (mut left, mut right) = (Vec::new(), Vec::new());
     let mut at = 0;
     let length = a.end - a.start;
     while at < length {
         progress.check()?;
-        let step = usize::try_from(length - at)
-            .unwrap_or(usize::MAX)
-            .min(COPY_LEN);
+        let step = usize::try_from(length - at).unwrap_or(STEP).min(STEP);
         left.resize(step, 0);
         right.resize(step, 0);
         source.read_exact_at(a.start + at, &mut left)?;

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom, WRITE_LEN, at_target};
 use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::{Meter, Progress};
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{Error, ErrorKind, MessageOffset, Result, threads};
 use record_file::ReadAt;
 
+use super::embedded::EmbeddedPlan;
 use super::place::{OldData, Placing};
 use super::plan::{Bytes, ExternalPlan, Leaving};
-use super::{ExternalOptions, MAX_MODEL_SIZE};
+use super::{ExternalOptions, MAX_MODEL_SIZE, safetensors};
 use crate::elements;
 use crate::source::OnnxSource;
 use crate::tensors::other_length;
@@ -19,7 +21,7 @@ use crate::tensors::other_length;
 /// Raw data is copied in pieces of this many bytes, so that one large tensor keeps all threads busy.
 const PIECE_LEN: u64 = 32 << 20;
 
-/// What was written.
+/// A summary of what was written.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WrittenOnnx {
@@ -48,6 +50,8 @@ pub enum Form {
     OnePiece,
     /// A small `.onnx` with data files beside it.
     External,
+    /// One safetensors file with the model in its header: see [`EmbeddedPlan`].
+    Embedded,
 }
 
 impl OnnxSource {
@@ -55,7 +59,7 @@ impl OnnxSource {
     ///
     /// # Errors
     ///
-    /// As [`ExternalPlan::new`] and [`ExternalPlan::write`]; [`ErrorKind::InvalidConfig`] if a file
+    /// As [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`]; [`ErrorKind::InvalidConfig`] if a file
     /// that the model is read from would be replaced.
     pub fn write(
         &self,
@@ -66,7 +70,7 @@ impl OnnxSource {
         let is_pair = match form {
             Form::Auto => self.size() > MAX_MODEL_SIZE,
             Form::OnePiece => false,
-            Form::External => true,
+            Form::External | Form::Embedded => true,
         };
         if let Some(missing) = self.outside_files().find(|file| !file.exists()) {
             let message = "no such file, and data of the model is in it";
@@ -76,6 +80,9 @@ impl OnnxSource {
         let made_from = MadeFrom::files(self.files());
         if !is_pair {
             return write_one_piece(&*reader, self.size(), target, &made_from, options);
+        }
+        if form == Form::Embedded {
+            return EmbeddedPlan::new(reader, self.size(), target, options)?.write(&made_from);
         }
         ExternalPlan::new(reader, self.size(), target, options)?.write(&made_from)
     }
@@ -104,10 +111,12 @@ pub fn write_one_piece(
     })?;
     options.progress.check()?;
     file.commit()?;
+    let mut removed_files = old.remove(&[], target, made_from);
+    remove_index(target, &mut removed_files);
     Ok(WrittenOnnx {
         path: target.to_owned(),
         data_files: Vec::new(),
-        removed_files: old.remove(&[], target, made_from),
+        removed_files,
         tensors: 0,
         model_size: size,
         data_size: 0,
@@ -132,10 +141,27 @@ impl ExternalPlan {
                 .set_len(planned.size)
                 .map_err(|error| at_target(error.into(), path))?;
         }
+        let index = self.index()?;
+        let index = index.map(|(path, text)| {
+            let force = self.options.force;
+            AtomicFile::create(&path, made_from, force).map(|file| (file, path, text))
+        });
+        let index = index.transpose()?;
         let data: Vec<&AtomicFile> = placing.data().map(|(file, _)| file).collect();
         self.copy(&data)?;
         self.options.progress.check()?;
-        let placed = placing.place(|names, model| self.write_model(names, model))?;
+        if let Some((file, path, text)) = &index {
+            let mut sink = file.writer_at(0);
+            let written = sink.write_all(text.as_bytes());
+            written.map_err(|error| at_target(error.into(), path))?;
+        }
+        let mut placed = placing.place(|names, model| self.write_model(names, model))?;
+        if let Some((file, path, _)) = index {
+            file.commit()?;
+            placed.data_files.push(path);
+        } else {
+            remove_index(&self.target, &mut placed.removed_files);
+        }
         Ok(WrittenOnnx {
             path: self.target.clone(),
             data_files: placed.data_files,
@@ -157,12 +183,17 @@ impl ExternalPlan {
     }
 
     /// Copies all data to its places.
-    fn copy(&self, data: &[&AtomicFile]) -> Result<()> {
+    pub(super) fn copy(&self, data: &[&AtomicFile]) -> Result<()> {
+        for (file, planned) in data.iter().zip(&self.files) {
+            let mut sink = file.writer_at(0);
+            let written = sink.write_all(&planned.head);
+            written.map_err(|error| at_target(error.into(), file.target()))?;
+        }
         let meter = self.options.progress.meter(self.data_size());
         let mut jobs: Vec<Job<'_>> = Vec::new();
         let mut places: Vec<FilePlace<'_>> = Vec::new();
         for one in self.leaving.iter().filter(|one| !one.is_copy) {
-            let Some(&file) = data.get(one.file()) else {
+            let Some(&file) = data.get(one.file) else {
                 continue;
             };
             match &one.bytes {
@@ -211,6 +242,19 @@ impl ExternalPlan {
     }
 }
 
+/// Removes the list of the data files of the model that was there, if these are gone.
+fn remove_index(target: &Path, removed: &mut Vec<PathBuf>) {
+    let is_listed = |file: &PathBuf| file.extension().is_some_and(|one| one == "safetensors");
+    let name = target.file_name().map(|name| name.to_string_lossy());
+    let (Some(name), true) = (name, removed.iter().any(is_listed)) else {
+        return;
+    };
+    let index = target.with_file_name(safetensors::index_name(&name));
+    if std::fs::remove_file(&index).is_ok() {
+        removed.push(index);
+    }
+}
+
 enum Job<'a> {
     Copy(Piece, &'a AtomicFile),
     Convert(&'a Leaving, &'a AtomicFile),
@@ -237,18 +281,12 @@ fn pieces(range: std::ops::Range<u64>, to: u64) -> impl Iterator<Item = Piece> {
 
 fn copy_to(reader: &dyn ReadAt, piece: &Piece, file: &AtomicFile, meter: &Meter) -> Result<()> {
     let mut sink = file.writer_at(piece.to);
-    let mut buffer = Vec::new();
-    let mut done = 0;
-    while done < piece.len {
-        let left = usize::try_from(piece.len - done).unwrap_or(usize::MAX);
-        buffer.resize(left.min(WRITE_LEN), 0);
-        reader.read_exact_at(piece.from + done, &mut buffer)?;
-        sink.write_all(&buffer)
+    let range = piece.from..piece.from + piece.len;
+    read_pieces(reader, range, &mut vec![0; WRITE_LEN], |_, bytes| {
+        sink.write_all(bytes)
             .map_err(|error| at_target(error.into(), file.target()))?;
-        done += buffer.len() as u64;
-        meter.advance(buffer.len() as u64)?;
-    }
-    Ok(())
+        meter.advance(bytes.len() as u64)
+    })
 }
 
 /// Lets no more bytes through than a tensor takes: behind them another one begins.

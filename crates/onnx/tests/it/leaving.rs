@@ -494,7 +494,7 @@ fn auto_is_one_file_while_readers_take_it() {
 
 #[test]
 fn the_largest_thing_that_is_left_is_named() {
-    use proto_splitter_core::rope::RopeBuilder;
+    use proto_splitter_core::spans::SpansBuilder;
     use proto_splitter_core::wire::FieldNumber;
     use proto_splitter_onnx::external::ExternalPlan;
     use record_file::ReadAt;
@@ -509,7 +509,7 @@ fn the_largest_thing_that_is_left_is_named() {
             Ok(3 << 30)
         }
     }
-    let mut builder = RopeBuilder::new();
+    let mut builder = SpansBuilder::new();
     let zeros = builder.reader("zeros", std::sync::Arc::new(Zeros)).unwrap();
     let front = model(GraphProto {
         value_info: vec![ValueInfoProto {
@@ -525,10 +525,10 @@ fn the_largest_thing_that_is_left_is_named() {
     builder.span(zeros, 0..3 << 30).unwrap();
     builder.end_field().unwrap();
     builder.end_field().unwrap();
-    let rope = builder.finish().unwrap();
-    let size = rope.total_size();
+    let spans = builder.finish().unwrap();
+    let size = spans.total_size();
     let plan = ExternalPlan::new(
-        std::sync::Arc::new(rope),
+        std::sync::Arc::new(spans),
         size,
         "m.onnx",
         &ExternalOptions::new(),

@@ -8,4 +8,5 @@ mod leaving;
 mod placing;
 mod reading;
 mod round_trips;
+mod safetensors;
 mod support;

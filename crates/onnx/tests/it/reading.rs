@@ -4,9 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::ErrorKind;
-use proto_splitter_onnx::OnnxSplitter;
+use proto_splitter_core::formats::{Candidate, ConvertOptions, Format, OpenOptions, Opened};
+use proto_splitter_onnx::{OnnxFormat, OnnxSplitter};
 
 use crate::support::{bytes_of, entry, external, noise, of_initializers, open, raw, whole, write};
+
+/// Opens a model by its format.
+fn open_format(path: &Path, options: &OpenOptions) -> proto_splitter_core::Result<Opened> {
+    OnnxFormat.open(&Candidate::new(path)?, options)
+}
 
 /// A model with one tensor of 4 bytes in a file of 10, "0123456789".
 fn read(entries: &[(&str, &str)]) -> Result<Vec<u8>, String> {
@@ -411,9 +417,7 @@ fn with_another_checksum(folder: &Path) -> PathBuf {
 
 #[test]
 fn whoever_reads_all_of_a_file_learns_that_its_checksum_is_another() {
-    use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions};
     use proto_splitter_core::split::{SplitExt, SplitOptions};
-    use proto_splitter_onnx::OnnxFormat;
     use proto_splitter_onnx::external::{ExternalOptions, Form};
 
     let folder = tempfile::tempdir().unwrap();
@@ -421,7 +425,7 @@ fn whoever_reads_all_of_a_file_learns_that_its_checksum_is_another() {
     let out = folder.path().join("out");
     fs::create_dir(&out).unwrap();
     let target = out.join("m.onnx");
-    let opened = || OnnxFormat.open(&path, &OpenOptions::new()).unwrap();
+    let opened = || open_format(&path, &OpenOptions::new()).unwrap();
     let split = SplitOptions::new()
         .max_chunk_size(60_000)
         .always_chunked(true);
@@ -491,9 +495,6 @@ fn whoever_reads_all_of_a_file_learns_that_its_checksum_is_another() {
 
 #[test]
 fn what_there_is_of_a_model_can_be_looked_at_without_its_data() {
-    use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions};
-    use proto_splitter_onnx::OnnxFormat;
-
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("there"), b"0123").unwrap();
     let missing = folder.path().join("missing");
@@ -502,9 +503,9 @@ fn what_there_is_of_a_model_can_be_looked_at_without_its_data() {
         external("m", 4, &[("location", "missing"), ("offset", "8")]),
     ]);
     let path = write(folder.path(), &model);
-    assert!(OnnxFormat.open(&path, &OpenOptions::new()).is_err());
+    assert!(open_format(&path, &OpenOptions::new()).is_err());
     let options = OpenOptions::new().allow_missing_files(true);
-    let opened = OnnxFormat.open(&path, &options).unwrap();
+    let opened = open_format(&path, &options).unwrap();
     assert_eq!(opened.outside_files(), std::slice::from_ref(&missing));
     assert_eq!(opened.get("graph.name").unwrap(), "g");
     assert_eq!(opened.tensor("t").unwrap().to_vec().unwrap(), b"0123");

@@ -120,7 +120,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
     }
 }
 
-/// Whether a file beside others is the program of a model, which is in JSON alone. Any program may
+/// Returns whether a file beside others is the program of a model, which is in JSON alone. Any program may
 /// have JSON files beside it, so there have to be parameters.
 fn is_json_program(path: &Path) -> bool {
     let there = |end: &str| path.with_extension(end).is_file();
@@ -148,12 +148,12 @@ pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     names
 }
 
-/// Whether a file is a program in JSON.
+/// Returns whether a file is a program in JSON.
 fn is_pir(path: &Path) -> bool {
     FilePart::open(path).is_ok_and(|part| pir_parameters(&part).is_ok())
 }
 
-/// Where the file of a variable of this name lies, below `folder`.
+/// Returns where the file of a variable of this name lies, below `folder`.
 pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     let outside = || {
         let message =

@@ -1,9 +1,9 @@
-//! A model as one message: a rope over its files, made without reading more than their headers.
+//! A model as one message: a message of spans over its files, made without reading more than their headers.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::rope::{Rope, RopeBuilder, RopeFileId};
+use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
 use proto_splitter_core::split::Source;
 use proto_splitter_core::wire::{FieldNumber, WireType, encode_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -56,7 +56,7 @@ pub(crate) mod field {
     }
 }
 
-/// Whether the message of a model has a field with this number.
+/// Returns whether the message of a model has a field with this number.
 pub(crate) fn is_of_model(number: u32) -> bool {
     (field::model::PROGRAM_FILE..=field::model::COMPANIONS).contains(&number)
 }
@@ -101,7 +101,7 @@ impl PaddleModel {
                 "the schema of Paddle's models is incomplete",
             )
         })?;
-        Ok(Source::from_rope(Arc::new(self.rope()?), descriptor))
+        Ok(Source::from_spans(Arc::new(self.spans()?), descriptor))
     }
 
     /// The model as one message, as bytes that are read by position.
@@ -109,28 +109,28 @@ impl PaddleModel {
     /// # Errors
     ///
     /// As [`source`](Self::source).
-    pub fn rope(&self) -> Result<Rope> {
-        let mut rope = Fields(RopeBuilder::new());
+    pub fn spans(&self) -> Result<Spans> {
+        let mut spans = Fields(SpansBuilder::new());
         if let Some((kind, part)) = &self.program {
-            rope.text(field::model::PROGRAM_FILE, file_name(part.path())?)?;
+            spans.text(field::model::PROGRAM_FILE, file_name(part.path())?)?;
             let number = match kind {
                 ProgramKind::Desc => field::model::PROGRAM,
                 ProgramKind::Pir => field::model::PIR_PROGRAM,
             };
-            rope.file(number, part.path())?;
+            spans.file(number, part.path())?;
         }
         for file in &self.files {
-            rope.parameter_file(file)?;
+            spans.parameter_file(file)?;
         }
         for companion in &self.companions {
-            rope.message(field::model::COMPANIONS, |rope| {
-                rope.text(field::companion::FILE, file_name(companion.path())?)?;
-                rope.file(field::companion::CONTENT, companion.path())
+            spans.message(field::model::COMPANIONS, |spans| {
+                spans.text(field::companion::FILE, file_name(companion.path())?)?;
+                spans.file(field::companion::CONTENT, companion.path())
             })?;
         }
-        // The rope knows the files as they are from now on, and they are what they were.
+        // The message knows the files as they are from now on, and they are what they were.
         self.check_unchanged()?;
-        rope.0.finish()
+        spans.0.finish()
     }
 }
 
@@ -161,7 +161,7 @@ fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
 }
 
 /// A message that is being put together, field by field.
-struct Fields(RopeBuilder);
+struct Fields(SpansBuilder);
 
 impl Fields {
     fn message(&mut self, number: u32, put: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -171,7 +171,7 @@ impl Fields {
     }
 
     fn text(&mut self, number: u32, text: &str) -> Result<()> {
-        self.message(number, |rope| rope.0.literal(text.as_bytes()))
+        self.message(number, |spans| spans.0.literal(text.as_bytes()))
     }
 
     /// A number that isn't the default.
@@ -190,14 +190,14 @@ impl Fields {
     fn file(&mut self, number: u32, path: &Path) -> Result<()> {
         let file = self.0.open(path)?;
         let size = self.0.file_size(file)?;
-        self.message(number, |rope| rope.0.span(file, 0..size))
+        self.message(number, |spans| spans.0.span(file, 0..size))
     }
 
-    fn span(&mut self, number: u32, file: RopeFileId, range: std::ops::Range<u64>) -> Result<()> {
+    fn span(&mut self, number: u32, file: SourceId, range: std::ops::Range<u64>) -> Result<()> {
         if range.is_empty() {
             Ok(())
         } else {
-            self.message(number, |rope| rope.0.span(file, range))
+            self.message(number, |spans| spans.0.span(file, range))
         }
     }
 
@@ -207,22 +207,22 @@ impl Fields {
             _ => file_name(file.path())?,
         };
         let bytes = self.0.open(file.path())?;
-        self.message(field::model::PARAMETER_FILES, |rope| {
-            rope.text(field::parameter_file::FILE, name)?;
+        self.message(field::model::PARAMETER_FILES, |spans| {
+            spans.text(field::parameter_file::FILE, name)?;
             let layout = Layout::from(file.layout()) as u64;
-            rope.number(field::parameter_file::LAYOUT, layout)?;
-            rope.number(field::parameter_file::SEPARATE, file.is_separate().into())?;
+            spans.number(field::parameter_file::LAYOUT, layout)?;
+            spans.number(field::parameter_file::SEPARATE, file.is_separate().into())?;
             for (at, parameter) in file.parameters().iter().enumerate() {
                 check_fits(parameter, at).map_err(|error| error.context(file.path().display()))?;
-                rope.message(field::parameter_file::PARAMETERS, |rope| {
-                    rope.parameter(bytes, parameter)
+                spans.message(field::parameter_file::PARAMETERS, |spans| {
+                    spans.parameter(bytes, parameter)
                 })?;
             }
             Ok(())
         })
     }
 
-    fn parameter(&mut self, file: RopeFileId, parameter: &Parameter) -> Result<()> {
+    fn parameter(&mut self, file: SourceId, parameter: &Parameter) -> Result<()> {
         let stream = parameter.stream();
         let parts = stream.parts();
         if let Some(name) = parameter.name() {
@@ -230,8 +230,8 @@ impl Fields {
         }
         self.number(field::parameter::KIND, Kind::from(stream.kind()) as u64)?;
         for level in &parts.lod {
-            self.message(field::parameter::LOD, |rope| {
-                rope.span(field::lod_level::OFFSETS, file, level.clone())
+            self.message(field::parameter::LOD, |spans| {
+                spans.span(field::lod_level::OFFSETS, file, level.clone())
             })?;
         }
         self.span(field::parameter::ROWS, file, parts.rows.clone())?;
@@ -239,9 +239,9 @@ impl Fields {
         if stream.kind() == StreamKind::Vocabulary {
             return self.span(field::parameter::VOCABULARY, file, parts.data.clone());
         }
-        self.message(field::parameter::TENSOR, |rope| {
-            rope.0.span(file, parts.desc.clone())?;
-            rope.span(field::tensor::DATA, file, parts.data.clone())
+        self.message(field::parameter::TENSOR, |spans| {
+            spans.0.span(file, parts.desc.clone())?;
+            spans.span(field::tensor::DATA, file, parts.data.clone())
         })
     }
 }

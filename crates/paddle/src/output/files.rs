@@ -16,7 +16,7 @@ use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::{Layout, StreamKind};
 
-/// How much is collected before it is written: 256 KiB.
+/// The bytes collected before it is written: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// How many files may wait for large parts: 64, since all of them are open.
@@ -33,7 +33,7 @@ pub(super) struct Files<'m> {
     /// The files that have gaps, but for the one that is being written.
     waiting: Vec<Arc<File>>,
     arrangement: Arrangement,
-    /// What the program's file is called here.
+    /// The name of the program's file here.
     program: Option<String>,
     /// As it is called in the message.
     program_stored: Option<String>,

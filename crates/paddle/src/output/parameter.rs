@@ -14,13 +14,13 @@ use crate::stream::{
 /// LoD and rows up to this size, 1 MiB, wait in memory. What is longer is in a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// Where the description stands among the parts, which are in three places.
+/// The position of the description among the parts, which are in three places.
 const DESC_AT: u64 = 1 << 61;
 
 /// Where the data does.
 const DATA_AT: u64 = 1 << 62;
 
-/// What is known of a parameter so far. LoD and rows stand behind each other in `numbers`.
+/// The facts known about a parameter so far. LoD and rows stand after each other in `numbers`.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) name: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Incoming {
     lod: Vec<Range<u64>>,
     rows: Option<Range<u64>>,
     data: u64,
-    /// The pieces of the stream that come behind its data.
+    /// The pieces of the stream that come after its data.
     rest: Vec<Piece>,
 }
 
@@ -114,7 +114,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes what stands in front of the data.
+    /// Writes what stands before the data.
     pub(super) fn write_front(&mut self, layout: Layout, sink: &mut dyn Write) -> Result<u64> {
         let desc = self.desc.len() as u64;
         let parts = StreamParts {
@@ -136,7 +136,7 @@ impl Incoming {
         Ok(size)
     }
 
-    /// Writes what stands behind the data.
+    /// Writes what stands after the data.
     pub(super) fn write_rest(&mut self, sink: &mut dyn Write) -> Result<()> {
         let rest = std::mem::take(&mut self.rest);
         rest.iter().try_for_each(|piece| self.write(piece, sink))

@@ -126,7 +126,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// How many bytes of a file or of a tensor's data come next.
+    /// Returns how many bytes of a file or of a tensor's data come next.
     pub(super) fn left_of_content(&self) -> u64 {
         match self.state {
             State::Through(Through::File | Through::Data, left) => left,

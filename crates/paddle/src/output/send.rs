@@ -8,7 +8,7 @@ use record_file::ReadAt;
 use super::receive::Receiver;
 use super::source::{LEAST_GAP, MessageSource};
 
-/// How much is read at a time of what isn't left for threads: 64 KiB.
+/// The bytes read at a time of what isn't left for threads: 64 KiB.
 const READ_LEN: u64 = 64 << 10;
 
 /// Gives the message to the receiver, but for what that leaves out.

@@ -1,16 +1,18 @@
 //! The message that files are made of, in chunks or not.
 
 use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
 use proto_splitter_core::atomic::writer_at;
 use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::Meter;
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{MergedMessage, MessageOffset, Result, threads};
 use record_file::ReadAt;
 
-use crate::stream::copy_range;
+use crate::stream::COPY_LEN;
 
 /// From this size on, bytes are left for threads: 256 KiB.
 pub(super) const LEAST_GAP: u64 = 256 << 10;
@@ -62,7 +64,15 @@ impl MessageSource<'_> {
                 threads::map(threads::count(None), pieces.len(), |at| {
                     let (range, file, offset) = &pieces[at];
                     let mut sink = writer_at(file, *offset);
-                    copy_range(*reader, range, &mut sink, &mut Vec::new(), meter)
+                    read_pieces(
+                        *reader,
+                        range.clone(),
+                        &mut vec![0; COPY_LEN],
+                        |_, bytes| {
+                            sink.write_all(bytes)?;
+                            meter.advance(bytes.len() as u64)
+                        },
+                    )
                 })
                 .map(drop)
             }

@@ -142,7 +142,7 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
     Ok(sink.size)
 }
 
-/// Bytes of the size in front of a stream.
+/// Bytes of the size before a stream.
 const SIZE_LEN: usize = 8;
 
 /// Writes zeros in place of the size in front, which no stream has, and keeps it.

@@ -62,7 +62,7 @@ struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// Whether it is a value from the file of parameters. The state of a layer that is made anew for
+    /// Returns whether it is a value from the file of parameters. The state of a layer that is made again for
     /// each run is a parameter of the program, too, and not persistable: the first attribute of its
     /// output says so.
     fn is_stored(&self) -> bool {
@@ -76,7 +76,7 @@ fn value(raw: Option<&RawValue>) -> Value {
         .unwrap_or_default()
 }
 
-/// Whether a file begins as JSON.
+/// Returns whether a file begins as JSON.
 pub(crate) fn looks_like_json(front: &[u8]) -> bool {
     let first = front.iter().find(|byte| !byte.is_ascii_whitespace());
     first == Some(&b'{')

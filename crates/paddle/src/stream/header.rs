@@ -16,7 +16,7 @@ pub const MAX_LOD_LEVELS: u64 = 64;
 /// ten dims.
 pub const MAX_DESC_SIZE: u64 = 4 << 10;
 
-/// How much is read at once in the front of a stream: what a header without LoD has, and a
+/// The bytes read at once in the front of a stream: what a header without LoD has, and a
 /// `TensorDesc` of up to 12 bytes, which is that of most tensors. More costs a read of its own.
 const WINDOW: usize = 32;
 
@@ -168,7 +168,7 @@ struct Header<'a> {
     /// What was read in the front of the stream.
     window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
-    /// How much of it is read, if the stream has that much.
+    /// The part of it that is read, if the stream has that much.
     window_len: usize,
 }
 
@@ -317,7 +317,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// What an error says, without the offset, which here is one in the description.
+/// Returns what an error says, without the offset, which here is one in the description.
 fn message_of(error: &Error) -> String {
     let line = error.to_string();
     match error.offset() {

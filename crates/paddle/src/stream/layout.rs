@@ -64,7 +64,7 @@ impl Layout {
     /// All of them.
     pub const ALL: [Layout; 3] = [Layout::Paddle, Layout::ModelFormat, Layout::Sized];
 
-    /// Whether Paddle itself reads the layout.
+    /// Returns whether Paddle itself reads the layout.
     #[must_use]
     pub const fn is_read_by_paddle(self) -> bool {
         matches!(self, Layout::Paddle)

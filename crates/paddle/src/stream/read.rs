@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::tensor::read_bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use super::{COPY_LEN, Stream, len};
+use super::{Stream, len};
 
 impl Stream {
     /// Reads the elements to `buffer`, which has as many bytes as [`data`](Self::data). Of several
@@ -132,20 +133,14 @@ fn numbers(
     range: &Range<u64>,
     mut take: impl FnMut(u64, u64) -> Result<()>,
 ) -> Result<()> {
-    let mut buffer = Vec::new();
-    let mut at = range.start;
-    while at < range.end {
-        let most = usize::try_from(range.end - at).unwrap_or(COPY_LEN);
-        buffer.resize(most.min(COPY_LEN), 0);
-        source.read_exact_at(at, &mut buffer)?;
-        for (index, bytes) in buffer.chunks_exact(8).enumerate() {
+    read_pieces(source, range.clone(), &mut Vec::new(), |at, piece| {
+        for (index, bytes) in piece.chunks_exact(8).enumerate() {
             let mut number = [0; 8];
             number.copy_from_slice(bytes);
             let offset = at + 8 * index as u64;
             take((offset - range.start) / 8, u64::from_le_bytes(number))
                 .map_err(|error| error.at_offset(offset))?;
         }
-        at += buffer.len() as u64;
-    }
-    Ok(())
+        Ok(())
+    })
 }

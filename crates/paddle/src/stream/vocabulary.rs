@@ -8,7 +8,7 @@ use record_file::ReadAt;
 
 use super::{Layout, Stream, StreamKind};
 
-/// How much is read at once.
+/// The bytes read at once.
 const WINDOW: usize = 64 << 10;
 
 /// The fewest bytes of an entry: the length of its text, and its number.

@@ -1,15 +1,12 @@
 //! Writing streams.
 
 use std::io::{self, Read, Write};
-use std::ops::Range;
 
-use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
 
-use super::{Layout, Piece, StreamParts, TensorSpec, len, pieces};
+use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 
-/// How much is copied at once, in bytes: 1 MiB.
+/// The number of bytes copied at once: 1 MiB.
 pub(crate) const COPY_LEN: usize = 1 << 20;
 
 /// Writes a tensor of any size as a stream, with its data from a reader, and says how many bytes it
@@ -44,7 +41,7 @@ pub fn write_stream(
         let level = put(&mut level.iter().flat_map(|offset| offset.to_le_bytes()));
         parts.lod.push(level);
     }
-    // The data stands for itself, behind all that is in memory.
+    // The data stands for itself, after all that is in memory.
     let start = front.len() as u64;
     parts.data = start..start.saturating_add(size);
     let mut written = 0;
@@ -67,30 +64,4 @@ pub fn write_stream(
         }
     }
     Ok(written)
-}
-
-/// Copies a range of a source, through a buffer of at most [`COPY_LEN`].
-pub(crate) fn copy_range(
-    source: &dyn ReadAt,
-    range: &Range<u64>,
-    sink: &mut dyn Write,
-    buffer: &mut Vec<u8>,
-    meter: &Meter,
-) -> Result<()> {
-    let mut at = range.start;
-    while at < range.end {
-        let most = usize::try_from(range.end - at)
-            .unwrap_or(COPY_LEN)
-            .min(COPY_LEN);
-        if buffer.len() < most {
-            buffer.resize(most, 0);
-        }
-        let buffer = &mut buffer[..most];
-        source.read_exact_at(at, buffer)?;
-        sink.write_all(buffer)?;
-        meter.advance(most as u64)?;
-        at += most as u64;
-    }
-    debug_assert!(at == range.end || len(range) == 0);
-    Ok(())
 }

@@ -83,7 +83,7 @@ fn for_every_model(check: impl Fn(&PaddleModel) + Sync) {
     });
 }
 
-/// What the files of a model hold, by their names.
+/// Returns what the files of a model hold, by their names.
 fn contents(model: &PaddleModel) -> Vec<(String, Vec<u8>)> {
     let program = model.program_path().unwrap();
     let folder = program.parent().unwrap();
@@ -296,8 +296,8 @@ fn every_program_goes_through_split_and_merge_byte_for_byte() {
 #[test]
 fn a_model_is_read_as_a_typed_message() {
     let model = PaddleModel::open(fixtures().join("jit_save")).unwrap();
-    let rope = model.rope().unwrap();
-    let view = MessageView::of_plain(&rope, ReadOptions::new()).unwrap();
+    let spans = model.spans().unwrap();
+    let view = MessageView::of_plain(&spans, ReadOptions::new()).unwrap();
     let message: Model = view.message(&"".parse().unwrap()).unwrap();
     assert_eq!(message.program_file(), "model.pdmodel");
     assert_eq!(message.program.unwrap().blocks.len(), 3);
@@ -312,9 +312,9 @@ fn a_model_is_read_as_a_typed_message() {
 #[test]
 fn parts_are_named_in_a_tree() {
     let model = PaddleModel::open(fixtures().join("infer_fc")).unwrap();
-    let rope = model.rope().unwrap();
+    let spans = model.spans().unwrap();
     let options = ReadOptions::new().descriptor(descriptor_pool().get_message_by_name(MODEL));
-    let view = MessageView::of_plain(&rope, options).unwrap();
+    let view = MessageView::of_plain(&spans, options).unwrap();
     let tree = |path: &str| {
         measure(
             &view,
@@ -621,7 +621,7 @@ fn a_file_that_changed_since_it_was_opened_is_an_error() {
     let mut bytes = fs::read(&path).unwrap();
     bytes.push(0);
     fs::write(&path, bytes).unwrap();
-    assert_eq!(model.rope().unwrap_err().kind(), ErrorKind::SourceChanged);
+    assert_eq!(model.spans().unwrap_err().kind(), ErrorKind::SourceChanged);
     assert_eq!(model.verify().unwrap_err().kind(), ErrorKind::SourceChanged);
 }
 

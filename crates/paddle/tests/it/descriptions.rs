@@ -82,7 +82,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
                     path.display()
                 );
                 assert!(line.starts_with(&front), "{wire} {at}: {line}");
-                // Behind 20 bytes in front of the description.
+                // Behind 20 bytes before the description.
                 let offset = format!(" at 0x{:x}", first.len() + 20 + at);
                 assert!(line.ends_with(&offset), "{wire} {at}: {line}");
                 refused += 1;

@@ -39,7 +39,7 @@ fn open(bytes: &[u8], specs: &[ParameterSpec], layout: Option<Layout>) -> String
     rest.to_owned()
 }
 
-/// Where the parts of such a stream begin.
+/// The start of the parts of such a stream.
 const LEVELS: usize = 4;
 const LEVEL_SIZE: usize = 12;
 const INNER: usize = 36;

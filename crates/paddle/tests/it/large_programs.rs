@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use proto_splitter_core::merge::Merger;
-use proto_splitter_core::rope::{Rope, RopeBuilder, RopeFileId};
+use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
 use proto_splitter_core::split::{Profile, Source, SplitExt, SplitOptions};
 use proto_splitter_core::wire::FieldNumber;
 use proto_splitter_paddle::proto::descriptor_pool;
@@ -484,29 +484,29 @@ impl ReadAt for Text {
 
 const MIB: u64 = 1 << 20;
 
-/// A program with an op for each of these: an attribute with so many texts of this many MiB.
-fn huge(ops: &[(u32, u64, u64)]) -> Rope {
-    let mut rope = RopeBuilder::new();
-    let text = rope.reader("text", Arc::new(Text(3000 * MIB))).unwrap();
-    let begin = |rope: &mut RopeBuilder, number| rope.begin_field(FieldNumber(number)).unwrap();
-    begin(&mut rope, 1);
+/// A program with an op for each of these: an attribute with this many texts of this many MiB.
+fn huge(ops: &[(u32, u64, u64)]) -> Spans {
+    let mut spans = SpansBuilder::new();
+    let text = spans.reader("text", Arc::new(Text(3000 * MIB))).unwrap();
+    let begin = |spans: &mut SpansBuilder, number| spans.begin_field(FieldNumber(number)).unwrap();
+    begin(&mut spans, 1);
     for (number, count, mib) in ops {
-        begin(&mut rope, 4);
-        begin(&mut rope, 4);
+        begin(&mut spans, 4);
+        begin(&mut spans, 4);
         for _ in 0..*count {
-            field(&mut rope, *number, text, mib * MIB);
+            field(&mut spans, *number, text, mib * MIB);
         }
-        rope.end_field().unwrap();
-        rope.end_field().unwrap();
+        spans.end_field().unwrap();
+        spans.end_field().unwrap();
     }
-    rope.end_field().unwrap();
-    rope.finish().unwrap()
+    spans.end_field().unwrap();
+    spans.finish().unwrap()
 }
 
-fn field(rope: &mut RopeBuilder, number: u32, text: RopeFileId, size: u64) {
-    rope.begin_field(FieldNumber(number)).unwrap();
-    rope.span(text, 0..size).unwrap();
-    rope.end_field().unwrap();
+fn field(spans: &mut SpansBuilder, number: u32, text: SourceId, size: u64) {
+    spans.begin_field(FieldNumber(number)).unwrap();
+    spans.span(text, 0..size).unwrap();
+    spans.end_field().unwrap();
 }
 
 #[test]
@@ -528,9 +528,9 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
         // Slices are small, for who reads one element: each of these has one to itself.
         (&[(TEXTS, 5, 300)], vec![ATTR_OF_FIRST.to_owned(); 4]),
     ] {
-        let rope = Arc::new(huge(ops));
+        let spans = Arc::new(huge(ops));
         let descriptor = descriptor_pool().get_message_by_name(PROGRAM_DESC).unwrap();
-        let source = Source::from_rope(rope, descriptor);
+        let source = Source::from_spans(spans, descriptor);
         let options = SplitOptions::new().max_chunk_size(1 << 30);
         let plan = ProgramDescSplitter.plan(source, &options).unwrap();
         assert!(plan.byte_exact());

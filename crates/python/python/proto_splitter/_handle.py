@@ -66,6 +66,11 @@ class File:
         return self._native.format
 
     @property
+    def files(self) -> list[str]:
+        """The paths of the files that it is read from: its own first, then those that it names."""
+        return [os.fspath(file) for file in self._native.files]
+
+    @property
     def message_type(self) -> str | None:
         """The full name of the message's type; ``None`` if it isn't known."""
         return self._native.message_type

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._errors import SchemaError
 from ._handle import File
 from ._messages import _is_repeated
 
@@ -18,8 +19,15 @@ def field_of(path: str) -> str:
 
 
 def merge_part(message: Any, file: File, path: str) -> None:
-    """Merges the value at a path into the field of ``message`` that the path ends with."""
-    field = message.DESCRIPTOR.fields_by_name[field_of(path)]
+    """Merges the value at a path into the field of ``message`` that the path ends with.
+
+    Raises:
+        SchemaError: If the message's type has no such field, as in an older package.
+    """
+    field = message.DESCRIPTOR.fields_by_name.get(field_of(path))
+    if field is None:
+        name = message.DESCRIPTOR.full_name
+        raise SchemaError(f"{path}: the {name} that is installed has no such field")
     value = file.get(path)
     if field.message_type is not None:
         holder = getattr(message, field.name)
@@ -31,3 +39,24 @@ def merge_part(message: Any, file: File, path: str) -> None:
         getattr(message, field.name).append(value)
     else:
         setattr(message, field.name, value)
+
+
+def merge_parts(message: Any, file: File, *, below: str) -> None:
+    """Merges all of a file into ``message``: field by field, and those of the field ``below``, too.
+
+    >>> import io, proto_splitter
+    >>> from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    >>> whole = FileDescriptorProto(name="n", options={"java_package": "j"})
+    >>> source, copy = io.BytesIO(whole.SerializeToString()), FileDescriptorProto()
+    >>> with proto_splitter.open(source, *proto_splitter.schema_of(whole)) as file:
+    ...     merge_parts(copy, file, below="options")
+    >>> copy == whole
+    True
+    """
+    for path, _ in file.fields():
+        if field_of(path) != below:
+            merge_part(message, file, path)
+            continue
+        getattr(message, below).SetInParent()
+        for inner, _ in file.fields(path):
+            merge_part(getattr(message, below), file, inner)

@@ -8,6 +8,12 @@ of these forms in onnxruntime, and writes no file for it::
     session = pso.session("model.cpb")
     session.run(None, {"x": x})
 
+``as_path`` is the path of such a model for any tool, and ``run`` calls the tool with it and takes what
+it makes into any form::
+
+    with pso.as_path("model.cpb") as path:
+        onnx.checker.check_model(path)
+
 ``load`` and ``save`` need the package ``onnx``, ``session`` needs ``onnxruntime`` as well.
 """
 
@@ -16,10 +22,12 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _files, _functions, _handle, _messages, _models
-from ._parts import field_of, merge_part
+from ._onnx_paths import INPUT, OUTPUT, SKELETON, as_path, run
+from ._parts import field_of, merge_part, merge_parts
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -27,7 +35,17 @@ if TYPE_CHECKING:
 
     from ._files import Source, Target
 
-__all__ = ["convert", "load", "save", "session"]
+__all__ = [
+    "INPUT",
+    "OUTPUT",
+    "SKELETON",
+    "as_path",
+    "convert",
+    "load",
+    "run",
+    "save",
+    "session",
+]
 
 #: Initializers of fewer bytes stay in the model that onnxruntime parses: 1 KiB.
 _SMALL = 1 << 10
@@ -43,6 +61,9 @@ _PACKED_BELOW = 1 << 30
 #: What keeps onnxruntime from packing.
 _UNPACKED = "session.disable_prepacking"
 
+#: What the names of files end in that have a model in the header.
+_EMBEDDED = ".safetensors"
+
 convert = _models.convert
 
 
@@ -55,12 +76,22 @@ def load(path: Source) -> ModelProto:
     Raises:
         OSError: If there is no such file.
         Error: If it is damaged.
+        google.protobuf.message.DecodeError: If it is no model.
     """
     import onnx
+    from google.protobuf.message import DecodeError
     from onnx import external_data_helper
 
     model = onnx.ModelProto()
-    _functions.merge_into(path, model)
+    if _files.is_path(path) and os.fspath(path).endswith(_EMBEDDED):
+        with _handle.open(path) as file:
+            merge_parts(model, file, below="graph")
+        return model
+    try:
+        _functions.merge_into(path, model)
+    except DecodeError as error:
+        # protobuf's says of which type the message is, and not where it is.
+        raise DecodeError(f"{_files.name_of(path)}: {error}") from None
     folder = _folder(path)
     if folder is not None:
         external_data_helper.load_external_data_for_model(model, folder)
@@ -114,42 +145,51 @@ def save(
 
 
 def session(
-    path: Source, sess_options: Any = None, providers: Any = None, **options: Any
+    path: Source | _handle.File,
+    sess_options: Any = None,
+    providers: Any = None,
+    *,
+    prepack: bool | None = None,
+    **options: Any,
 ) -> onnxruntime.InferenceSession:
     """``onnxruntime.InferenceSession`` for a model of any size and form.
 
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
     them where they are; earlier ones copy them, and so need their memory twice. onnxruntime also
     packs the weights of some operators anew, as of ``MatMul``, which takes their memory again. Of
-    a model with 1 GiB of weights or more it doesn't, at some cost in time, unless ``sess_options``
-    say otherwise: an entry ``session.disable_prepacking`` of ``"0"`` lets it pack, of ``"1"`` not.
+    a model with 1 GiB of weights or more it doesn't, at some cost in time, and then the last bits of
+    results differ from those of a session that packs. ``prepack`` says which it is to be; without
+    it, so does an entry ``session.disable_prepacking`` of ``sess_options``.
 
     Args:
         path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; for the former two
-            also bytes, an object with ``read`` and ``seek``, or a URL.
+            also bytes, an object with ``read`` and ``seek``, or a URL. An open file of
+            :func:`proto_splitter.open`, which stays open.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As ``InferenceSession`` has it.
+        prepack: ``True`` packs weights anew, whatever their size, and ``False`` doesn't.
         options: Any other argument of ``InferenceSession``.
 
     Raises:
         OSError: If there is no such file.
         Error: If it is damaged.
+        SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
         ValueError: If what stays in the model is over 2 GiB.
     """
     import onnx
     import onnxruntime
 
     settings = onnxruntime.SessionOptions() if sess_options is None else sess_options
-    # An .onnx is known by its name; of another file the type isn't always in it.
-    folder = _folder(path)
-    known = _files.is_path(path) and os.fspath(path).endswith(".onnx")
-    with _handle.open(path, *(() if known else _messages.schema_of(onnx.ModelProto))) as file:
+    with _opened(path) as file:
+        folder = os.path.dirname(os.path.abspath(file.files[0])) if file.files else None
         location = next(_IN_MEMORY)
         borrows = _version(onnxruntime) >= _BORROWS
         model, values = _taken_apart(file, location, with_packed=borrows)
         buffer = _read(file, values)
     kept: list[Any] = [buffer]
-    if buffer.nbytes >= _PACKED_BELOW and not _has_entry(settings, _UNPACKED):
+    if prepack is not None:
+        settings.add_session_config_entry(_UNPACKED, "0" if prepack else "1")
+    elif buffer.nbytes >= _PACKED_BELOW and not _has_entry(settings, _UNPACKED):
         settings.add_session_config_entry(_UNPACKED, "1")
     if values and borrows:
         settings.add_external_initializers_from_files_in_memory(
@@ -172,6 +212,17 @@ def session(
     # onnxruntime looks into these as long as it runs.
     made._proto_splitter_values = kept
     return made
+
+
+def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]:
+    """The model's file; one that is open already stays open."""
+    import onnx
+
+    if isinstance(path, _handle.File):
+        return nullcontext(path)
+    # An .onnx is known by its name; of another file the type isn't always in it.
+    known = _files.is_path(path) and os.fspath(path).endswith((".onnx", _EMBEDDED))
+    return _handle.open(path, *(() if known else _messages.schema_of(onnx.ModelProto)))
 
 
 def _has_entry(settings: Any, key: str) -> bool:

@@ -6,7 +6,7 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// How much is compressed at once: what comes of it is still in a core's cache for what is done
+/// The bytes compressed at once: what comes of it is still in a core's cache for what is done
 /// with it next.
 const TURN: usize = 128 << 10;
 /// What brotli's lowest levels get at once, since they look at nothing but what they get: half as
@@ -166,7 +166,7 @@ impl std::fmt::Debug for Encoders {
 /// One compressed stream, fed piece by piece: what comes out doesn't depend on how it was cut.
 pub(crate) struct StreamEncoder {
     by: By,
-    /// How much is compressed at once, if that makes a difference; less waits for the rest of it.
+    /// The bytes compressed at once, if that makes a difference; less waits for the rest of it.
     fragment: Option<usize>,
     held: Vec<u8>,
     /// Bytes that ever wait, if the stream is as long as it was said to be.

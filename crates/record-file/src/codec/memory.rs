@@ -1,6 +1,6 @@
 //! Memory that goes from one chunk to the next.
 
-/// How many buffers are kept: of a chunk's stored data, and of what it is decompressed to.
+/// The number of buffers kept: of a chunk's stored data, and of what it is decompressed to.
 const BUFFERS: usize = 2;
 /// The most bytes of a chunk, stored or decoded, that is read along with the one before: where that
 /// is done, a third buffer is kept if none is larger.
@@ -13,11 +13,11 @@ const SMALL: u64 = 64 << 10;
 pub(crate) struct Memory {
     buffers: Vec<Vec<u8>>,
     ends: Vec<u64>,
-    /// Whether chunks are read two at a time.
+    /// True if chunks are read two at a time.
     by_two: bool,
-    /// Whether all that is asked for is about as large.
+    /// True if all that is asked for is about as large.
     alike: bool,
-    /// How many bytes were asked for last.
+    /// The number of bytes asked for last.
     wanted: u64,
 }
 
@@ -97,7 +97,7 @@ impl Memory {
     }
 }
 
-/// How large a buffer may be that is taken for this many bytes.
+/// Returns how large a buffer may be that is taken for this many bytes.
 fn most_room(wanted: u64) -> u64 {
     wanted.saturating_mul(2).max(SMALL)
 }

@@ -17,7 +17,7 @@ impl Encoder {
         })
     }
 
-    /// What becomes of a fragment.
+    /// Returns what becomes of a fragment.
     pub(super) fn compress(&mut self, fragment: &[u8]) -> Result<&[u8]> {
         self.compressed
             .resize(snap::raw::max_compress_len(SNAPPY_FRAGMENT), 0);

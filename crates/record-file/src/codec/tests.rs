@@ -41,7 +41,7 @@ fn stream(compression: &Compression, parts: &[&[u8]]) -> Vec<u8> {
     rest.to_vec()
 }
 
-/// What is stored for a sample that is given up in pieces of this many bytes, with what is in memory
+/// Returns what is stored for a sample that is given up in pieces of this many bytes, with what is in memory
 /// that was used before.
 fn stream_of_pieces(compression: &Compression, sample: &[u8], most: usize) -> Vec<u8> {
     let mut blocks = Blocks::default();

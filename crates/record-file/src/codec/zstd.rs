@@ -177,7 +177,7 @@ impl Decoder {
         Ok((progress, hint == 0))
     }
 
-    /// Decodes what `out` has room for behind what is there, and says whether the stream has
+    /// Decodes what `out` has room for after what is there, and says whether the stream has
     /// ended; `size` bytes are to come in all.
     pub(super) fn step_to(
         &mut self,

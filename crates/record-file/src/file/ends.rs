@@ -10,7 +10,7 @@ pub(crate) struct WithEnds<S> {
     source: S,
     head: Vec<u8>,
     tail: Vec<u8>,
-    /// Where in the source the tail begins.
+    /// The offset of the tail in the source.
     tail_at: u64,
     /// Where the source ends, if its ends were read.
     size: u64,
@@ -80,7 +80,7 @@ fn read_range<S: ReadAt>(source: &S, range: Range<u64>) -> Vec<u8> {
 }
 
 impl<S> WithEnds<S> {
-    /// What is at hand from `offset` on; empty if nothing is.
+    /// Returns what is at hand from `offset` on; empty if nothing is.
     fn at_hand(&self, offset: u64) -> &[u8] {
         let from = |bytes: &'_ [u8], begin: u64| -> Option<usize> {
             let at = usize::try_from(offset.checked_sub(begin)?).ok()?;
@@ -95,8 +95,8 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// How many bytes from `offset` on the source itself is asked for: none of what is at hand, nor
-    /// behind the end.
+    /// Returns how many bytes from `offset` on the source itself is asked for: none of what is at hand, nor
+    /// after the end.
     fn most(&self, offset: u64) -> usize {
         let end = match (self.head.is_empty(), self.tail.is_empty()) {
             (true, true) => return usize::MAX,

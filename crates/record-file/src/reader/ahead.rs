@@ -26,9 +26,9 @@ type Decoded = Result<DecodedChunk, Fault>;
 pub(super) struct Ahead {
     threads: Threads<Decoders, Job, Decoded>,
     chunks: VecDeque<Chunk>,
-    /// Where the chunk behind them begins.
+    /// The start of the chunk after them.
     next: u64,
-    /// Whether that one is left to the reader, as too large to be held beside others.
+    /// True if that one is left to the reader, as too large to be held beside others.
     is_left: bool,
     /// What is wrong there, if it was looked at, and the chunk whose header was read before that.
     fault: Option<(Fault, Option<Chunk>)>,
@@ -94,7 +94,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// As [`load`](Self::load), with chunks behind it read and handed to threads, as far as they
+    /// As [`load`](Self::load), with chunks after it read and handed to threads, as far as they
     /// are small: a large one is loaded as without threads once the reader is there.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
@@ -143,7 +143,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// Reads one chunk more; false at the end of the file, and in front of a large chunk.
+    /// Reads one chunk more; false at the end of the file, and before a large chunk.
     fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);

@@ -9,7 +9,7 @@ use crate::input::RecordInput;
 
 impl<I: RecordInput> RecordReader<I> {
     /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is
-    /// none. The reader must be at the beginning, and then is behind it.
+    /// none. The reader must be at the beginning, and then is after it.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Chunks of a file in memory, verified two at a time.
 //!
 //! Every step of a hash waits for the one before: two that take turns take little longer than one.
-//! So the chunk behind the current one is read along with it, where records are read in their order
+//! So the chunk after the current one is read along with it, where records are read in their order
 //! and both chunks are small. Nothing is known of it until the reader gets there: if anything is
 //! wrong with it, it is read again then, and what is wrong said as of any chunk.
 use super::RecordReader;
@@ -51,7 +51,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// As [`read_verified`](Self::read_verified), with the chunk behind it; `None` if that isn't to
+    /// As [`read_verified`](Self::read_verified), with the chunk after it; `None` if that isn't to
     /// be, or if anything is wrong.
     fn read_two(&mut self, chunk: &Chunk) -> Option<Stored> {
         self.input.as_slice()?;
@@ -81,7 +81,7 @@ impl<I: RecordInput> RecordReader<I> {
         data
     }
 
-    /// Whether a chunk may be read along with another: those that are decoded as they are read
+    /// Returns whether a chunk may be read along with another: those that are decoded as they are read
     /// can't.
     fn is_small(&self, chunk: &Chunk, all: &[u8]) -> bool {
         let header = &chunk.header;
@@ -100,7 +100,7 @@ struct Lane {
     payload: Payload,
     hasher: Hasher,
     data: Stored,
-    /// How much of the data is there.
+    /// The part of the data that is there.
     filled: usize,
 }
 

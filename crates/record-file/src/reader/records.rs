@@ -88,9 +88,9 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// How many records the file says it has, in its metadata; `None` if it doesn't say. Nothing
+    /// Returns how many records the file says it has, in its metadata; `None` if it doesn't say. Nothing
     /// but the metadata is read, so it is the writer's word. The reader must be at the beginning,
-    /// and then is behind the metadata.
+    /// and then is after the metadata.
     ///
     /// # Errors
     ///

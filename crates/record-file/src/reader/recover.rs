@@ -14,7 +14,7 @@ use crate::input::RecordInput;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SkippedRegion {
-    /// Where it begins, in bytes.
+    /// The start, in bytes.
     pub begin: u64,
     /// Where it ends: here reading goes on.
     pub end: u64,
@@ -45,7 +45,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(go_on)
     }
 
-    /// How far what is wrong with the chunk at `begin` reaches.
+    /// Returns how far what is wrong with the chunk at `begin` reaches.
     pub(super) fn resync(&mut self, begin: u64, fault: Fault) -> Result<SkippedRegion> {
         let Fault { mut error, place } = fault;
         let after = |block: u64| block.saturating_add(BLOCK);
@@ -100,7 +100,7 @@ impl<I: RecordInput> RecordReader<I> {
     }
 }
 
-/// Whether skipping helps: not if the source failed, or a limit of ours.
+/// Returns whether skipping helps: not if the source failed, or a limit of ours.
 fn is_damage(fault: &Fault) -> bool {
     fault.place != Place::Io
         && (fault.error.is_corrupt() || fault.error.kind() == ErrorKind::Unsupported)

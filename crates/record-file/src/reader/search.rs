@@ -164,7 +164,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(found)
     }
 
-    /// Where the chunk around `pos` begins, or what follows the damage there.
+    /// Returns where the chunk around `pos` begins, or what follows the damage there.
     fn begin_of_chunk_at(&mut self, pos: u64) -> Result<u64> {
         match self.chunk_at(pos) {
             Ok(chunk) => Ok(chunk.map_or(pos, |chunk: Chunk| chunk.begin)),

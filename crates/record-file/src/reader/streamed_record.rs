@@ -16,7 +16,7 @@ use crate::position::RecordPosition;
 
 /// The next record of a [`RecordReader`], read as a stream.
 ///
-/// The reader is behind the record, whether or not all of it is read. What was read is verified by
+/// The reader is after the record, whether or not all of it is read. What was read is verified by
 /// the read that returns the last bytes, which fails, with an [`io::Error`] that wraps an
 /// [`Error`](crate::Error), if the record is damaged.
 pub struct StreamedRecord<'a, I> {
@@ -25,7 +25,7 @@ pub struct StreamedRecord<'a, I> {
     position: RecordPosition,
 }
 
-/// Where the next record is.
+/// The place of the next record.
 enum Next {
     /// In memory.
     Loaded,
@@ -35,7 +35,7 @@ enum Next {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Opens the next record as a stream, and moves behind it; `None` at the end of the file.
+    /// Opens the next record as a stream, and moves after it; `None` at the end of the file.
     ///
     /// A record that has a simple chunk of its own, stored or decoded in more than
     /// [`stream_from`](ReaderOptions::stream_from) bytes, is read in bounded memory, however long
@@ -45,7 +45,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// With [`threads`](ReaderOptions::threads), so do those that threads have already.
     ///
     /// What is wrong with a record that is read as it comes is an error of the stream, with a
-    /// [callback](Self::on_damage) too; reading goes on behind it.
+    /// [callback](Self::on_damage) too; reading goes on after it.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl<I: RecordInput> RecordReader<I> {
         }))
     }
 
-    /// Moves behind the next record without decoding it; false at the end of the file.
+    /// Moves after the next record without decoding it; false at the end of the file.
     ///
     /// Of a chunk that isn't in memory only the header is read. So this gets past a record that is
     /// too large, or whose data is damaged, also in a plain stream.
@@ -232,7 +232,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Whether the next record, which is in this chunk, is read as it comes.
+    /// Returns whether the next record, which is in this chunk, is read as it comes.
     fn is_streamed(&self, chunk: &Chunk) -> bool {
         let header = &chunk.header;
         let size = header.data_size.max(header.decoded_data_size);
@@ -240,7 +240,7 @@ impl<I: RecordInput> RecordReader<I> {
         if self.at_hand().is_some() {
             return false;
         }
-        // A plain stream that failed is behind the data, unless it was too large to be read at all.
+        // A plain stream that failed is after the data, unless it was too large to be read at all.
         let failed = self.failed.as_ref();
         header.kind == ChunkType::Simple
             && header.num_records == 1
@@ -286,7 +286,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Moves behind a chunk that wasn't loaded, if the reader is at its end.
+    /// Moves after a chunk that wasn't loaded, if the reader is at its end.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
             // Nothing of it may have been read but its header.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Backward {
     buf: Vec<u8>,
-    /// Where the filled part begins.
+    /// The start of the filled part.
     start: usize,
     /// The most it may hold in the end.
     limit: usize,
@@ -29,7 +29,7 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Room for `len` more bytes in front of what is there, to be filled; `None` if that is too
+    /// Room for `len` more bytes before what is there, to be filled; `None` if that is too
     /// many.
     #[inline]
     pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {

@@ -78,11 +78,11 @@ struct Prepared {
     walk: Walk,
     /// Buffers and transitions in front, records at the end.
     memory: Vec<u8>,
-    /// Where the records may begin.
+    /// The smallest offset at which a record may begin.
     front: usize,
     /// Where in the memory the transitions are that weren't taken yet.
     transitions: Range<usize>,
-    /// Whether what is in front may be moved: it wasn't stored like that.
+    /// True if what is in front may be moved: it wasn't stored like that.
     can_move: bool,
 }
 
@@ -148,7 +148,7 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes, and others behind them.
+    /// Makes room for `more` bytes, and others after them.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);
@@ -212,7 +212,7 @@ fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<Deco
     if !complete || size.is_some_and(|size| size != total) {
         return Err("transposed chunk: records of another size than it claims");
     }
-    // From how much is behind the beginning of each record, the last one first, to where each ends.
+    // From how much is after the beginning of each record, the last one first, to where each ends.
     if ends.pop().is_some() {
         ends.reverse();
         ends.iter_mut().for_each(|end| *end = total as u64 - *end);

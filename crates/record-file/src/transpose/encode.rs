@@ -34,7 +34,7 @@ use crate::varint;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) compression: &'a Compression,
-    /// Bytes that are compressed together, or about so many; without compression that is not
+    /// Bytes that are compressed together, or about this many; without compression that is not
     /// looked at, since buckets only say what must be decompressed together.
     pub(crate) bucket_size: u64,
 }

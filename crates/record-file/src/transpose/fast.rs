@@ -1,7 +1,7 @@
 //! The fast way through a chunk, when every field is wanted.
 //!
 //! Values are moved in whole words, with whatever stands beside them: output grows downwards, so
-//! what a word brings along in front of its value is written over by what comes next.
+//! what a word brings along before its value is written over by what comes next.
 mod step;
 
 use super::states::State;
@@ -9,7 +9,7 @@ use crate::stored::SLACK;
 use crate::varint;
 use step::{Kind, Step};
 
-/// Most strings are no longer: they are moved as if they were so long.
+/// Most strings are no longer: they are moved as if they were this long.
 const SHORT: usize = 32;
 
 /// What is wrong, found deep inside where it should cost nothing to find.
@@ -71,7 +71,7 @@ pub(crate) struct Walk {
     num_records: u64,
     /// The state to go on with.
     step: u32,
-    /// How many bytes of transitions were used to get there.
+    /// The number of bytes of transitions used to get there.
     pub(crate) transition: usize,
     /// Transitions to come without a byte of their own.
     free: u32,
@@ -137,7 +137,7 @@ impl Walk {
         stop
     }
 
-    /// What is wrong in the end, if anything is.
+    /// Returns what is wrong in the end, if anything is.
     pub(crate) fn check_end(&self) -> Found<()> {
         if !self.open.is_empty() {
             return Err(LEFT_OPEN);
@@ -258,7 +258,7 @@ impl Walk {
         cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
 
-    /// Whether the state's buffer has this many bytes: asked before room is made for them.
+    /// Returns whether the state's buffer has this many bytes: asked before room is made for them.
     fn check(&self, step: &Step, len: usize) -> Found<()> {
         let cursor = self.cursors.get(step.buffer as usize);
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)

@@ -14,12 +14,12 @@ use crate::varint;
 #[derive(Debug)]
 pub(crate) struct Bucket<'a> {
     stored: &'a [u8],
-    /// Where in the data of the chunk that is.
+    /// The offset of it in the data of the chunk.
     at: usize,
     size: u64,
 }
 
-/// Where a buffer is.
+/// The place of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BufferPlace {
     pub(crate) bucket: u32,
@@ -200,7 +200,7 @@ impl<'a> Machine<'a> {
         Ok((buffers..all.len(), Some(all)))
     }
 
-    /// Where each buffer is if all buckets lie in a row, or for one without compression in the data
+    /// Returns where each buffer is if all buckets lie in a row, or for one without compression in the data
     /// of the chunk; an error if that is more than any memory.
     pub(crate) fn cursors(&self, begin: u64) -> Result<Vec<Cursor>> {
         let too_large = || {

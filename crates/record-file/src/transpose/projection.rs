@@ -75,7 +75,7 @@ impl FieldProjection {
         self
     }
 
-    /// Whether all fields are read.
+    /// Returns whether all fields are read.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.root.all
@@ -112,7 +112,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// What to read of a field of this message.
+    /// Returns what to read of a field of this message.
     pub(crate) fn field(self, number: u32) -> Self {
         match self {
             Selected::All => Selected::All,

@@ -80,7 +80,7 @@ struct Run<'a> {
 
 #[derive(Debug, Clone, Copy)]
 struct Open<'a> {
-    /// How much was out behind its end.
+    /// How much was out after its end.
     at: usize,
     /// The state that ended it, which has its tag.
     state: u32,

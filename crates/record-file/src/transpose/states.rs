@@ -38,7 +38,7 @@ pub(crate) struct State {
     /// The tag as a varint.
     pub(crate) tag: [u8; 5],
     pub(crate) tag_len: u8,
-    /// Whether the next state follows without a transition.
+    /// True if the next state follows without a transition.
     pub(crate) implicit: bool,
     pub(crate) next: u32,
     pub(crate) field: u32,
@@ -165,7 +165,7 @@ fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
     (out, len)
 }
 
-/// Whether implicit transitions alone can go on for ever.
+/// Returns whether implicit transitions alone can go on for ever.
 pub(super) fn has_implicit_loop(states: &[State]) -> bool {
     // 0: not looked at, else the number of the walk that came by.
     let mut seen = vec![0usize; states.len()];

@@ -5,7 +5,7 @@ use super::sink::BlockSink;
 use super::{RecordWriter, WriterOptions};
 use crate::error::{Error, Result};
 
-/// Positions beyond are refused: no file is so long, and sums with them stay far from overflowing.
+/// Positions beyond are refused: no file is this long, and sums with them stay far from overflowing.
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {

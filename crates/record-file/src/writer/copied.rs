@@ -62,6 +62,7 @@ impl<W: Write> RecordWriter<W> {
                 .sink
                 .pad(frame, end)
                 .map_err(|error| writer.io(error))?;
+            writer.last_data_size = chunk.header.data_size;
             if let Some(last) = chunk.header.num_records.checked_sub(1) {
                 writer.last = Some(LaterPosition {
                     begin: Begin::Known(begin),

@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// Whether the values of a chunk are stored as they are, behind what is encoded.
+    /// Returns whether the values of a chunk are stored as they are, behind what is encoded.
     pub(super) fn keeps_values(&self) -> bool {
         self.compression == Compression::None && self.transposed.is_none()
     }
@@ -182,7 +182,7 @@ pub(super) struct Gathered {
     values: Vec<u8>,
     /// Those to be taken apart.
     records: Records,
-    /// What became of them, once they are encoded.
+    /// The encoded records, once they are there.
     stored: Pieces,
     /// The memory that all of this goes through.
     blocks: Blocks,
@@ -235,14 +235,14 @@ impl Gathered {
         (self.values.len() + self.records.size()) as u64
     }
 
-    /// What follows the part of the data that comes first, for a chunk whose values are stored as
+    /// Returns what follows the part of the data that comes first, for a chunk whose values are stored as
     /// they are, or that was taken apart.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())
     }
 
-    /// Whether there is nothing in it, memory included.
+    /// Returns whether there is nothing in it, memory included.
     pub(super) fn is_unused(&self) -> bool {
         self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }

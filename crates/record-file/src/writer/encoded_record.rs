@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
-/// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at
+/// Returns where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at
 /// `begin`: where the next one can.
 ///
 /// # Errors
@@ -87,7 +87,7 @@ impl EncodedRecord {
         Ok(EncodedRecord { header })
     }
 
-    /// Where it ends if it begins at `begin`: where the next one can.
+    /// Returns where it ends if it begins at `begin`: where the next one can.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl PlainRecord {
         Ok(PlainRecord { header })
     }
 
-    /// Bytes of the chunk's data: the record and what is in front of it.
+    /// Bytes of the chunk's data: the record and what is before it.
     #[must_use]
     pub fn data_size(&self) -> u64 {
         self.header.data_size
@@ -162,7 +162,7 @@ impl PlainRecord {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes on from `position` of a file, which is where `inner` stands. What is in front of it
+    /// Writes on from `position` of a file, which is where `inner` stands. What is before it
     /// is others' to write.
     ///
     /// So several threads can fill a file, each with a handle of its own: [`plain_record_end`] says

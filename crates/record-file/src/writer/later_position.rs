@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::position::RecordPosition;
 
-/// Where a chunk begins, as soon as that is known.
+/// The start of a chunk, as soon as that is known.
 #[derive(Debug, Clone)]
 pub(super) enum Begin {
     Known(u64),

@@ -87,14 +87,14 @@ impl WriterOptions {
         }
     }
 
-    /// How chunks are compressed ([`DEFAULT_COMPRESSION`]).
+    /// Sets how chunks are compressed ([`DEFAULT_COMPRESSION`]).
     #[must_use]
     pub const fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// How many bytes of records share a chunk ([`DEFAULT_CHUNK_SIZE`] or, uncompressed,
+    /// Sets how many bytes of records share a chunk ([`DEFAULT_CHUNK_SIZE`] or, uncompressed,
     /// [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]). A record that is larger gets a chunk of its own.
     #[must_use]
     pub const fn chunk_size(mut self, bytes: u64) -> Self {
@@ -102,7 +102,7 @@ impl WriterOptions {
         self
     }
 
-    /// Whether records, if they are protobuf messages, are stored field by field, which compresses
+    /// Sets whether records, if they are protobuf messages, are stored field by field, which compresses
     /// better (no).
     #[must_use]
     pub const fn transpose(mut self, yes: bool) -> Self {
@@ -110,7 +110,7 @@ impl WriterOptions {
         self
     }
 
-    /// How much of a transposed chunk is compressed as one, from 0 to 1
+    /// Sets how much of a transposed chunk is compressed as one, from 0 to 1
     /// ([`DEFAULT_BUCKET_FRACTION`]).
     ///
     /// Less compresses worse, and lets a reader of some fields decompress less.
@@ -156,7 +156,7 @@ impl WriterOptions {
         self
     }
 
-    /// What the file says of itself; only a file that is new says it.
+    /// Returns what the file says of itself; only a file that is new says it.
     ///
     /// # Examples
     ///
@@ -187,7 +187,7 @@ impl WriterOptions {
         self
     }
 
-    /// How many bytes of a transposed chunk are compressed together.
+    /// Returns how many bytes of a transposed chunk are compressed together.
     pub(crate) fn bucket_size(&self) -> u64 {
         // Below 2^59, so a number of bytes is as exact as its rounding needs it to be; and not
         // below 0.

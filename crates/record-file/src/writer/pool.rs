@@ -26,7 +26,7 @@ type Job = (Gathered, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: Threads<Encoder, Job, Result<Done>>,
-    /// Where those chunks begin.
+    /// The start of those chunks.
     begins: VecDeque<Begin>,
     /// Memory for encoded data, and for records.
     spare: Vec<Vec<u8>>,

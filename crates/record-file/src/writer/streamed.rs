@@ -12,12 +12,12 @@ use crate::position::RecordPosition;
 use crate::simple::encode_front;
 use crate::varint;
 
-/// How much is read from a source at once.
+/// The bytes read from a source at once.
 const STEP: usize = 1 << 20;
 
 impl<W: Write + Seek> RecordWriter<W> {
     /// Has large records [streamed](crate::WriterOptions::stream_from) that are given in memory and
-    /// compressed: a few MiB are held of what they are compressed to, and the header in front of it
+    /// compressed: a few MiB are held of what they are compressed to, and the header before it
     /// is filled in afterwards.
     ///
     /// The file is the same. So that its headers can be filled in, it must not have been opened for
@@ -110,31 +110,15 @@ impl<W: Write + Seek> RecordWriter<W> {
 
     /// All lengths are known up front, and so is every block header; only the hash comes last.
     fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
-        let (mut header, front) = plain_header(&mut self.encoder.codecs, len)?;
-        let begin = self.sink.pos();
-        let end = header.end(begin);
-        if end == u64::MAX {
-            return Err(too_long());
-        }
-        let frame = Frame::Known { begin, end };
-        let mut hasher = Hasher::new();
-        hasher.update(&front);
-        self.emit(frame, &[&header.encode(), &front])?;
-        read_pieces(source, len, |piece| {
-            hasher.update(piece);
-            self.emit(frame, &[piece])
-        })?;
-        self.sink.pad(frame, end).map_err(|error| self.io(error))?;
-        header.data_hash = hasher.finish();
-        self.sink
-            .patch(begin, &header, frame)
-            .map_err(|error| self.io(error))
+        let mut record = self.begin_plain(len)?;
+        read_pieces(source, len, |piece| self.push_plain(&mut record, piece))?;
+        self.end_plain(record)
     }
 }
 
 impl<W: Write> RecordWriter<W> {
     /// As [`write_record_from`](Self::write_record_from), where the underlying writer can't seek
-    /// but the source can: it is read twice, and compressed twice, since the header in front of
+    /// but the source can: it is read twice, and compressed twice, since the header before
     /// a record tells how long it gets and what its hash is.
     ///
     /// The bytes are the same.
@@ -201,6 +185,7 @@ impl<W: Write> RecordWriter<W> {
         let emit = &mut |data: &[u8]| self.emit(Frame::Open, &[data]);
         let header = encode_record(&mut encoders, source, len, compression, emit)?;
         self.encoder.codecs = encoders;
+        self.last_data_size = header.data_size;
         let end = header.end(begin);
         self.sink
             .pad(Frame::Known { begin, end }, end)
@@ -240,6 +225,7 @@ impl<W: Write> RecordWriter<W> {
             return Err(other());
         }
         self.sink.pad(frame, end).map_err(|error| self.io(error))?;
+        self.last_data_size = header.data_size;
         Ok(self.wrote_alone(begin))
     }
 

@@ -15,7 +15,7 @@ use crate::threads::stopped;
 
 impl<W: Write> RecordWriter<W> {
     /// Has another thread make a chunk of one record, whose slices it can use only now, while this
-    /// one writes those in front of it.
+    /// one writes those before it.
     pub(super) fn write_behind(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let done = thread::scope(|scope| {

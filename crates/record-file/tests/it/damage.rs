@@ -169,7 +169,7 @@ fn check_strict(bad: &[u8], subject: &Subject, what: &str) {
 
 type Regions = Vec<(u64, u64)>;
 
-/// What recovery finds, and what it skips.
+/// Returns what recovery finds, and what it skips.
 fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);

@@ -168,7 +168,7 @@ fn a_failure_found_by_asking_for_a_position_is_not_lost() {
         for next in nexts {
             let options = options(2).chunk_size(1000);
             let mut writer = RecordWriter::new(Sink::failing(Call::Write), options).unwrap();
-            // More than is buffered, so that a chunk in front of the last is written.
+            // More than is buffered, so that a chunk before the last is written.
             for seed in 0..2 {
                 writer.write_record(&noise(300_000, seed)).unwrap();
             }

@@ -168,7 +168,7 @@ fn simple_chunks_that_contradict_themselves() {
         let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
         let error = reader.read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
-        // A stream can't tell that before it has read so much.
+        // A stream can't tell that before it has read this much.
         let mut reader = RecordReader::from_read(&bytes[..], ReaderOptions::new());
         let error = reader.read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
@@ -298,7 +298,7 @@ fn chunks_that_claim_what_their_kind_cannot_have() {
         let frame = Frame::new(kind, num_records, decoded, data);
         refused(reason, &frame, ErrorKind::Corrupt, reason);
     }
-    // Such a chunk is a region of its own, and reading goes on behind it.
+    // Such a chunk is a region of its own, and reading goes on after it.
     let good = plain(&[3], b"abc");
     for &(kind, num_records, decoded, data, _) in table {
         let bad = Frame::new(kind, num_records, decoded, data);

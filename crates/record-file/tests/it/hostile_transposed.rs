@@ -328,7 +328,7 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
     }
 }
 
-/// A field in a group and the same field behind it, or in front of it, that one state stands for.
+/// A field in a group and the same field after it, or before it, that one state stands for.
 fn aliased(group_first: bool) -> Machine {
     let implicit = |state: u64| 4 + state;
     let (field, end, start, message) = (0, 1, 2, 3);

@@ -58,7 +58,7 @@ fn check(records: &[&[u8]]) {
 fn chunks_end_and_headers_are_cut_at_every_place_around_a_boundary() {
     let noise = noise(2 * BLOCK, 1);
     // The first chunk ends from 130 bytes before the end of the first block to 100 behind it: at
-    // it, 1, 24 and 25 behind it among others. The header of the next one is cut by the
+    // it, 1, 24 and 25 after it among others. The header of the next one is cut by the
     // boundary at every place, and then its data is.
     let front = 64 + 40 + data(b"").len() + 2;
     for end in BLOCK - 130..BLOCK + 100 {

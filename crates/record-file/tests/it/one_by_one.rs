@@ -291,7 +291,7 @@ fn damage_in_a_streamed_record_is_an_error_of_its_stream_and_reading_goes_on_beh
         let begin = usize::try_from(damaged.chunk_begin().0).unwrap();
         bytes[begin + 150_000] ^= 1;
         for threads in [0, 2] {
-            // Threads have what is behind a record that was read; here none is.
+            // Threads have what is after a record that was read; here none is.
             let options = ReaderOptions::new().threads(threads).stream_from(0);
             let expected = (vec![ErrorKind::ChecksumMismatch], vec![10, 30]);
             let mut random = RecordReader::new(&bytes, options);

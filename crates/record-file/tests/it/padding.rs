@@ -105,7 +105,7 @@ fn a_gap_of_exactly_a_chunk_header_is_padded_without_data() {
 
 #[test]
 fn a_span_too_short_for_a_header_once_a_block_header_cut_into_it_is_made_longer() {
-    // 8 bytes in front of a block's end: 60, 61 or 70 further there are fewer than 40 left.
+    // 8 bytes before a block's end: 60, 61 or 70 further there are fewer than 40 left.
     for padding in [60, 61, 70] {
         let (file, record) = file_of(BLOCK - 8, plain().final_padding(padding));
         assert_eq!(file.len() as u64 % padding, 0);

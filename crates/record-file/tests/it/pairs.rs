@@ -45,7 +45,7 @@ fn written() -> (Vec<u8>, Written) {
     (writer.finish().unwrap(), written)
 }
 
-/// What became of each record, and what was seen of it.
+/// Returns what became of each record, and what was seen of it.
 fn read_all<S: ReadAt>(
     file: &RecordFile<S>,
     written: &Written,

@@ -20,7 +20,7 @@ fn records() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What a writer wrote, and the positions it gave; everything it can do is done at some place.
+/// Returns what a writer wrote, and the positions it gave; everything it can do is done at some place.
 fn written(options: WriterOptions) -> (Vec<u8>, Vec<RecordPosition>) {
     let mut writer = RecordWriter::new(Cursor::new(Vec::new()), options).unwrap();
     let mut positions: Vec<LaterPosition> = Vec::new();

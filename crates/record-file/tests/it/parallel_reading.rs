@@ -131,7 +131,7 @@ fn a_projection_counts_at_once_for_what_was_read_ahead_with_another() {
     }
 }
 
-/// Small chunks, and a large one of one record behind every third.
+/// Small chunks, and a large one of one record after every third.
 fn mixed(text: &str) -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     for seed in 0..24 {

@@ -27,7 +27,7 @@ fn read(file: &[u8], projection: FieldProjection) -> Vec<Vec<u8>> {
     records
 }
 
-/// What is read of a single record.
+/// Returns what is read of a single record.
 fn project(record: &[u8], projection: FieldProjection) -> Vec<u8> {
     let file = write(&[record], WriterOptions::new());
     read(&file, projection).remove(0)

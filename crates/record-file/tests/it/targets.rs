@@ -348,7 +348,7 @@ pub(crate) fn text(data: &[u8]) {
     }
 }
 
-/// What a target begins with, made of the files in `dir`.
+/// Returns what a target begins with, made of the files in `dir`.
 pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
     const LARGEST: usize = 6000;
     if target == "text" {

@@ -133,7 +133,7 @@ fn check<R: AsRef<[u8]>>(written: &[R]) {
     }
 }
 
-/// Whether a record is taken apart: then nothing is left of it when no field is wanted.
+/// Returns whether a record is taken apart: then nothing is left of it when no field is wanted.
 fn is_taken_apart(record: &[u8]) -> bool {
     let file = write(&[record], &WriterOptions::new());
     let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
@@ -179,7 +179,7 @@ fn varints_of_every_length_are_read_back() {
 
 #[test]
 fn values_at_the_beginning_of_a_record_are_read_back() {
-    // Nothing stands in front of them that could be moved along.
+    // Nothing stands before them that could be moved along.
     let records: Vec<_> = (0..130)
         .flat_map(|len| {
             let text = [&b"\x07"[..], &noise(len, 1)].concat();

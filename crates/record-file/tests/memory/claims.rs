@@ -9,7 +9,7 @@ use super::frame::{self, Frame};
 use super::{MIB, alone, check, most};
 
 const CLAIM: u64 = 1 << 30;
-/// Where the first chunk of records begins, and bytes of its header.
+/// The start of the first chunk of records, and bytes of its header.
 const BEGIN: usize = 64;
 const HEADER: usize = 40;
 

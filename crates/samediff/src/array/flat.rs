@@ -138,7 +138,7 @@ impl Array {
                 let data = Data::Deflated(span, archive.clone(), index);
                 Ok(Array { info, data })
             }
-            // Other writers may put the table behind the data.
+            // Other writers may put the table after the data.
             Err(error) if error.kind() == ErrorKind::Io => {
                 let whole = archive.positioned(index)?;
                 let (info, span) = parse(&whole)?;
@@ -149,7 +149,7 @@ impl Array {
         }
     }
 
-    /// What it is.
+    /// Returns what it is.
     #[must_use]
     pub fn info(&self) -> &ArrayInfo {
         &self.info
@@ -264,7 +264,7 @@ impl Array {
         super::strings::decode(&bytes, self.info.element_count())
     }
 
-    /// Whether another array has the same type, shape and values.
+    /// Returns whether another array has the same type, shape and values.
     ///
     /// # Errors
     ///
@@ -287,12 +287,12 @@ impl Array {
         a.equals(b)
     }
 
-    /// What a file of ours says of it: the lowest bytes first, the order of elements as it is.
+    /// Returns what a file of ours says of it: the lowest bytes first, the order of elements as it is.
     pub(crate) fn written_info(&self) -> ArrayInfo {
         self.info.clone().with_byte_order(ArrayByteOrder::Little)
     }
 
-    /// Where its data begins in its source.
+    /// Returns where its data begins in its source.
     pub(crate) fn offset_in_entry(&self) -> u64 {
         self.span().offset
     }
@@ -313,13 +313,13 @@ impl fmt::Debug for ArrayElements {
 }
 
 impl ArrayElements {
-    /// How many bytes there are in all.
+    /// Returns how many bytes there are in all.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -401,7 +401,7 @@ impl Read for Positioned {
     }
 }
 
-/// The beginning of something longer. What is behind it can't be read.
+/// The beginning of something longer. What is after it can't be read.
 struct Prefix {
     bytes: Vec<u8>,
     len: u64,
@@ -442,7 +442,7 @@ fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
     from_table(table)
 }
 
-/// What a FlatArray in shape-information form is, and where its bytes are.
+/// Returns what a FlatArray in shape-information form is, and where its bytes are.
 pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
     let byte_order = ArrayByteOrder::from_code(table.take_i8(flat_array::BYTE_ORDER))?;
@@ -483,7 +483,7 @@ fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArray, message))
 }
 
-/// What an array's file begins with: everything up to its data.
+/// Returns what an array's file begins with: everything up to its data.
 ///
 /// ```text
 /// 0   u32 20: the table          8  u16 12, 16, 4, 8, 12, 13: the vtable

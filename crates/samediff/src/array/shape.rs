@@ -169,13 +169,13 @@ impl ArrayInfo {
         self.byte_order
     }
 
-    /// How many elements there are.
+    /// Returns how many elements there are.
     #[must_use]
     pub fn element_count(&self) -> u64 {
         self.element_count
     }
 
-    /// Whether it has rank 0 and no element, unlike a scalar.
+    /// Returns whether it has rank 0 and no element, unlike a scalar.
     #[must_use]
     pub fn is_empty_scalar(&self) -> bool {
         self.shape.is_empty() && self.element_count == 0
@@ -207,7 +207,7 @@ impl ArrayInfo {
         info
     }
 
-    /// How many elements apart two neighbours in each dimension are. Of an empty array, zeros.
+    /// Returns how many elements apart two neighbours in each dimension are. Of an empty array, zeros.
     fn strides(&self) -> Vec<i64> {
         let mut strides = vec![0; self.shape.len()];
         if self.element_count == 0 {

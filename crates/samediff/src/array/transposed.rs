@@ -6,13 +6,13 @@ use std::sync::Arc;
 use proto_splitter_core::atomic::check_space;
 use record_file::ReadAt;
 
-/// How many bytes are put in order at once: 16 MiB.
+/// The number of bytes put in order at once: 16 MiB.
 const BLOCK: u64 = 16 << 20;
 
 /// The least that is read at once of a file that is larger than a block: 4 KiB.
 const PIECE: u64 = 4 << 10;
 
-/// How many columns are copied together, so that what is side by side in a row is written at once.
+/// The number of columns copied together, so that what is side by side in a row is written at once.
 const GROUP: usize = 16;
 
 /// ArrayElements that are stored in Fortran's order, in C's.
@@ -146,7 +146,7 @@ struct Slabs {
     offset: u64,
     rows: u64,
     columns: u64,
-    /// How many columns a slab has, but for the last.
+    /// The number of columns a slab has, but for the last.
     per_slab: u64,
     width: usize,
 }
@@ -156,12 +156,12 @@ impl Slabs {
         self.columns.div_ceil(self.per_slab)
     }
 
-    /// How many columns a slab has.
+    /// Returns how many columns a slab has.
     fn columns_of(&self, slab: u64) -> u64 {
         self.per_slab.min(self.columns - slab * self.per_slab)
     }
 
-    /// Where a row of a slab begins in the source.
+    /// Returns where a row of a slab begins in the source.
     fn position(&self, slab: u64, row: u64) -> u64 {
         let element = slab * self.per_slab * self.rows + row * self.columns_of(slab);
         self.offset + element * self.width as u64
@@ -237,7 +237,7 @@ impl ReadAt for Row {
 struct Blocks {
     slabs: Slabs,
     rows_at_once: u64,
-    /// The dimensions behind the first.
+    /// The dimensions after the first.
     others: Vec<u64>,
     /// The first row that isn't in a block yet.
     next: u64,

@@ -49,7 +49,7 @@ pub fn write_classic(
         bytes.clear();
         let mut buf = vec![0; 1 << 20];
         for payload in &payloads {
-            // The length stands right in front of the data.
+            // The length stands right before the data.
             let gap = payload.start - 4 - at;
             io::copy(&mut io::repeat(0).take(gap), &mut output)?;
             output.write_all(&payload.len.to_le_bytes())?;
@@ -72,7 +72,7 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// What a classic file of a tag leaves out, as a line for the user; `None` if that is nothing.
+/// Returns what a classic file of a tag leaves out, as a line for the user; `None` if that is nothing.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
@@ -118,17 +118,17 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Whether arguments have other names than those that reading a classic file gives.
+/// Returns whether arguments have other names than those that reading a classic file gives.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
 }
 
-/// The data of an array behind the tables.
+/// The data of an array after the tables.
 struct Payload {
     array: Array,
     len: u32,
-    /// Where the data begins.
+    /// The start of the data.
     start: u64,
 }
 

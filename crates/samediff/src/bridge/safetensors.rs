@@ -22,7 +22,7 @@ use crate::{
 /// The largest header that the library `safetensors` reads, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// What stands in front of the header: its length, lowest byte first.
+/// What stands before the header: its length, lowest byte first.
 const LEN_LEN: u64 = 8;
 
 /// The length of the header, if a file begins with one.

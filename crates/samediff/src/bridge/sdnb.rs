@@ -1,4 +1,4 @@
-//! Reading SDNB, a FlatGraph with large arrays behind it, and SDZ, a zip archive of such files.
+//! Reading SDNB, a FlatGraph with large arrays after it, and SDZ, a zip archive of such files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -39,7 +39,7 @@ const MAX_SHARDS: u32 = 4096;
 /// An SDNB file, alone or as a shard.
 struct Part {
     source: Arc<dyn ReadAt>,
-    /// Its graph, whose spans are in the section behind the header.
+    /// Its graph, whose spans are in the section after the header.
     graph: Object,
     /// Where the data of large arrays begins in the file.
     blobs: u64,
@@ -217,7 +217,7 @@ impl Part {
     }
 }
 
-/// Where the data of an array is among that of large ones.
+/// Returns where the data of an array is among that of large ones.
 fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     let number = |slot| match table.get(slot) {
         Some(&Value::I64(value)) => value,
@@ -241,7 +241,7 @@ fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     }
 }
 
-/// How many bytes the data of large arrays takes.
+/// Returns how many bytes the data of large arrays takes.
 fn blobs_len(graph: &Object) -> Result<u64> {
     let mut end = 0;
     let mut see = |array: &Object| -> Result<()> {

@@ -157,7 +157,7 @@ fn real_graphs_come_back_as_they_were() {
     assert!(arrays == 0 || arrays > 50, "{arrays}");
 }
 
-/// A FlatVariable of an SDNB file: its array is `data` here, or `blob` behind the graph.
+/// A FlatVariable of an SDNB file: its array is `data` here, or `blob` after the graph.
 fn variable(
     index: i32,
     name: &str,

@@ -89,7 +89,7 @@ struct Print {
     crc: u32,
 }
 
-/// How many bytes a file has, or will have.
+/// Returns how many bytes a file has, or will have.
 fn file_len(file: &DraftFile) -> Result<u64> {
     Ok(match &file.content {
         Content::Entry(archive, index) => archive.record(*index).len,

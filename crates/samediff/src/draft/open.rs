@@ -91,7 +91,7 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
     items.collect()
 }
 
-/// Whether the format does not know an entry below a tag.
+/// Returns whether the format does not know an entry below a tag.
 fn is_unknown(path: &str) -> bool {
     let lists = [
         layout::GRAPH,

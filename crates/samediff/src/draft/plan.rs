@@ -123,7 +123,7 @@ impl<'d> Plan<'d> {
     }
 }
 
-/// Whether an id is a number without zeros in front.
+/// Returns whether an id is a number without zeros in front.
 fn is_canonical(id: &str) -> bool {
     id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'))
 }

@@ -32,7 +32,7 @@ impl Draft {
     /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::UnknownVariable`] if it has no
     /// such variable; [`ErrorKind::DuplicateName`] if the new name is that of another;
     /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name can't stand in
-    /// a list; [`ErrorKind::NotConvertible`] if the graph, which is written anew, has fields that are
+    /// a list; [`ErrorKind::NotConvertible`] if the graph, which is written again, has fields that are
     /// not known here; what is wrong with the graph. The draft is as it was, then.
     ///
     /// ```

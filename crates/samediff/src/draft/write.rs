@@ -16,7 +16,7 @@ use crate::array::{ArrayElements, header};
 use crate::zip::{ArchiveWriter, Seen, ZipCompression};
 use crate::{Array, Error, Result, layout, text};
 
-/// How a model is written.
+/// Options for writing a model.
 #[derive(Clone, Debug, Default)]
 pub struct SameDiffWriteOptions {
     pub(crate) force: bool,
@@ -37,7 +37,7 @@ impl SameDiffWriteOptions {
         }
     }
 
-    /// Whether a file that is there is replaced (false).
+    /// Sets whether a file that is there is replaced (false).
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -52,14 +52,14 @@ impl SameDiffWriteOptions {
         self
     }
 
-    /// How entries are stored ([`ZipCompression::Keep`]).
+    /// Sets how entries are stored ([`ZipCompression::Keep`]).
     #[must_use]
     pub const fn compression(mut self, compression: ZipCompression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets the listener for progress, which can also cancel (none).
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -67,7 +67,7 @@ impl SameDiffWriteOptions {
     }
 }
 
-/// What was written.
+/// A summary of what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenSameDiff {
@@ -141,7 +141,7 @@ impl Draft {
         })
     }
 
-    /// How many bytes are written at the most, for the progress.
+    /// Returns how many bytes are written at most, for the progress.
     fn total(&self) -> u64 {
         let lens = self.files.iter().map(|file| match &file.content {
             Content::Entry(archive, index) => archive.record(*index).len,
@@ -277,7 +277,7 @@ impl<W: Write + Seek> Run<'_, W> {
 
 /// Arrays that are compared with the data in a file that is being written.
 struct Compared {
-    /// Where the data is in the file.
+    /// The place of the data in the file.
     data: Range<u64>,
     /// How much of the file has gone by.
     at: u64,
@@ -303,7 +303,7 @@ impl Compared {
 struct Rival {
     file: FileIndex,
     data: ArrayElements,
-    /// Whether all was the same so far.
+    /// True if all bytes were equal so far.
     same: bool,
     buf: Vec<u8>,
 }

@@ -5,7 +5,7 @@ use record_file::ReadAt;
 use super::Budget;
 use crate::Result;
 
-/// Where the bytes of an array are in a buffer.
+/// The place of the bytes of an array in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
@@ -22,7 +22,7 @@ pub(crate) enum Value {
     Table(Object),
     /// Bytes that were left in the buffer.
     Span(Span),
-    /// Bytes that a writer puts behind the tables, by their number.
+    /// Bytes that a writer puts after the tables, by their number.
     Deferred(usize),
     Bytes(Vec<u8>),
     I8s(Vec<i8>),
@@ -34,7 +34,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Whether it is what an absent field means.
+    /// Returns whether it is what an absent field means.
     fn is_default(&self) -> bool {
         matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
     }

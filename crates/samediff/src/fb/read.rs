@@ -84,7 +84,7 @@ impl Reader<'_, '_> {
         Ok(object)
     }
 
-    /// Fails if a table has a field behind those of its schema.
+    /// Fails if a table has a field after those of its schema.
     fn refuse_unknown(
         &mut self,
         at: u64,
@@ -196,7 +196,7 @@ impl<'a> Buffer<'a> {
         Error::new(self.kind, message).at_offset(at)
     }
 
-    /// Where the offset at `at` leads.
+    /// Returns where the offset at `at` leads.
     fn follow(&self, at: u64) -> Result<u64> {
         let offset = u32::from_le_bytes(self.array(at)?);
         let target = at.saturating_add(offset.into());
@@ -206,7 +206,7 @@ impl<'a> Buffer<'a> {
         Ok(target)
     }
 
-    /// Where the elements of a vector begin, and how many there are.
+    /// Returns where the elements of a vector begin, and how many there are.
     fn vector(&self, at: u64, width: u64) -> Result<(u64, u32)> {
         let at = self.follow(at)?;
         let count = u32::from_le_bytes(self.array(at)?);

@@ -1,4 +1,4 @@
-//! Writing a table: everything that a table refers to comes behind it.
+//! Writing a table: everything that a table refers to comes after it.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use crate::{Error, ErrorKind, Result};
 /// The most bytes that a buffer may have: offsets have a sign, and Java's indices, too.
 pub(crate) const MAX_BUFFER_LEN: u64 = i32::MAX as u64;
 
-/// An offset that the caller is to fill in, since what it leads to comes behind the tables.
+/// An offset that the caller is to fill in, since what it leads to comes after the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
-    /// Where the offset is in the buffer.
+    /// The place of the offset in the buffer.
     pub(crate) field: usize,
     /// The number of the payload that it is to lead to.
     pub(crate) payload: usize,
@@ -157,7 +157,7 @@ impl Writer {
 
     fn string(&mut self, from: usize, text: &str) -> Result<()> {
         self.vector(from, 1, text.len(), text.bytes())?;
-        // Other languages expect a zero behind it.
+        // Other languages expect a zero after it.
         self.bytes.push(0);
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) struct Tensors {
     by_name: HashMap<String, usize>,
 }
 
-/// Where an array is.
+/// The place of an array.
 #[derive(Clone, Debug)]
 enum Held {
     InModel(ArrayFile),
@@ -102,7 +102,7 @@ impl Tensors {
         }
     }
 
-    /// What is said of an array by this name.
+    /// Returns what is said of an array by this name.
     fn info(&self, name: &str, held: &Held, array: &Array) -> TensorInfo {
         let info = tensor_info(name.to_owned(), array);
         match (held, &self.model) {
@@ -306,7 +306,7 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// What is said of an array, whose values are read in C's order with the lowest bytes first.
+/// Returns what is said of an array, whose values are read in C's order with the lowest bytes first.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

@@ -251,7 +251,7 @@ mod tests {
         ] {
             let mut table = Object::default();
             table.set(operation::NAME, Value::String("op".to_owned()));
-            // The names are in front of the values.
+            // The names are before the values.
             table.set(slot - 1, Value::Strings(vec!["a".to_owned()]));
             table.set(slot, value);
             let mut root = Object::default();

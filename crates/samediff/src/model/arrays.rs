@@ -65,13 +65,13 @@ impl<'m> Arrays<'m> {
         })
     }
 
-    /// How many names there are.
+    /// Returns how many names there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -105,7 +105,7 @@ impl<'m> Arrays<'m> {
         &self.model.archive.record(file.0).name
     }
 
-    /// How many bytes a file takes in the archive.
+    /// Returns how many bytes a file takes in the archive.
     #[must_use]
     pub fn stored_len(&self, file: &ArrayFile) -> u64 {
         self.model.archive.record(file.0).stored_len

@@ -32,14 +32,14 @@ impl CheckOptions {
         }
     }
 
-    /// Whether every entry is read to its end, for its checksum (true).
+    /// Sets whether every entry is read to its end, for its checksum (true).
     #[must_use]
     pub const fn contents(mut self, contents: bool) -> Self {
         self.contents = contents;
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets the listener for progress, which can also cancel (none).
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -55,11 +55,11 @@ pub struct Report {
     pub errors: Vec<Error>,
     /// What is odd, but harms nobody.
     pub warnings: Vec<String>,
-    /// How many tags were looked at.
+    /// The number of tags looked at.
     pub tags: u64,
-    /// How many arrays were looked at, shared ones once.
+    /// The number of arrays looked at, shared ones once.
     pub arrays: u64,
-    /// How many bytes were read for their checksums.
+    /// The number of bytes read for their checksums.
     pub bytes: u64,
 }
 
@@ -112,7 +112,7 @@ impl Model {
 struct Checker<'m> {
     model: &'m Model,
     report: Report,
-    /// What is known of the arrays that have been opened; nothing of damaged ones.
+    /// The facts known about the arrays that have been opened; nothing of damaged ones.
     infos: HashMap<ArrayFile, Option<ArrayInfo>>,
 }
 
@@ -151,17 +151,11 @@ impl<'m> Checker<'m> {
         let mut strange = HashSet::new();
         for (_, record) in directory.files() {
             let name = &*record.name;
-            if name == layout::TAGS {
+            if self.model.knows(name) {
                 continue;
             }
-            let known = match self.model.place(name) {
-                Some((_, path)) => is_known(path),
-                None => false,
-            };
-            if known {
-                continue;
-            }
-            let folder = name.split_once('/').filter(|(_, path)| is_known(path));
+            let folder = name.split_once('/');
+            let folder = folder.filter(|(_, path)| layout::is_known(path));
             match folder {
                 Some((folder, _)) if self.model.tag_index(folder).is_none() => {
                     if strange.insert(fold(folder)) {
@@ -296,7 +290,7 @@ impl<'m> Checker<'m> {
         Ok(())
     }
 
-    /// What an array is, from its file; each file is looked at once.
+    /// Returns what an array is, from its file; each file is looked at once.
     fn info(&mut self, arrays: &Arrays<'m>, file: ArrayFile) -> Result<Option<ArrayInfo>> {
         if let Some(known) = self.infos.get(&file) {
             return Ok(known.clone());
@@ -351,17 +345,6 @@ impl<'m> Checker<'m> {
         }
         Ok(())
     }
-}
-
-/// Whether the format knows this path below a tag.
-fn is_known(path: &str) -> bool {
-    let known = [
-        layout::GRAPH,
-        layout::PARAMS,
-        layout::UPDATER,
-        layout::TRAINING_CONFIG,
-    ];
-    known.contains(&path) || layout::array_id(path).is_some()
 }
 
 /// Fails unless an array can be the value of a variable.

@@ -69,7 +69,7 @@ impl EntrySum {
         self.fault(ErrorKind::DamagedArchive, message)
     }
 
-    /// What is said when the bytes that are stored can't be inflated.
+    /// Returns what is said when the bytes that are stored can't be inflated.
     pub(super) fn undecodable(&self) -> Error {
         let message = "the stored data is damaged or cut";
         self.fault(ErrorKind::DamagedArchive, message)
@@ -162,7 +162,7 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// Some bytes of an entry as a stream. Those behind them are read before the last is given out.
+/// Some bytes of an entry as a stream. Those after them are read before the last is given out.
 pub(crate) struct Within<R> {
     stream: Checked<R>,
     left: u64,
@@ -190,7 +190,7 @@ pub(crate) struct Positions {
 /// The bytes of an entry that were read so far.
 #[derive(Default)]
 struct Seen {
-    /// Where each stretch of them begins, with its end and its checksum.
+    /// The start of each stretch of them, with its end and its checksum.
     stretches: BTreeMap<u64, (u64, Hasher)>,
     /// How many there are.
     len: u64,

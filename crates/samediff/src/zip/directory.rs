@@ -67,14 +67,14 @@ pub(crate) struct Record {
     pub(crate) stored_len: u64,
     /// The bytes that they stand for.
     pub(crate) len: u64,
-    /// Where the local header is.
+    /// The place of the local header.
     pub(crate) header: u64,
-    /// Where the next entry, or the directory, begins.
+    /// The start of the next entry or of the directory.
     pub(crate) limit: u64,
 }
 
 impl Record {
-    /// Whether it stands for a folder.
+    /// Returns whether it stands for a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }
@@ -87,12 +87,12 @@ pub(crate) struct Directory {
     by_name: HashMap<Box<str>, EntryIndex>,
 }
 
-/// Where the directory is, and how much it claims to hold.
+/// The place of the directory, and how much it claims to hold.
 struct End {
     entries: u64,
     start: u64,
     len: u64,
-    /// Where the record that says so begins, at which the directory must end.
+    /// The start of the record that says so, at which the directory must end.
     at: u64,
 }
 
@@ -157,7 +157,7 @@ impl Directory {
 }
 
 impl End {
-    /// Finds the end record, which only a comment follows, and its zip64 form in front of it.
+    /// Finds the end record, which only a comment follows, and its zip64 form before it.
     fn read(source: &dyn ReadAt) -> Result<End> {
         let size = source.size()?;
         let longest = (END_LEN + MAX_COMMENT_LEN + LOCATOR_LEN) as u64;

@@ -18,7 +18,7 @@ const LOCAL_MAGIC: u32 = 0x0403_4b50;
 /// What is read at once around a local header: it and what an array's file begins with.
 const HEAD_LEN: usize = 4 << 10;
 
-/// How much of a deflated entry is inflated to look at its beginning: 64 KiB.
+/// The part of a deflated entry that is inflated to look at its beginning: 64 KiB.
 const PREFIX_LEN: u64 = 64 << 10;
 
 /// An archive that is open for reading.
@@ -68,7 +68,7 @@ impl Archive {
         self.directory.record(index)
     }
 
-    /// Whether two are the same open archive.
+    /// Returns whether two are the same open archive.
     pub(crate) fn same(a: &Archive, b: &Archive) -> bool {
         Arc::ptr_eq(&a.directory, &b.directory)
     }
@@ -77,6 +77,11 @@ impl Archive {
     pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
         self.locate_record(self.record(index))
             .map_err(|error| self.named(error, index))
+    }
+
+    /// Fails unless an entry has the same name in the directory and where its bytes begin.
+    pub(crate) fn check_name(&self, index: EntryIndex) -> Result<()> {
+        self.locate(index).map(drop)
     }
 
     /// Adds an entry to an error, and the file that the archive is.
@@ -88,7 +93,7 @@ impl Archive {
         }
     }
 
-    /// Reads the local header, which says how far behind it the bytes begin:
+    /// Reads the local header, which says how far after it the bytes begin:
     ///
     /// ```text
     /// 0 u32 0x04034b50   6 u16 flags    14 u32 crc-32       22 u32 length            28 u16 length of extra fields

@@ -13,7 +13,7 @@ pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) len: u64,
     /// How far the stream is.
     at: u64,
-    /// What is known of the bytes already, from their beginning.
+    /// The facts known about the bytes already, from their beginning.
     pub(super) head: Vec<u8>,
 }
 

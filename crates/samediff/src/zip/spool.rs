@@ -73,7 +73,7 @@ impl ReadAt for Spooled {
     }
 }
 
-/// Reads a stream to its end, which comes after `len` bytes at the most.
+/// Reads a stream to its end, which comes after `len` bytes at most.
 pub(super) fn spool(mut stream: impl Read, len: u64, room: &Room) -> Result<Arc<dyn ReadAt>> {
     if len <= IN_MEMORY {
         let mut bytes = Vec::new();

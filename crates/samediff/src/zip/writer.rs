@@ -90,7 +90,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Whether an entry of another archive stays deflated as it is.
+    /// Returns whether an entry of another archive stays deflated as it is.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored
@@ -198,7 +198,7 @@ struct Sink {
 }
 
 impl Sink {
-    /// What is wrong if the stored bytes can't be inflated: decoders tell it by several kinds.
+    /// Returns what is wrong if the stored bytes can't be inflated: decoders tell it by several kinds.
     fn explained(&self, error: io::Error) -> io::Error {
         if error.get_ref().is_some_and(|own| own.is::<Error>()) {
             return error;

@@ -85,7 +85,7 @@ impl Entries {
     }
 }
 
-/// What opening and checking an archive finds first.
+/// Returns what opening and checking an archive finds first.
 pub(crate) fn first_error(archive: Vec<u8>) -> Error {
     match open(archive) {
         Err(error) => error,

@@ -1,4 +1,4 @@
-//! What is wrong with a model is said by name, entry and line.
+//! Problems of a model are reported by name, entry and line.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -63,7 +63,7 @@ fn places(archive: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
     (0..count).map(place).collect()
 }
 
-/// What everything that reads a model makes of it.
+/// Returns what everything that reads a model makes of it.
 fn outcomes(path: &Path, names: &[String], targets: bool) -> Vec<(String, Outcome)> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -160,6 +160,46 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
                 );
             }
         }
+    }
+}
+
+/// The bytes of the names in the directory.
+fn names_in_directory(archive: &[u8]) -> Vec<usize> {
+    let magic = b"PK\x01\x02";
+    let starts = archive.windows(4).enumerate();
+    let starts = starts.filter(|(_, bytes)| bytes == magic).map(|(at, _)| at);
+    let name = |at: usize| {
+        let len = u16::from_le_bytes([archive[at + 28], archive[at + 29]]);
+        at + 46..at + 46 + usize::from(len)
+    };
+    starts.flat_map(name).collect()
+}
+
+#[test]
+fn a_flipped_name_in_the_directory_leaves_nothing_out() {
+    let bytes = model(ZipCompression::Stored);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.sdz");
+    fs::write(&path, &bytes).unwrap();
+    let tensors = FORMATS.open(&path, &OpenOptions::new()).unwrap().tensors();
+    let names: Vec<String> = tensors.unwrap().into_iter().map(|of| of.name).collect();
+    let sound = outcomes(&path, &names, true);
+    let places = names_in_directory(&bytes);
+    assert!(places.len() > 100);
+    for (at, bit) in places.into_iter().zip((0..8).cycle()) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << bit;
+        fs::write(&path, flipped).unwrap();
+        let found = outcomes(&path, &names, true);
+        for ((verb, sound), (_, found)) in sound.iter().zip(&found) {
+            if found.is_ok() {
+                assert!(found == sound, "{verb}, bit {bit} of the byte at {at}");
+            }
+        }
+        assert!(
+            found.last().unwrap().1.is_err(),
+            "verify, bit {bit} of {at}"
+        );
     }
 }
 

@@ -146,7 +146,7 @@ pub(crate) struct Snapshot {
     tags: Vec<TagSnapshot>,
     /// The files by name, numbered as they are first met: the same number, the same file.
     sharing: Vec<usize>,
-    /// How many arrays there are, used or not.
+    /// The number of arrays, used or not.
     arrays: usize,
 }
 
@@ -170,7 +170,7 @@ fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<us
 }
 
 impl Snapshot {
-    /// What is in a file, all of it read anew; `arrays` is how many entries of arrays it has.
+    /// Returns what is in a file, all of it read again; `arrays` is how many entries of arrays it has.
     pub(crate) fn of(model: &Model, arrays: usize) -> Snapshot {
         let mut files: Vec<ArrayFile> = Vec::new();
         let mut read = |arrays: proto_splitter_samediff::Arrays<'_>| {
@@ -236,7 +236,7 @@ impl Memory {
     }
 
     /// The files in the order that they are written in: those of the oldest tag first, and where a
-    /// tag has some that nothing refers to, behind the others of their folder.
+    /// tag has some that nothing refers to, after the others of their folder.
     fn written(&self) -> Vec<usize> {
         let mut all = Vec::new();
         for tag in &self.tags {
@@ -328,7 +328,7 @@ impl Memory {
         self.tags = vec![self.tags.swap_remove(tag)];
     }
 
-    /// Whether the graph of a tag has such a variable, which gets another name.
+    /// Returns whether the graph of a tag has such a variable, which gets another name.
     pub(crate) fn rename_variable(&mut self, tag: usize, from: &str, to: &str) -> bool {
         let tag = &mut self.tags[tag];
         let known = tag.graph.variable(from).is_some();
@@ -396,7 +396,7 @@ impl Memory {
         self.tags[tag].stray.push(file);
     }
 
-    /// What becomes of the files when they are written: each that is the same as an older one of its
+    /// Returns what becomes of the files when they are written: each that is the same as an older one of its
     /// name becomes that one. Says how many there are.
     pub(crate) fn settle(&mut self) -> usize {
         let mut instead = HashMap::new();

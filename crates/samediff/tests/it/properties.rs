@@ -123,7 +123,7 @@ fn checked(path: &Path) -> Model {
     model
 }
 
-/// How many entries are files of arrays.
+/// Returns how many entries are files of arrays.
 fn arrays_in(path: &Path) -> usize {
     let all = entries(path);
     let arrays = all.iter().filter(|name| name.split('/').count() == 3);

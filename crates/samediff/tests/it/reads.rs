@@ -1,4 +1,4 @@
-//! How much is read for what.
+//! Tests of how much is read, and for what purpose.
 
 use std::fs::File;
 use std::io;

@@ -33,7 +33,7 @@ enum Bucket {
     Map(BTreeMap<Key, Kept>),
 }
 
-/// The fields seen so far, by number, and behind them what the type doesn't know.
+/// The fields seen so far, by number, and after them what the type doesn't know.
 #[derive(Default)]
 struct Buckets {
     known: BTreeMap<u32, Bucket>,
@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// What was seen of this field: at first `nothing`.
+    /// Returns what was seen of this field: at first `nothing`.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }

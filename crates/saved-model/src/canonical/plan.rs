@@ -2,16 +2,12 @@
 
 use std::ops::Range;
 
-pub(crate) use proto_splitter_core::split::ChunkSegment;
+use proto_splitter_core::spans::{SourceId, SpanList};
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
 
-/// What a message, or a part of one, is written as.
+/// What a message, or a part of one, is written as: spans of the source, and bytes of one's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    segments: Vec<ChunkSegment>,
-    literals: Vec<u8>,
-    len: u64,
-}
+pub(crate) struct Plan(SpanList);
 
 impl Plan {
     /// These bytes and nothing else.
@@ -21,44 +17,23 @@ impl Plan {
         plan
     }
 
-    /// How many bytes it comes to.
+    /// Returns how many bytes it comes to.
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        self.0.len()
     }
 
-    pub(crate) fn segments(&self) -> &[ChunkSegment] {
-        &self.segments
-    }
-
-    pub(crate) fn literal(&self, range: &Range<usize>) -> &[u8] {
-        self.literals.get(range.clone()).unwrap_or_default()
+    pub(crate) fn spans(&self) -> &SpanList {
+        &self.0
     }
 
     /// Adds bytes of the source; joined to what stands before them there.
     pub(crate) fn put_source(&mut self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        self.len += range.end - range.start;
-        match self.segments.last_mut() {
-            Some(ChunkSegment::Source(last)) if last.end == range.start => last.end = range.end,
-            _ => self.segments.push(ChunkSegment::Source(range)),
-        }
+        self.0.push_span(SourceId::FIRST, range);
     }
 
     /// Adds bytes of one's own.
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.len += bytes.len() as u64;
-        let start = self.literals.len();
-        self.literals.extend_from_slice(bytes);
-        let end = self.literals.len();
-        match self.segments.last_mut() {
-            Some(ChunkSegment::Literal(last)) => last.end = end,
-            _ => self.segments.push(ChunkSegment::Literal(start..end)),
-        }
+        self.0.push_literal(bytes);
     }
 
     /// Adds a tag that the source has at `was`.
@@ -74,25 +49,20 @@ impl Plan {
 
     /// Adds all of another plan.
     pub(crate) fn append(&mut self, other: &Plan) {
-        for segment in &other.segments {
-            match segment {
-                ChunkSegment::Source(range) => self.put_source(range.clone()),
-                ChunkSegment::Literal(range) => self.put_bytes(other.literal(range)),
-            }
-        }
+        self.0.append(&other.0);
     }
 
     /// Adds a length-delimited field. `was` is where the source has it: its tag and length are used
     /// if they are as they should be.
     pub(crate) fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
         match was {
-            Some(field) if has_header(field, content.len) => {
+            Some(field) if has_header(field, content.len()) => {
                 self.put_source(field.start..field.value.start);
             }
             _ => {
                 let mut header = Vec::with_capacity(16);
                 put_varint(&mut header, tag(number, WireType::Len));
-                put_varint(&mut header, content.len);
+                put_varint(&mut header, content.len());
                 self.put_bytes(&header);
             }
         }
@@ -100,7 +70,7 @@ impl Plan {
     }
 }
 
-/// Whether the field has the shortest tag there is and the shortest length of `len` bytes.
+/// Returns whether the field has the shortest tag there is and the shortest length of `len` bytes.
 fn has_header(field: &Field, len: u64) -> bool {
     let tag_len = varint_len(tag(field.number, WireType::Len)) as u64;
     field.wire_type == WireType::Len
@@ -125,9 +95,13 @@ pub(crate) enum Kept {
 
 impl From<Plan> for Kept {
     fn from(plan: Plan) -> Kept {
-        match plan.segments.as_slice() {
-            [ChunkSegment::Source(range)] => Kept::Span(range.clone()),
-            _ => Kept::Plan(Box::new(plan)),
+        let mut spans = plan.0.iter();
+        match (spans.next().and_then(|span| span.stored()), spans.len()) {
+            (Some((_, range)), 0) => Kept::Span(range),
+            _ => {
+                drop(spans);
+                Kept::Plan(Box::new(plan))
+            }
         }
     }
 }

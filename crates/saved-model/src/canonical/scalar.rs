@@ -50,7 +50,7 @@ impl Scalar {
         }
     }
 
-    /// How many bytes each has in a packed run; `None` for varints.
+    /// Returns how many bytes each has in a packed run; `None` for varints.
     pub(super) fn fixed_len(self) -> Option<u64> {
         match self {
             Scalar::Fixed32 { .. } => Some(4),

@@ -48,7 +48,7 @@ pub(super) struct MapShape {
 pub(super) struct FieldShape {
     pub(super) number: u32,
     pub(super) form: Form,
-    /// Whether a default is written: the field knows if it was set.
+    /// True if a default is written: the field knows if it was set.
     pub(super) presence: bool,
     /// The members of the oneof that the field is in.
     pub(super) oneof: Rc<[u32]>,

@@ -13,7 +13,7 @@ fn canonical(message: &str, bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
     let mut written = Vec::new();
     canonical.write(&plan, &mut written)?;
     assert_eq!(written.len() as u64, plan.len());
-    Ok((written, plan.segments().len()))
+    Ok((written, plan.spans().span_count()))
 }
 
 #[track_caller]

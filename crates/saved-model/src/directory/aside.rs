@@ -10,7 +10,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// What a folder is called while another takes its place in turns.
+/// Returns what a folder is called while another takes its place in turns.
 pub(super) fn aside(to: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".protosplit-");
     name.push(to.file_name().unwrap_or_default());
@@ -18,7 +18,7 @@ pub(super) fn aside(to: &Path) -> PathBuf {
     parent(to).join(name)
 }
 
-/// Where a folder is that isn't there, because its replacement was interrupted.
+/// Returns where a folder is that isn't there, because its replacement was interrupted.
 pub(super) fn put_aside(folder: &Path) -> Option<PathBuf> {
     let aside = aside(folder);
     (fs::symlink_metadata(folder).is_err() && aside.is_dir()).then_some(aside)

@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
 
-/// How much of a file is copied between two reports of progress. The operating system does it, and
+/// The part of a file that is copied between two reports of progress. The operating system does it, and
 /// where the file system can share blocks between files, nothing is copied at all.
 const STEP: u64 = 64 << 20;
 
@@ -100,7 +100,7 @@ impl Visited {
     }
 }
 
-/// Whether a folder has something, and nothing but the files `except` and folders of such.
+/// Returns whether a folder has something, and nothing but the files `except` and folders of such.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {
@@ -172,7 +172,7 @@ pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result
     target.sync_all()
 }
 
-/// Whether a file is one that was never finished.
+/// Returns whether a file is one that was never finished.
 pub(super) fn is_temporary(path: &Path) -> bool {
     let name = path
         .file_name()

@@ -87,7 +87,7 @@ pub struct ModelVariable {
     pub dtype: Option<DataType>,
     /// Its shape; `None` as for the type.
     pub shape: Option<TensorShapeProto>,
-    /// Whether training changes it.
+    /// True if training changes it.
     pub trainable: bool,
 }
 
@@ -99,7 +99,7 @@ pub struct Asset {
     pub file_name: String,
     /// The tensor that is given the file's path.
     pub tensor_name: String,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
@@ -152,7 +152,7 @@ impl MetaGraph {
         &self.tags
     }
 
-    /// Whether these are its tags, in whatever order.
+    /// Returns whether these are its tags, in whatever order.
     pub fn has_tags<T: AsRef<str>>(&self, tags: &[T]) -> bool {
         let sorted = |tags: &mut dyn Iterator<Item = &str>| {
             let mut tags: Vec<String> = tags.map(str::to_owned).collect();

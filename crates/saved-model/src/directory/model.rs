@@ -182,7 +182,7 @@ impl Model {
     }
 }
 
-/// How deep messages may nest in text: protobuf's own limit. Parsing calls itself for each level.
+/// The depth to which messages may nest in text: protobuf's own limit. Parsing calls itself for each level.
 const DEEPEST_TEXT: usize = 100;
 
 /// Fails if messages nest deeper in text than they are parsed.

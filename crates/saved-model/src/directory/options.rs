@@ -22,7 +22,7 @@ pub enum TargetForm {
     Chunked,
 }
 
-/// How a SavedModel is written.
+/// Options for writing a SavedModel.
 #[derive(Clone, Debug, Default)]
 pub struct SaveOptions {
     pub(super) split: SplitOptions,
@@ -46,14 +46,14 @@ impl SaveOptions {
         }
     }
 
-    /// How the model is split, where it is ([`SplitOptions::new`]).
+    /// Sets how the model is split, where it is ([`SplitOptions::new`]).
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
         self
     }
 
-    /// Whether `fingerprint.pb` is left as it is (no). TensorFlow would compute another one once
+    /// Sets whether `fingerprint.pb` is left as it is (no). TensorFlow would compute another one once
     /// the model is in another form.
     #[must_use]
     pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
@@ -61,14 +61,14 @@ impl SaveOptions {
         self
     }
 
-    /// Whether a SavedModel that is in the way is replaced (no).
+    /// Sets whether a SavedModel that is in the way is replaced (no).
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Who is told how far the copy of a file is, and who may stop the whole: in the middle of a
+    /// Sets who is told how far the copy of a file is, and who may stop the whole: in the middle of a
     /// split, a merge or a copy (nobody). Nothing is left behind then.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {

@@ -10,10 +10,10 @@ use super::{ModelForm, model_path};
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
 
-/// What became of a model's `fingerprint.pb`.
+/// The outcome for a model's `fingerprint.pb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FingerprintOutcome {
-    /// It was computed anew, and is this now.
+    /// It was computed again, and is this now.
     Written(FingerprintDef),
     /// It was left as it is, as was asked for.
     Kept,

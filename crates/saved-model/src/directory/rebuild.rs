@@ -1,4 +1,4 @@
-//! A SavedModel's folder, made anew with its model in another form. It appears complete or not at
+//! A SavedModel's folder, made again with its model in another form. It appears complete or not at
 //! all.
 
 use std::fs;
@@ -17,13 +17,13 @@ use super::options::SaveOptions;
 use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::{MODEL_STEM, ModelForm, model_path};
 
-/// A SavedModel's folder that was made anew.
+/// A SavedModel's folder that was made again.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rebuilt<T> {
     /// What writing the model gave.
     pub filled: T,
-    /// What became of `fingerprint.pb`.
+    /// The outcome for `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
 }
 
@@ -113,7 +113,7 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
     named.map(|file| folder.join(&file.path)).collect()
 }
 
-/// Where the result may go: nowhere that would lose something.
+/// Returns where the result may go: nowhere that would lose something.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
@@ -250,7 +250,7 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the system or the file system doesn't know how.
+/// Returns whether the system or the file system doesn't know how.
 fn can_not(error: &io::Error) -> bool {
     // What file systems without it say of the flag is that it isn't valid.
     let unknown = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
@@ -282,7 +282,7 @@ fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
     fs::rename(folder, to)
 }
 
-/// Whether a name is taken by a folder that isn't empty.
+/// Returns whether a name is taken by a folder that isn't empty.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),

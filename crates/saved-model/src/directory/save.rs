@@ -1,4 +1,4 @@
-//! Whole SavedModels, written anew.
+//! Whole SavedModels, written again.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::aside::parent;
 use super::options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};
 use super::outcome::{FingerprintOutcome, update_fingerprint};
-use super::rebuild::rebuild;
+use super::rebuild::rebuild_except;
 use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
 use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, SavedModelSplitter};
@@ -25,9 +25,9 @@ pub struct Saved {
     pub form: ModelForm,
     /// Bytes of the model as a message, which is what a `saved_model.pb` has.
     pub message_size: u64,
-    /// What became of `fingerprint.pb`.
+    /// The outcome for `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
-    /// Whether anything had to be done. Only a conversion in place may find that not.
+    /// True if anything had to be done. Only a conversion in place may find that not.
     pub changed: bool,
 }
 
@@ -67,12 +67,27 @@ impl SavedModelDir {
         form: TargetForm,
         options: &SaveOptions,
     ) -> Result<Saved> {
+        self.save_except(to, form, &[], options)
+    }
+
+    /// Writes it as [`save_as`](Self::save_as) does, without the files `except` of its folder.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_as`](Self::save_as).
+    pub fn save_except(
+        &self,
+        to: impl AsRef<Path>,
+        form: TargetForm,
+        except: &[PathBuf],
+        options: &SaveOptions,
+    ) -> Result<Saved> {
         let form = self.resolve(form)?;
         let fill = |prefix: &Path| {
             let written = self.write_model(parent(prefix), form, options);
             written.map(|()| form)
         };
-        let rebuilt = rebuild(self.path(), to.as_ref(), options, fill)?;
+        let rebuilt = rebuild_except(self.path(), to.as_ref(), except, options, fill)?;
         Ok(Saved {
             model_path: model_path(to.as_ref(), rebuilt.filled),
             form: rebuilt.filled,

@@ -119,12 +119,12 @@ fn target(field: u32) -> [FieldIndex; 3] {
         .map(|kind| FieldIndex { kind: Some(kind) })
 }
 
-/// How many tags from the first on are the same.
+/// Returns how many tags from the first on are the same.
 fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
-/// What is left of a chunked message when only what leads to the three places counts.
+/// Returns what is left of a chunked message when only what leads to the three places counts.
 fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();

@@ -62,7 +62,7 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// What TensorFlow calls `SimpleDelete`: the library and the versions are emptied, and so are there
+/// Returns what TensorFlow calls `SimpleDelete`: the library and the versions are emptied, and so are there
 /// even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,

@@ -24,7 +24,7 @@ const MAX_ATTR_LEN: u64 = 64 << 20;
 /// The attributes of a node, and where their values are.
 type Attrs = BTreeMap<Vec<u8>, Vec<Range<u64>>>;
 
-/// What changes in a node at the top of the graph.
+/// Returns what changes in a node at the top of the graph.
 pub(super) fn node_edits(
     canonical: &mut Canonical<'_>,
     node: Range<u64>,
@@ -102,7 +102,7 @@ fn attr(
     Ok(decoded.value)
 }
 
-/// The number behind the last underscore of a name, as `absl::SimpleAtoi` reads one.
+/// The number after the last underscore of a name, as `absl::SimpleAtoi` reads one.
 pub(super) fn suffix_uid(name: &[u8]) -> Option<i64> {
     let last = name.rsplit(|&byte| byte == b'_').next()?;
     let text = std::str::from_utf8(last).ok()?;

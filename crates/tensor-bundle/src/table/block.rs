@@ -6,7 +6,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Puts a block together. Keys must be added in order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// The first of every so many entries has its whole key.
+    /// The first of every this many entries has its whole key.
     interval: usize,
     bytes: Vec<u8>,
     restarts: Vec<u32>,
@@ -55,7 +55,7 @@ impl BlockBuilder {
         self.bytes.is_empty()
     }
 
-    /// How long the block would be now.
+    /// Returns how long the block would be now.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
@@ -82,7 +82,7 @@ pub(super) struct BlockEntries<'a> {
     entries: &'a [u8],
     position: usize,
     key: Vec<u8>,
-    /// Where the block is in its file.
+    /// The place of the block in its file.
     offset: u64,
 }
 

@@ -29,7 +29,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// The handle that `bytes` begin with, and what is behind it.
+    /// The handle that `bytes` begin with, and what is after it.
     fn read(bytes: &[u8]) -> Option<(Handle, &[u8])> {
         let (offset, len) = decode_varint(bytes)?;
         let bytes = bytes.get(len..)?;

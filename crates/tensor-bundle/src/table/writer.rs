@@ -13,10 +13,10 @@ use crate::checksum::mask_crc;
 /// A data block is ended once it has this many bytes, as TensorFlow ends it.
 const BLOCK_SIZE: usize = 256 << 10;
 
-/// The first of every so many keys of a data block is whole.
+/// The first of every this many keys of a data block is whole.
 const RESTART_INTERVAL: usize = 16;
 
-/// Where a block is.
+/// The place of a block.
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     offset: u64,

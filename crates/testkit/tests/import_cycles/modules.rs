@@ -109,7 +109,7 @@ impl Crate {
         self.file(at, &below);
     }
 
-    /// What all modules name of others, without re-exports, and without what the modules around them
+    /// Returns what all modules name of others, without re-exports, and without what the modules around them
     /// define.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = Vec::new();
@@ -132,7 +132,7 @@ impl Crate {
         references
     }
 
-    /// Whether a module is another one, or lies in it.
+    /// Returns whether a module is another one, or lies in it.
     fn lies_in(&self, module: usize, outer: usize) -> bool {
         std::iter::successors(Some(module), |&at| self.modules[at].parent).any(|at| at == outer)
     }
@@ -177,7 +177,7 @@ impl Crate {
     }
 }
 
-/// Whether something is compiled for tests alone.
+/// Returns whether something is compiled for tests alone.
 fn for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let words = |list: &syn::MetaList| list.tokens.to_string();

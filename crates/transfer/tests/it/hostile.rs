@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
+use bytes::Bytes;
 use proptest::prelude::*;
+use prost::Message;
+use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_transfer::proto::{Begin, Data, End, Frame};
 use proto_splitter_transfer::{ReceiveOptions, Receiver};
@@ -12,7 +15,7 @@ use crate::support::{frames, message, small_chunks};
 fn refused(frames: impl IntoIterator<Item = Frame>) -> Error {
     let options = ReceiveOptions::new();
     let frames: Vec<Frame> = frames.into_iter().collect();
-    let mut in_file = Receiver::in_file(None, &options).unwrap();
+    let mut in_file = Receiver::in_file(None, &options);
     let from_file = in_file
         .receive(frames.clone().into_iter().map(Ok))
         .unwrap_err();
@@ -21,6 +24,17 @@ fn refused(frames: impl IntoIterator<Item = Frame>) -> Error {
     assert_eq!(from_file.to_string(), error.to_string());
     assert_eq!(error.to_string().lines().count(), 1);
     error
+}
+
+fn end(sent: &mut [Frame]) -> &mut End {
+    sent.last_mut().unwrap().end.as_mut().unwrap()
+}
+
+/// Has the first frame announce and bring this trailer.
+fn announced(sent: &mut [Frame], trailer: Vec<u8>) {
+    begin(&mut sent[0]).trailer_size = trailer.len() as u64;
+    begin(&mut sent[0]).trailer_crc32c = crc32c::crc32c(&trailer);
+    sent[0].trailer = trailer.into();
 }
 
 fn begin(frame: &mut Frame) -> &mut Begin {
@@ -53,12 +67,27 @@ fn lies_are_refused_by_name() {
         ("bytes, where 68719476736 are allowed", |sent| {
             begin(&mut sent[0]).chunk_bytes = u64::MAX;
         }),
-        ("were left of those announced", |sent| {
+        ("bytes of chunks, where 10 were announced", |sent| {
             begin(&mut sent[0]).chunk_bytes = 10;
         }),
-        ("were left of those announced", |sent| {
-            sent[0].data[0].chunk_size = u64::MAX;
+        ("bytes of the message, where 10 were announced", |sent| {
+            begin(&mut sent[0]).message_size = 10;
         }),
+        ("chunks, where 3 were announced", |sent| {
+            begin(&mut sent[0]).chunk_count = 3;
+        }),
+        ("a session of 65 bytes", |sent| {
+            begin(&mut sent[0]).session = vec![7; 65].into();
+        }),
+        ("the transfer starts at chunk 100", |sent| {
+            begin(&mut sent[0]).first_chunk = 100;
+        }),
+        (
+            "the transfer resumes at chunk 1 of another message",
+            |sent| {
+                begin(&mut sent[0]).first_chunk = 1;
+            },
+        ),
         ("was expected", |sent| {
             sent.swap(2, 3);
         }),
@@ -83,24 +112,42 @@ fn lies_are_refused_by_name() {
         ("an empty frame came", |sent| {
             sent.insert(1, Frame::default());
         }),
-        ("the trailer can't be decoded", |sent| {
-            let last = sent.last_mut().unwrap();
-            last.trailer = vec![0xff; 4].into();
-            last.end = Some(End {
-                trailer_size: 4,
-                trailer_crc32c: crc32c::crc32c(&[0xff; 4]),
-            });
+        ("the last record is not a trailer", |sent| {
+            announced(sent, vec![0xff; 4]);
         }),
-        ("where 5 were announced", |sent| {
-            sent.last_mut().unwrap().end.as_mut().unwrap().trailer_size = 5;
+        ("bytes, where 67108864 are allowed", |sent| {
+            begin(&mut sent[0]).trailer_size = u64::MAX;
+        }),
+        ("bytes, where 5 were announced", |sent| {
+            begin(&mut sent[0]).trailer_size = 5;
         }),
         ("the trailer has crc32c", |sent| {
-            sent.last_mut()
-                .unwrap()
-                .end
-                .as_mut()
-                .unwrap()
-                .trailer_crc32c ^= 1;
+            begin(&mut sent[0]).trailer_crc32c ^= 1;
+        }),
+        ("bytes of the trailer came twice", |sent| {
+            sent[2].trailer = vec![1].into();
+        }),
+        ("came before the trailer ended", |sent| {
+            sent[0].trailer = Bytes::new();
+        }),
+        ("other files", |sent| {
+            let mut trailer = ChunkMetadata::decode(&sent[0].trailer[..]).unwrap();
+            trailer.files.push(Default::default());
+            announced(sent, trailer.encode_to_vec());
+        }),
+        ("the chunk has crc32c", |sent| {
+            let last = sent[1..].iter_mut().flat_map(|frame| &mut frame.data);
+            let crc32c = last.filter_map(|data| data.crc32c.as_mut()).next();
+            *crc32c.unwrap() ^= 1;
+        }),
+        ("the end came in chunk", |sent| {
+            sent[1].end = sent.last().unwrap().end;
+        }),
+        ("the chunks together have crc32c", |sent| {
+            end(sent).chunks_crc32c ^= 1;
+        }),
+        ("the end has no checksum of the message", |sent| {
+            end(sent).source_crc32c = None;
         }),
     ];
     let sent = frames(&message(), &small_chunks());
@@ -155,19 +202,38 @@ fn an_endless_sender_is_stopped_by_what_it_announced() {
     assert!(taken.get() < 100);
 
     // A trailer that never ends.
-    let mut last = sent.last().unwrap().clone();
-    last.end = None;
-    last.trailer = vec![0; 1 << 20].into();
-    last.data.clear();
+    let mut first = sent[0].clone();
+    begin(&mut first).trailer_size = 64 << 20;
+    first.data.clear();
+    let more = Frame {
+        trailer: vec![0; 1 << 20].into(),
+        ..Frame::default()
+    };
     let taken = Cell::new(0_u64);
     let endless = std::iter::repeat_with(|| {
         taken.set(taken.get() + 1);
-        Ok(last.clone())
+        Ok(more.clone())
     });
-    let start = sent[..sent.len() - 1].iter().cloned().map(Ok);
-    let error = receiver.receive(start.chain(endless)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    let error = (receiver.receive([Ok(first)].into_iter().chain(endless))).unwrap_err();
+    assert!(error.to_string().contains("were announced"), "{error}");
     assert!(taken.get() <= 65);
+}
+
+#[test]
+fn a_message_that_is_not_the_one_that_was_sent_is_refused_at_the_end() {
+    let mut sent = frames(&message(), &small_chunks());
+    let source_crc32c = end(&mut sent).source_crc32c.as_mut().unwrap();
+    *source_crc32c ^= 1;
+    for mut receiver in [
+        Receiver::in_memory(&ReceiveOptions::new()),
+        Receiver::in_file(None, &ReceiveOptions::new()),
+    ] {
+        receiver.receive(sent.clone().into_iter().map(Ok)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let error = receiver.write_file(folder.path().join("m.pb"), false);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::ChecksumMismatch);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    }
 }
 
 #[test]
@@ -185,8 +251,6 @@ fn a_bomb_is_refused_before_it_is_inflated() {
 proptest! {
     #[test]
     fn a_flipped_bit_is_never_taken(frame in 0_usize..1000, at in 0_usize..4096, bit in 0_u8..8) {
-        use prost::Message;
-
         let message = message();
         let sent = frames(&message, &small_chunks());
         let mut bytes: Vec<Vec<u8>> = sent.iter().map(Message::encode_to_vec).collect();

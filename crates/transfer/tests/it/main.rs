@@ -7,7 +7,9 @@
     reason = "code of tests"
 )]
 
+mod fuzzed;
 mod hostile;
 mod resuming;
 mod round_trips;
 mod support;
+mod targets;

@@ -20,7 +20,7 @@ fn a_transfer_that_breaks_at_every_frame_sends_no_whole_chunk_twice() {
     let whole = resumed(&ResumeToken::default(), &small_chunks());
     for mut receiver in [
         Receiver::in_memory(&options),
-        Receiver::in_file(None, &options).unwrap(),
+        Receiver::in_file(None, &options),
     ] {
         let mut sent = 0;
         // Each try gets seven frames further: a chunk of 20,000 bytes is five.
@@ -71,4 +71,21 @@ fn a_transfer_that_resumes_where_nothing_is_is_refused() {
     let mut other = Receiver::in_memory(&ReceiveOptions::new());
     let error = other.receive(rest.into_iter().map(Ok)).unwrap_err();
     assert!(error.to_string().contains("resumes at chunk"), "{error}");
+}
+
+#[test]
+fn what_changed_since_the_transfer_broke_off_is_found_at_the_end() {
+    let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
+    let some = resumed(&ResumeToken::default(), &small_chunks());
+    assert!(receiver.receive(some.into_iter().take(30).map(Ok)).is_err());
+    let token = receiver.token();
+    assert!(token.chunks > 1);
+    // The same sizes in the same places, and another value in what was sent.
+    let mut changed = message();
+    let name = changed.name.as_mut().unwrap();
+    name.replace_range(..1, "x");
+    let rest = Frames::resume(&SizeSplitter, &changed, &token, &small_chunks()).unwrap();
+    let error = receiver.receive(rest).unwrap_err();
+    let expected = "the chunks together have crc32c";
+    assert!(error.to_string().contains(expected), "{error}");
 }

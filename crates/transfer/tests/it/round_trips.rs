@@ -4,10 +4,10 @@ use prost::Message;
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::merge::ReadOptions;
-use proto_splitter_core::split::{Profile, SplitOptions};
+use proto_splitter_core::split::{Profile, SizeSplitter, SplitOptions};
 use proto_splitter_core::{ErrorKind, Result};
 use proto_splitter_transfer::proto::Frame;
-use proto_splitter_transfer::{ReceiveOptions, Receiver, SendOptions};
+use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions};
 
 use crate::support::{frames, message, small_chunks};
 
@@ -21,7 +21,7 @@ fn in_memory(frames: Vec<Frame>) -> Receiver {
 }
 
 fn in_file(frames: Vec<Frame>) -> Receiver {
-    let receiver = Receiver::in_file(None, &ReceiveOptions::new()).unwrap();
+    let receiver = Receiver::in_file(None, &ReceiveOptions::new());
     received(receiver, frames)
 }
 
@@ -120,6 +120,53 @@ fn a_handle_reads_parts_and_a_file_appears_whole() {
     assert!(std::fs::read(&target).unwrap() == message.encode_to_vec());
     let error = in_file(sent).write_file(&target, false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn a_handle_reads_what_has_come_and_waits_for_the_rest() {
+    let message = message();
+    let mut sent = frames(&message, &small_chunks()).into_iter();
+    let mut receiver = Receiver::in_file(None, &ReceiveOptions::new());
+    assert!(receiver.handle().unwrap().is_none());
+    // The trailer, and not all of chunk 0.
+    receiver.push(sent.next().unwrap()).unwrap();
+    let file = receiver.handle().unwrap().unwrap();
+    let options = ReadOptions::new().descriptor(message.descriptor());
+    std::thread::scope(|scope| {
+        let read = |path: &str| {
+            let path = path.parse().unwrap();
+            file.view(options.clone()).get(&path).unwrap()
+        };
+        let last = scope.spawn(move || read("4[9].1"));
+        for frame in sent.by_ref().take(20) {
+            receiver.push(frame).unwrap();
+        }
+        assert!(!last.is_finished());
+        for frame in sent {
+            receiver.push(frame).unwrap();
+        }
+        assert_eq!(last.join().unwrap(), message.message_type[9].name());
+    });
+    assert!(file.merge_to_bytes(&options).unwrap() == message.encode_to_vec());
+    assert!(receiver.into_bytes().unwrap() == message.encode_to_vec());
+}
+
+#[test]
+fn a_handle_says_that_the_transfer_broke_off_and_goes_on_when_it_does() {
+    let message = message();
+    let sent = frames(&message, &small_chunks());
+    let mut receiver = Receiver::in_file(None, &ReceiveOptions::new());
+    for frame in &sent[..30] {
+        receiver.push(frame.clone()).unwrap();
+    }
+    let file = receiver.handle().unwrap().unwrap();
+    assert_eq!(receiver.end().unwrap_err().kind(), ErrorKind::Io);
+    let options = ReadOptions::new().descriptor(message.descriptor());
+    let error = file.merge_to_bytes(&options).unwrap_err();
+    assert!(error.to_string().contains("broke off"), "{error}");
+    let rest = Frames::resume(&SizeSplitter, &message, &receiver.token(), &small_chunks());
+    receiver.receive(rest.unwrap()).unwrap();
+    assert!(file.merge_to_bytes(&options).unwrap() == message.encode_to_vec());
 }
 
 #[test]

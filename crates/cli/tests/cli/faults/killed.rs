@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::scenarios::{Found, SCENARIOS, inputs, ok, read_merged};
+use super::scenarios::{
+    Found, SCENARIOS, SEVERAL, inputs, ok, protosplit, read_merged, read_prefix,
+};
 use super::{Fault, can_trace, run_with, temporary, traced_command};
 use crate::support::Dir;
 
@@ -27,6 +29,47 @@ fn what_a_killed_run_left_is_removed_by_the_same_command() {
         }
     }
     assert!(left > 10, "{left} runs left something");
+}
+
+#[test]
+fn a_split_to_several_files_that_is_killed_at_any_of_its_last_steps_is_done_by_the_same_command() {
+    if !can_trace() {
+        return;
+    }
+    let message = ["--message", "tensorflow.SavedModel"];
+    let split = [&["split", "b.pb", "-o", "m"][..], &message, &SEVERAL].concat();
+    let whole = Dir::new();
+    inputs(&whole);
+    ok(&whole, &split);
+    let (mut killed, mut placed) = (0, 0);
+    for call in ["rename", "renameat2", "linkat", "fsync", "unlink"] {
+        for number in 1.. {
+            let dir = Dir::new();
+            inputs(&dir);
+            let inject = format!("inject={call}:signal=KILL:when={number}");
+            let status = traced_command(&split, &dir, &["-e", &inject, "-o", "/dev/null"]);
+            if status.success() {
+                break;
+            }
+            killed += 1;
+            let is_there = dir.path("m.cpb").exists();
+            placed += usize::from(!is_there && dir.files().len() > 3);
+            let again = protosplit(&dir, &split).status().unwrap();
+            // What is complete is in the way, as after a run that wasn't killed.
+            assert_eq!(again.success(), !is_there, "{call} {number}");
+            let mut files = dir.files();
+            if is_there {
+                files.retain(|file| !file.contains(".protosplit-0"));
+            }
+            assert_eq!(files, whole.files(), "{call} {number}");
+            let new = Found::Message(fs::read(dir.path("b.pb")).unwrap());
+            assert!(read_prefix(&dir) == new, "{call} {number}");
+        }
+    }
+    assert!(
+        killed > 10 && placed > 3,
+        "{killed} killed, {placed} left files"
+    );
 }
 
 /// A merge to where nothing is, all of whose parts are done.

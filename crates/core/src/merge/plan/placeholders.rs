@@ -70,7 +70,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         self.check_single(node, chunk)?;
         for c in chunks {
             let whole = self.use_whole(c.chunk);
-            self.rope
+            self.segments
                 .insert(&last.value_start(), 0, Part::Splice(whole));
         }
         Ok(())
@@ -124,12 +124,13 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                     return fail(format!("field {number} has no packed run to be continued"));
                 }
                 let end = run.value_end();
-                let elements = self.rope.new_use(c.chunk, first.value);
-                self.rope.insert(&end, 0, Part::Splice(elements));
+                let elements = self.segments.new_use(c.chunk, first.value);
+                self.segments.insert(&end, 0, Part::Splice(elements));
                 continue;
             }
             let whole = self.use_whole(c.chunk);
-            self.rope.insert(&anchor.behind(), 0, Part::Splice(whole));
+            self.segments
+                .insert(&anchor.behind(), 0, Part::Splice(whole));
             let continued = last_packed.is_some_and(|last| last > at);
             if continued || (self.wants_more(node, number) && !self.passes_over(node, number, c)) {
                 self.slice_tail = None;
@@ -148,7 +149,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             return self.missing(node);
         };
         let whole = self.use_whole(chunk);
-        self.rope.insert(&end, 0, Part::Splice(whole));
+        self.segments.insert(&end, 0, Part::Splice(whole));
         if !self.tree.children(node).is_empty() {
             self.walk(node, chunk, whole, Role::Tail)?;
         }
@@ -218,7 +219,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         self.fail(ErrorKind::InvalidTrailer, node, message)
             .map_err(|error: Error| {
                 let error = error.at_offset(at.start);
-                match self.rope.chunk(at.in_use) {
+                match self.segments.chunk(at.in_use) {
                     Some(chunk) => error.in_chunk(chunk),
                     None => error,
                 }

@@ -1,15 +1,16 @@
 //! From the chunks and where they belong to the layout of the merged message.
 
 use super::layout::Layout;
-use super::merge_plan::{MergePlan, MergeSegment, SegmentSource};
+use super::merge_plan::MergePlan;
 use super::node_types::NodeTypes;
 use super::planning::Planner;
-use super::segment_list::{Pos, Rope};
+use super::segment_list::{Pos, SegmentList};
 use super::{node_state, node_types};
 use crate::container::{LayoutReader, NodeId, Run, Trailer};
 use crate::merge::read::chunk_store::{ChunkStore, damage_first};
 use crate::path::FieldPath;
 use crate::read_options::ReadOptions;
+use crate::spans::{SourceId, SpanList};
 use crate::{Error, ErrorKind, Result};
 
 /// Plans the merge of the chunks that a trailer tells of.
@@ -44,35 +45,20 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
 ) -> Result<MergePlan> {
     let most = options.limits.max_trailer_memory;
     let mut runs = LayoutReader::new(layout, store.len(), most);
-    let (mut segments, mut literals, mut offset) = (Vec::new(), Vec::new(), 0u64);
+    let mut spans = SpanList::new();
     while let Some(run) = runs.next(|chunk| store.size(chunk))? {
-        let (source, len) = match run {
-            Run::Literal(bytes) => {
-                let start = literals.len();
-                literals.extend_from_slice(bytes);
-                (
-                    SegmentSource::Literal(start..literals.len()),
-                    bytes.len() as u64,
-                )
-            }
-            Run::Chunk { chunk, range } => {
-                let len = range.end - range.start;
-                let chunk = chunk.into();
-                (SegmentSource::Chunk { chunk, range }, len)
-            }
-        };
-        if len > 0 {
-            let offset = offset.into();
-            segments.push(MergeSegment { offset, source });
+        match run {
+            Run::Literal(bytes) => spans.push_literal(bytes),
+            Run::Chunk { chunk, range } => spans.push_span(SourceId::new(chunk)?, range),
         }
-        offset = offset.checked_add(len).ok_or_else(|| {
+        if spans.len() == u64::MAX {
             let message = "a source layout of more bytes than can be counted";
-            Error::new(ErrorKind::LimitExceeded, message)
-        })?;
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
     }
     let limits = &options.limits;
-    limits.check_merged_size(offset, store.stored_len())?;
-    Ok(MergePlan::new(segments, literals, store.len()))
+    limits.check_merged_size(spans.len(), store.stored_len())?;
+    Ok(MergePlan::new(spans, store.len()))
 }
 
 /// Plans a merge in which only what lies at `path` is sure to be right.
@@ -133,8 +119,8 @@ fn planned<S: ChunkStore + ?Sized>(
         _ => NodeTypes::default(),
     };
     let states = node_state::states(layout, &types)?;
-    let mut rope = Rope::default();
-    let root = rope.new_message();
+    let mut segments = SegmentList::default();
+    let root = segments.new_message();
     let mut planner = Planner {
         store,
         tree,
@@ -143,7 +129,7 @@ fn planned<S: ChunkStore + ?Sized>(
         options,
         types,
         states,
-        rope,
+        segments,
         slice_tail: None,
     };
     let home = Pos::start_of(root);
@@ -159,8 +145,9 @@ fn planned<S: ChunkStore + ?Sized>(
         planner.state(node).content = None;
         open.extend(tree.children(node).iter().rev());
     }
-    let Planner { rope, states, .. } = planner;
+    let Planner {
+        segments, states, ..
+    } = planner;
     drop(states);
-    let (segments, literals) = rope.lay_out(root)?;
-    Ok(MergePlan::new(segments, literals, store.len()))
+    Ok(MergePlan::new(segments.lay_out(root)?, store.len()))
 }

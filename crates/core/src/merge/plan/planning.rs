@@ -4,7 +4,7 @@ use prost_reflect::MessageDescriptor;
 
 use super::node_state::{LastFields, Occurrence, State, Wanted};
 use super::node_types::NodeTypes;
-use super::segment_list::{Rope, UseId};
+use super::segment_list::{SegmentList, UseId};
 use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::read_options::ReadOptions;
@@ -20,7 +20,7 @@ pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) options: &'a ReadOptions,
     pub(in crate::merge) types: NodeTypes,
     pub(in crate::merge) states: Vec<State>,
-    pub(in crate::merge) rope: Rope,
+    pub(in crate::merge) segments: SegmentList,
     /// The last field of the slice that was walked last.
     pub(in crate::merge) slice_tail: Option<Occurrence>,
 }
@@ -54,7 +54,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
 
     pub(in crate::merge) fn use_whole(&mut self, chunk: usize) -> UseId {
         let size = self.store.size(chunk);
-        self.rope.new_use(chunk, 0..size)
+        self.segments.new_use(chunk, 0..size)
     }
 
     /// A field of the message at `node` is met that, by the type, clears other members of its

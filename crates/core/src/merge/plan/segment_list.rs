@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::merge_plan::{MergeSegment, SegmentSource};
-use crate::wire::{FieldNumber, WireType, encode_varint, tag, varint_len};
+use crate::spans::{SourceId, SpanList};
+use crate::wire::{FieldNumber, WireType, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
 /// A span of a chunk that is used in one place of the output, or a message that only the merge
@@ -110,14 +110,14 @@ struct Use {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::merge) struct Rope {
+pub(in crate::merge) struct SegmentList {
     uses: Vec<Use>,
 }
 
 /// The rank of what has to come behind everything else at its place.
 pub(in crate::merge) const LAST_RANK: u32 = u32::MAX;
 
-impl Rope {
+impl SegmentList {
     /// A message that starts out empty.
     pub(in crate::merge) fn new_message(&mut self) -> UseId {
         self.push(None)
@@ -181,7 +181,7 @@ impl Rope {
     }
 
     /// Computes every length and lays `root` out.
-    pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<(Vec<MergeSegment>, Vec<u8>)> {
+    pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
         // From the root downwards; backwards, the total of what is put into a use is there when the
         // use's is computed.
@@ -196,32 +196,32 @@ impl Rope {
             totals[id.index()] = self.uses[id.index()].settle(&totals)?;
         }
         let edits: usize = self.uses.iter().map(|one| one.edits.len()).sum();
-        let mut layout = Layout::default();
+        let mut layout = SpanList::new();
         // About one for each edit, and one for what is copied behind it.
-        layout.segments.reserve(self.uses.len() + 2 * edits);
+        layout.reserve(self.uses.len() + 2 * edits);
         let mut open = vec![Cursor::new(root, &self.uses[root.index()])];
         while let Some(cursor) = open.last_mut() {
             let current = &self.uses[cursor.id.index()];
             let Some(edit) = current.edits.get(cursor.edit) else {
                 let end = current.source.as_ref().map_or(0, |(_, range)| range.end);
-                layout.copy(current, cursor.position..end);
+                current.copy(cursor.position..end, &mut layout)?;
                 open.pop();
                 continue;
             };
             if let Some(number) = cursor.end_tag.take() {
-                layout.varint(tag(number, WireType::EndGroup));
+                layout.push_varint(tag(number, WireType::EndGroup));
                 cursor.edit += 1;
                 continue;
             }
-            layout.copy(current, cursor.position..edit.offset);
+            current.copy(cursor.position..edit.offset, &mut layout)?;
             cursor.position = edit.offset + edit.remove;
             let body = match &edit.part {
                 Part::Literal(bytes) => {
-                    layout.literal(bytes);
+                    layout.push_literal(bytes);
                     None
                 }
                 Part::Length(len) => {
-                    layout.varint(*len);
+                    layout.push_varint(*len);
                     None
                 }
                 Part::Splice(body) => Some(body),
@@ -230,13 +230,13 @@ impl Rope {
                     group: true,
                     body,
                 } => {
-                    layout.varint(tag(*number, WireType::StartGroup));
+                    layout.push_varint(tag(*number, WireType::StartGroup));
                     cursor.end_tag = Some(*number);
                     Some(body)
                 }
                 Part::Field { number, body, .. } => {
-                    layout.varint(tag(*number, WireType::Len));
-                    layout.varint(totals[body.index()]);
+                    layout.push_varint(tag(*number, WireType::Len));
+                    layout.push_varint(totals[body.index()]);
                     Some(body)
                 }
             };
@@ -246,7 +246,7 @@ impl Rope {
                 open.push(Cursor::new(*body, &self.uses[body.index()]));
             }
         }
-        Ok((layout.segments, layout.literals))
+        Ok(layout)
     }
 }
 
@@ -271,6 +271,14 @@ impl Cursor {
 }
 
 impl Use {
+    /// Adds the bytes of a range of its chunk.
+    fn copy(&self, range: Range<u64>, layout: &mut SpanList) -> Result<()> {
+        if let Some((chunk, _)) = &self.source {
+            layout.push_span(SourceId::new(*chunk)?, range);
+        }
+        Ok(())
+    }
+
     /// Adds the edits of the enclosing lengths, sorts all edits, and gives the length that this use
     /// takes in the output.
     fn settle(&mut self, totals: &[u64]) -> Result<u64> {
@@ -359,69 +367,4 @@ fn to_len(len: i128) -> Result<u64> {
                 format!("the merged message would have {len} bytes"),
             )
         })
-}
-
-#[derive(Default)]
-struct Layout {
-    segments: Vec<MergeSegment>,
-    literals: Vec<u8>,
-    offset: u64,
-}
-
-impl Layout {
-    fn literal(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let range = self.literals.len()..self.literals.len() + bytes.len();
-        self.literals.extend_from_slice(bytes);
-        let len = bytes.len() as u64;
-        match self.segments.last_mut() {
-            Some(MergeSegment {
-                source: SegmentSource::Literal(last),
-                ..
-            }) => last.end = range.end,
-            _ => self.push(SegmentSource::Literal(range)),
-        }
-        self.offset += len;
-    }
-
-    fn varint(&mut self, value: u64) {
-        let (bytes, len) = encode_varint(value);
-        self.literal(&bytes[..len]);
-    }
-
-    fn copy(&mut self, from: &Use, range: Range<u64>) {
-        let Some((chunk, _)) = &from.source else {
-            return;
-        };
-        if range.is_empty() {
-            return;
-        }
-        let len = range.end - range.start;
-        match self.segments.last_mut() {
-            Some(MergeSegment {
-                source:
-                    SegmentSource::Chunk {
-                        chunk: last,
-                        range: before,
-                    },
-                ..
-            }) if last.to_usize() == *chunk && before.end == range.start => {
-                before.end = range.end;
-            }
-            _ => self.push(SegmentSource::Chunk {
-                chunk: (*chunk).into(),
-                range,
-            }),
-        }
-        self.offset += len;
-    }
-
-    fn push(&mut self, source: SegmentSource) {
-        self.segments.push(MergeSegment {
-            offset: self.offset.into(),
-            source,
-        });
-    }
 }

@@ -86,7 +86,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             }
             for run in runs.runs {
                 let (at, rank) = self.place(node, run.number);
-                self.rope.insert(&at, rank, Part::Splice(run.part));
+                self.segments.insert(&at, rank, Part::Splice(run.part));
                 self.mark_placed(node, run.number);
             }
         }
@@ -95,7 +95,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     fn put_at_end(&mut self, node: NodeId, end: &Pos, parts: impl IntoIterator<Item = UseId>) {
         for part in parts {
-            self.rope.insert(end, LAST_RANK, Part::Splice(part));
+            self.segments.insert(end, LAST_RANK, Part::Splice(part));
         }
         if let Some(content) = &mut self.state(node).content {
             content.at_end = true;
@@ -118,7 +118,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             .and_then(|content| content.begin.clone().or_else(|| content.end.clone()));
         let (Some(state), Some(start)) = (content, start) else {
             // Only nodes that are there, or were just made, are put into.
-            return (Pos::start_of(self.rope.new_message()), number);
+            return (Pos::start_of(self.segments.new_message()), number);
         };
         if state.at_end {
             return (state.end.clone().unwrap_or(start), LAST_RANK);
@@ -147,7 +147,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// Makes a message exist that a path leads to or through.
     fn create(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let wire = self.new_wire(node, step, child)?;
-        let body = self.rope.new_message();
+        let body = self.segments.new_message();
         let at = Pos::start_of(body);
         let number = if let Select::Key(_) = step.select {
             FieldNumber(2)
@@ -209,14 +209,14 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             Select::Key(key) => {
                 if let Some(entry) = &self.states[child.index()].entry {
                     let at = entry.value_end();
-                    self.rope.insert(&at, 2, field);
+                    self.segments.insert(&at, 2, field);
                     return Ok(());
                 }
                 let key = self.new_key(node, number, child, key)?;
-                let entry = self.rope.new_message();
+                let entry = self.segments.new_message();
                 let at = Pos::start_of(entry);
-                self.rope.insert(&at, 1, Part::Literal(key.into()));
-                self.rope.insert(&at, 2, field);
+                self.segments.insert(&at, 1, Part::Literal(key.into()));
+                self.segments.insert(&at, 2, field);
                 Part::Field {
                     number,
                     group: false,
@@ -225,7 +225,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             }
         };
         let (at, rank) = self.place(node, number.0);
-        self.rope.insert(&at, rank, part);
+        self.segments.insert(&at, rank, part);
         self.mark_placed(node, number.0);
         Ok(())
     }
@@ -292,7 +292,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         };
         match last {
             Some(last) => {
-                self.rope
+                self.segments
                     .replace(&last.before(), last.end() - last.start, field);
                 Ok(())
             }
@@ -301,11 +301,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     fn bytes_field(&mut self, child: NodeId, number: FieldNumber) -> Part {
-        let body = self.rope.new_message();
+        let body = self.segments.new_message();
         let at = Pos::start_of(body);
         for c in self.chunks(child) {
             let whole = self.use_whole(c.chunk);
-            self.rope.insert(&at, 0, Part::Splice(whole));
+            self.segments.insert(&at, 0, Part::Splice(whole));
         }
         Part::Field {
             number,

@@ -82,7 +82,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         walked: bool,
     ) -> Result<()> {
         let whole = self.use_whole(chunk);
-        self.rope.insert(at, 0, Part::Splice(whole));
+        self.segments.insert(at, 0, Part::Splice(whole));
         if let Some(content) = &mut self.state(node).content
             && content.fields.is_empty()
         {
@@ -297,10 +297,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 return;
             }
             Some(_) => {
-                let rope = &mut self.planner.rope;
-                let end = rope.end(self.in_use);
-                rope.set_end(self.in_use, field.start);
-                self.in_use = rope.new_use(self.chunk, field.start..end);
+                let segments = &mut self.planner.segments;
+                let end = segments.end(self.in_use);
+                segments.set_end(self.in_use, field.start);
+                self.in_use = segments.new_use(self.chunk, field.start..end);
             }
             None => {}
         }

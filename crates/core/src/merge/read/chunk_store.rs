@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use bytes::Bytes;
+use record_file::{PositionReader, ReadAt};
 
 use crate::wire::{Input, StreamInput};
 use crate::{Error, ErrorKind, Result};
@@ -78,6 +79,21 @@ pub trait ChunkStore: Sync {
         (0..self.len())
             .map(|chunk| self.size(chunk))
             .fold(0, u64::saturating_add)
+    }
+
+    /// Fails as [`prepare`](ChunkStore::prepare) does, for these chunks alone.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with the chunk that it is wrong of.
+    fn prepare_some(&self, chunks: &[usize]) -> Result<()> {
+        let _ = chunks;
+        Ok(())
+    }
+
+    /// The bytes of a chunk, to be read in any order: for one that has no checks at its end.
+    fn at_random(&self, _chunk: usize) -> Option<&dyn ReadAt> {
+        None
     }
 
     /// All of a chunk's bytes, if they are in memory anyway.
@@ -204,6 +220,58 @@ impl ChunkStore for [Bytes] {
     }
 }
 
+/// The chunks of a message that has none.
+pub(crate) struct NoChunks;
+
+impl ChunkStore for NoChunks {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn size(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        Err(Error::new(ErrorKind::InvalidTrailer, "there is no such chunk").in_chunk(chunk))
+    }
+}
+
+/// A message in one piece: the only chunk of its store.
+#[derive(Clone, Copy)]
+pub(crate) struct OnePiece<'a> {
+    source: &'a dyn ReadAt,
+    size: u64,
+}
+
+impl<'a> OnePiece<'a> {
+    pub(crate) fn new(source: &'a dyn ReadAt, size: u64) -> Self {
+        OnePiece { source, size }
+    }
+
+    pub(crate) fn source(&self) -> &'a dyn ReadAt {
+        self.source
+    }
+}
+
+impl ChunkStore for OnePiece<'_> {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn size(&self, _: usize) -> u64 {
+        self.size
+    }
+
+    fn stream(&self, _: usize) -> Result<Box<dyn Read + '_>> {
+        Ok(Box::new(PositionReader::new(self.source).take(self.size)))
+    }
+
+    fn at_random(&self, _: usize) -> Option<&dyn ReadAt> {
+        Some(self.source)
+    }
+}
+
 /// A chunk to be walked over, wherever it is.
 pub(in crate::merge) enum ChunkInput<'a> {
     Slice(&'a [u8]),
@@ -239,7 +307,7 @@ impl<'a> ChunkInput<'a> {
 impl Input for ChunkInput<'_> {
     fn size(&self) -> u64 {
         match self {
-            ChunkInput::Slice(slice) => slice.size(),
+            ChunkInput::Slice(slice) => slice.len() as u64,
             ChunkInput::Stream(stream) => stream.size(),
         }
     }

@@ -125,7 +125,7 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Fails if the records of these chunks aren't what the trailer says.
-    pub(crate) fn check_some(&self, chunks: &[usize]) -> Result<()> {
+    pub(in crate::merge) fn check_some(&self, chunks: &[usize]) -> Result<()> {
         self.tell_headers(chunks);
         for &chunk in chunks {
             let record = self.record(chunk);
@@ -205,7 +205,7 @@ impl<S: ReadAt> RecordStore<S> {
     /// The chunks in groups, each for one reader: those whose records share record chunks are one,
     /// by their places, so that each record chunk is decoded once however few are kept. There is
     /// nothing to gain from several readers: it is decoded while the others wait.
-    pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
+    pub fn groups(&self) -> Vec<Vec<usize>> {
         let infos = &self.trailer.metadata().chunks;
         let mut order: Vec<usize> = (0..infos.len()).collect();
         order.sort_by_key(|&at| (infos[at].file, infos[at].offset));

@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The chunks of a message, as records of one file or of several.
 #[derive(Debug)]
-pub(crate) struct RecordStore<S> {
+pub struct RecordStore<S> {
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
     /// Where the last record of the file is, if that is the trailer that counts.
     pub(in crate::merge) end: Option<RecordPosition>,
@@ -71,18 +71,18 @@ impl Watch for Counted<'_> {
 
 impl<S: ReadAt> RecordStore<S> {
     /// The trailer.
-    pub(crate) fn trailer(&self) -> &Trailer {
+    pub fn trailer(&self) -> &Trailer {
         &self.trailer
     }
 
     /// The record file below: the one with the trailer.
-    pub(crate) fn record_file(&self) -> &RecordFile<FileSource<S>> {
+    pub fn record_file(&self) -> &RecordFile<FileSource<S>> {
         &self.file
     }
 
     /// All record files, the one with the trailer first; the others in the order of `files` in the
     /// trailer.
-    pub(crate) fn record_files(&self) -> impl Iterator<Item = &RecordFile<FileSource<S>>> {
+    pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<FileSource<S>>> {
         std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
     }
 
@@ -126,7 +126,7 @@ impl<S: ReadAt> RecordStore<S> {
 
     /// The files that it was opened from, without symbolic links: the one with the trailer, and the
     /// others that have chunks. None if it wasn't opened by a path.
-    pub(crate) fn paths(&self) -> &[PathBuf] {
+    pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
@@ -178,6 +178,10 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
 
     fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
         self.trailer.metadata().chunks.get(chunk)?.crc32c
+    }
+
+    fn prepare_some(&self, chunks: &[usize]) -> Result<()> {
+        self.check_some(chunks)
     }
 
     fn prepare(&self) -> Result<()> {

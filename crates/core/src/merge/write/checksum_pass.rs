@@ -7,11 +7,12 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::parallel::{COPY_LEN, WHOLE_UP_TO};
+use super::parallel::WHOLE_UP_TO;
 use crate::io::threads;
-use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
+use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::progress::Meter;
+use crate::spans::COPY_LEN;
 use crate::wire::{FieldNumber, Input, StreamInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
@@ -72,7 +73,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
         reading.done
     };
     let mut pass = Pass {
-        crcs: vec![0; asked.plan.map_or(0, |plan| plan.segments().len())],
+        crcs: vec![0; asked.plan.map_or(0, |plan| plan.spans().span_count())],
         first_fields: vec![None; store.len()],
         ..Pass::default()
     };
@@ -237,7 +238,7 @@ struct Sums<'a> {
 
 impl<'a> Sums<'a> {
     fn new<S: ChunkStore + ?Sized>(store: &S, plan: Option<&'a MergePlan>, chunk: usize) -> Self {
-        let segments = plan.map_or(&[][..], |plan| plan.segments_of_chunk(chunk));
+        let segments = plan.map_or(&[][..], |plan| plan.spans_of_chunk(chunk));
         let mut sums = Sums {
             plan,
             of_segments: segments.iter().map(|&segment| (segment, 0)).collect(),
@@ -258,11 +259,8 @@ impl<'a> Sums<'a> {
     }
 
     fn range(&self, segment: usize) -> Range<u64> {
-        let segment = self.plan.and_then(|plan| plan.segments().get(segment));
-        match segment.map(|segment| &segment.source) {
-            Some(SegmentSource::Chunk { range, .. }) => range.clone(),
-            _ => 0..0,
-        }
+        let span = self.plan.and_then(|plan| plan.spans().get(segment));
+        span.and_then(|span| Some(span.stored()?.1)).unwrap_or(0..0)
     }
 
     /// Sums up what comes next of the chunk. Where segments overlap, each of them has it.
@@ -294,30 +292,24 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::merge::plan::merge_plan::MergeSegment;
-    use crate::newtypes::{ChunkIndex, MessageOffset};
     use crate::progress::{CancelToken, Progress};
+    use crate::spans::{SourceId, SpanList};
 
     #[test]
     fn segments_are_summed_up_wherever_pieces_end_and_segments_overlap() {
         let bytes: Vec<u8> = (0..3000u32).map(|at| (at * 7).to_le_bytes()[0]).collect();
         let ranges = [0..0, 0..700, 0..3000, 5..6, 700..2900, 800..900, 2999..3000];
-        let segment = |range| MergeSegment {
-            offset: MessageOffset::default(),
-            source: SegmentSource::Chunk {
-                chunk: ChunkIndex::BASE,
-                range,
-            },
-        };
-        let plan = MergePlan::new(ranges.map(segment).into(), Vec::new(), 1);
+        let mut spans = SpanList::new();
+        for range in ranges {
+            spans.push_span(SourceId::FIRST, range);
+        }
+        let plan = MergePlan::new(spans, 1);
         for piece in [1, 7, 699, 700, 701, 3000] {
             let mut sums = Sums::new(&[Bytes::from(bytes.clone())][..], Some(&plan), 0);
             bytes.chunks(piece).for_each(|piece| sums.add(piece));
             for (segment, crc32c) in sums.of_segments {
-                let range = &sums.plan.unwrap().segments()[segment].source;
-                let SegmentSource::Chunk { range, .. } = range else {
-                    panic!()
-                };
+                let span = plan.spans().get(segment).unwrap();
+                let (_, range) = span.stored().unwrap();
                 let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap());
                 let wanted = &bytes[start..end];
                 assert_eq!(

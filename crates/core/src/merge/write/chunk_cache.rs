@@ -24,7 +24,11 @@ const MOST_KEPT: u64 = 32 << 20;
 /// A plan can't go on before it has walked over the next of the chunks that others are spliced
 /// into, so other threads read those that follow. As many as fit are held until the merge is
 /// through, in memory of a fixed size; others are read as streams.
-pub(crate) fn with_plan<S: ChunkStore + ?Sized, T>(
+///
+/// # Errors
+///
+/// What planning and `execute` report.
+pub fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
     options: &ReadOptions,
@@ -67,7 +71,7 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
 }
 
 /// A store that reads some chunks only once.
-pub(crate) struct Walked<'a, S: ?Sized> {
+pub struct Walked<'a, S: ?Sized> {
     store: &'a S,
     /// By chunk: which of those that are kept it is.
     numbers: Vec<Option<u32>>,
@@ -82,6 +86,12 @@ struct Kept<'a> {
     place: Mutex<&'a mut [u8]>,
     /// None if it can't be read: whoever reads it from the store sees why.
     bytes: OnceLock<Option<&'a [u8]>>,
+}
+
+impl<S: ?Sized> std::fmt::Debug for Walked<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walked").finish_non_exhaustive()
+    }
 }
 
 impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {

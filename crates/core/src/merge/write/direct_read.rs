@@ -34,8 +34,9 @@ impl WholeChunk<'_> {
         range: &Range<u64>,
     ) -> bool {
         *range == (0..store.size(chunk))
-            && plan.chunk_segments(chunk).nth(1).is_none()
+            && plan.chunk_spans(chunk).nth(1).is_none()
             && store.as_slice(chunk).is_none()
+            && store.at_random(chunk).is_none()
     }
 }
 

@@ -126,7 +126,11 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
 }
 
 /// Compares a merge with what was split, as far as the file says what that was.
-pub(crate) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`] if it is another message.
+pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();
     if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
@@ -152,7 +156,11 @@ pub(crate) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merg
 
 /// The merge is as large as what was split was; smaller only if that had lengths that took more
 /// bytes than they need.
-pub(crate) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`] if it is another message.
+pub fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
     let Some(source) = trailer
         .metadata()
         .source_size

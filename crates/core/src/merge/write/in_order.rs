@@ -8,11 +8,9 @@ use tracing::Span;
 
 use super::direct_read::WholeChunk;
 use crate::Result;
-use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
+use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
-
-/// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
-const COPY_LEN: usize = 256 << 10;
+use crate::spans::{COPY_LEN, SpanSource, copy_range};
 
 /// How many chunks are being read at once. More are in use only where many messages are merged
 /// field by field into one.
@@ -20,7 +18,11 @@ const MAX_OPEN: usize = 64;
 
 /// Writes the planned message. A chunk is read from its first segment to its last, and then to its
 /// end, so that all of it was checked.
-pub(crate) fn write<S: ChunkStore + ?Sized>(
+///
+/// # Errors
+///
+/// What reading chunks and writing report.
+pub fn write<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
     sink: &mut dyn Write,
@@ -44,16 +46,15 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
         left: HashMap::new(),
     };
     let mut buffer = Vec::new();
-    for segment in plan.segments() {
-        let (chunk, range) = match &segment.source {
-            SegmentSource::Literal(range) => {
-                sink.write_all(plan.literal(range.clone()))?;
+    for span in plan.spans().iter() {
+        let (chunk, range) = match span.source {
+            SpanSource::Literal(bytes) => {
+                sink.write_all(bytes)?;
                 continue;
             }
-            SegmentSource::Chunk { chunk, range } => (chunk.to_usize(), range),
+            SpanSource::Stored(chunk, start) => (chunk.index(), start..start + span.len),
         };
-        let end = segment.end();
-        if WholeChunk::is_one(plan, store, chunk, range) && leave_out(sink, segment.start()..end)? {
+        if WholeChunk::is_one(plan, store, chunk, &range) && leave_out(sink, span.range())? {
             continue;
         }
         if let Some(slice) = store.as_slice(chunk) {
@@ -64,9 +65,13 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
             sink.write_all(bytes.ok_or_else(|| shorter().in_chunk(chunk))?)?;
             continue;
         }
+        if let Some(source) = store.at_random(chunk) {
+            copy_range(source, range, sink)?;
+            continue;
+        }
         buffer.resize(COPY_LEN, 0);
         streams
-            .copy(chunk, range, &mut buffer, sink)
+            .copy(chunk, &range, &mut buffer, sink)
             .map_err(|error| error.in_chunk(chunk))?;
     }
     Ok(())
@@ -155,7 +160,7 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         let left = self
             .left
             .entry(chunk)
-            .or_insert_with(|| plan.chunk_segments(chunk).count());
+            .or_insert_with(|| plan.chunk_spans(chunk).count());
         *left -= 1;
         if *left == 0 {
             self.left.remove(&chunk);

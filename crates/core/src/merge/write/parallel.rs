@@ -1,24 +1,24 @@
 //! Executing a plan on several threads: every chunk goes to its places by itself, in any order.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use record_file::PositionReader;
+
 use super::direct_read::{WholeChunk, WholeChunks};
 use crate::io::combine;
 use crate::io::threads;
 use crate::io::{FileAt, WRITE_LEN};
-use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
+use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::newtypes::MessageOffset;
 use crate::progress::Meter;
+use crate::spans::{COPY_LEN, SpanSource};
 use crate::{Error, ErrorKind, Result};
-
-/// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
-pub(in crate::merge) const COPY_LEN: usize = 256 << 10;
 
 /// Chunks up to this size are read at once, whole: they stay in the cache until they are where they
 /// belong.
@@ -57,12 +57,14 @@ struct Filling<'a> {
     /// The checksum of what was filled; it isn't summed up if it is known.
     crc32c: u32,
     is_known: bool,
+    /// Whether checksums are wanted at all.
+    sums: bool,
 }
 
 impl Filling<'_> {
     /// What comes next has this crc32c, if that is known.
     fn expect(&mut self, crc32c: Option<u32>) {
-        self.is_known = crc32c.is_some();
+        self.is_known = crc32c.is_some() || !self.sums;
         self.crc32c = crc32c.unwrap_or(0);
     }
 
@@ -75,7 +77,7 @@ impl Filling<'_> {
 }
 
 /// A place in a file.
-impl Place for FileAt<'_> {
+impl Place for FileAt<&File> {
     fn fill(
         &mut self,
         source: &mut dyn Read,
@@ -156,7 +158,7 @@ struct Piece<P> {
 
 /// Whether a merge to a file is better done in order: one thread, or many small segments.
 pub(in crate::merge) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -> bool {
-    let segments = plan.segments().len() as u64;
+    let segments = plan.spans().span_count() as u64;
     threads.get() > 1 && plan.total_len() / segments.max(1) >= LEAST_SEGMENT
 }
 
@@ -173,34 +175,23 @@ pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
 }
 
 /// Writes the planned message to a file from this offset on. Gives its crc32c.
-pub(crate) fn write_at<S: ChunkStore + ?Sized>(
+///
+/// # Errors
+///
+/// What reading chunks and writing report.
+pub fn write_at<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
     (file, offset): (&File, u64),
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<u32> {
-    let mut crcs = vec![0; plan.segments().len()];
-    let mut jobs = Jobs::new();
-    for (at, segment) in plan.segments().iter().enumerate() {
-        let mut place = FileAt::new(file, offset + segment.start());
-        match &segment.source {
-            SegmentSource::Literal(range) => {
-                let bytes = plan.literal(range.clone());
-                place.write_all(bytes)?;
-                meter.advance(bytes.len() as u64)?;
-            }
-            SegmentSource::Chunk { chunk, range } => {
-                jobs.add(chunk.to_usize(), at, range.clone(), place);
-            }
-        }
-    }
-    let whole = WholeChunks::new(Vec::new());
-    run(store, jobs, &whole, &mut crcs, threads, meter)?;
-    combined(plan, &crcs, threads)
+    let mut work = Work::new(true);
+    work.add_file(plan, 0..plan.total_len(), (file, offset), meter)?;
+    combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
-/// Fills `out`, which is as long as the planned message, with it. Gives its crc32c.
+/// Fills the front of `out` with the planned message. Gives its crc32c.
 pub(crate) fn fill<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -208,43 +199,15 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<u32> {
-    let mut crcs = vec![0; plan.segments().len()];
-    let mut jobs = Jobs::new();
-    let mut whole = Vec::new();
-    let mut rest = out;
-    for (at, segment) in plan.segments().iter().enumerate() {
-        let len = usize::try_from(segment.len()).unwrap_or(usize::MAX);
-        let Some((place, behind)) = std::mem::take(&mut rest).split_at_mut_checked(len) else {
-            let message = format!(
-                "a buffer of fewer than the message's {} bytes",
-                plan.total_len()
-            );
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
-        };
-        rest = behind;
-        match &segment.source {
-            SegmentSource::Literal(range) => {
-                let bytes = plan.literal(range.clone());
-                place.copy_from_slice(bytes);
-                meter.advance(bytes.len() as u64)?;
-            }
-            SegmentSource::Chunk { chunk, range }
-                if WholeChunk::is_one(plan, store, chunk.to_usize(), range) =>
-            {
-                whole.push(WholeChunk {
-                    chunk: chunk.to_usize(),
-                    segment: at,
-                    place,
-                });
-            }
-            SegmentSource::Chunk { chunk, range } => {
-                jobs.add(chunk.to_usize(), at, range.clone(), InMemory(place));
-            }
-        }
-    }
-    let whole = WholeChunks::new(whole);
-    run(store, jobs, &whole, &mut crcs, threads, meter)?;
-    combined(plan, &crcs, threads)
+    let total = plan.total_len();
+    let len = usize::try_from(total).unwrap_or(usize::MAX);
+    let front = out.get_mut(..len).ok_or_else(|| {
+        let message = format!("a buffer of fewer than the message's {total} bytes");
+        Error::new(ErrorKind::InvalidConfig, message)
+    })?;
+    let mut work = Work::new(true);
+    work.add_buffer(plan, store, 0..total, front, meter)?;
+    combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
 /// A part of a message, and where it goes.
@@ -266,36 +229,17 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let mut jobs = Jobs::new();
-    let mut count = 0;
+    let mut work = Work::new(false);
     for place in places {
         let wanted = place.range.start.get()..place.range.end.get();
         if wanted.end > plan.total_len() {
-            let message = format!(
-                "bytes up to {} of a message of {}",
-                wanted.end,
-                plan.total_len()
-            );
+            let (end, total) = (wanted.end, plan.total_len());
+            let message = format!("bytes up to {end} of a message of {total}");
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        for (part, source) in plan.parts(wanted.clone()) {
-            let mut to = FileAt::new(place.file, place.offset + (part.start - wanted.start));
-            match source {
-                SegmentSource::Literal(range) => {
-                    let bytes = plan.literal(range);
-                    to.write_all(bytes)?;
-                    meter.advance(bytes.len() as u64)?;
-                }
-                SegmentSource::Chunk { chunk, range } => {
-                    jobs.add(chunk.to_usize(), count, range, to);
-                    count += 1;
-                }
-            }
-        }
+        work.add_file(plan, wanted, (place.file, place.offset), meter)?;
     }
-    let mut crcs = vec![0; count];
-    let whole = WholeChunks::new(Vec::new());
-    run(store, jobs, &whole, &mut crcs, threads, meter)
+    work.run(store, threads, meter).map(drop)
 }
 
 /// Reads parts of the planned message to memory, each to a buffer that is as long.
@@ -306,8 +250,7 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let (mut jobs, mut whole) = (Jobs::new(), Vec::new());
-    let mut count = 0;
+    let mut work = Work::new(false);
     for (wanted, buffer) in places {
         let len = usize::try_from(wanted.end.saturating_sub(wanted.start)).ok();
         if wanted.end > plan.total_len() || len != Some(buffer.len()) {
@@ -319,37 +262,87 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
+        work.add_buffer(plan, store, wanted, buffer, meter)?;
+    }
+    work.run(store, threads, meter).map(drop)
+}
+
+/// What several threads do: chunks that go to their places, in pieces or whole.
+struct Work<'b, P> {
+    jobs: Jobs<P>,
+    whole: Vec<WholeChunk<'b>>,
+    /// How many spans there are, whose checksums are summed up if somebody wants them.
+    spans: usize,
+    sums: bool,
+}
+
+impl<'f> Work<'_, FileAt<&'f File>> {
+    /// Adds a range of the message that goes to a place in a file.
+    fn add_file(
+        &mut self,
+        plan: &MergePlan,
+        wanted: Range<u64>,
+        (file, offset): (&'f File, u64),
+        meter: &Meter,
+    ) -> Result<()> {
+        let begin = wanted.start;
+        for span in plan.spans().parts(wanted) {
+            let mut place = FileAt::new(file, offset + (span.offset - begin));
+            match span.source {
+                SpanSource::Literal(bytes) => {
+                    place.write_all(bytes)?;
+                    meter.advance(span.len)?;
+                }
+                SpanSource::Stored(chunk, start) => {
+                    let range = start..start + span.len;
+                    self.jobs.add(chunk.index(), self.spans, range, place);
+                }
+            }
+            self.spans += 1;
+        }
+        Ok(())
+    }
+}
+
+impl<'b> Work<'b, InMemory<'b>> {
+    /// Adds a range of the message that goes to a buffer of its length.
+    fn add_buffer<S: ChunkStore + ?Sized>(
+        &mut self,
+        plan: &MergePlan,
+        store: &S,
+        wanted: Range<u64>,
+        buffer: &'b mut [u8],
+        meter: &Meter,
+    ) -> Result<()> {
         let mut rest = buffer;
-        for (part, source) in plan.parts(wanted) {
+        for span in plan.spans().parts(wanted) {
             // They are one behind the other, so that there is room for each.
-            let len = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+            let len = usize::try_from(span.len).unwrap_or(usize::MAX);
             let len = len.min(rest.len());
             let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
             rest = behind;
-            match source {
-                SegmentSource::Literal(range) => {
-                    place.copy_from_slice(plan.literal(range));
-                    meter.advance(len as u64)?;
+            match span.source {
+                SpanSource::Literal(bytes) => {
+                    place.copy_from_slice(bytes);
+                    meter.advance(span.len)?;
                 }
-                SegmentSource::Chunk { chunk, range } => {
-                    let chunk = chunk.to_usize();
+                SpanSource::Stored(chunk, start) => {
+                    let (chunk, range) = (chunk.index(), start..start + span.len);
                     if WholeChunk::is_one(plan, store, chunk, &range) {
-                        whole.push(WholeChunk {
+                        self.whole.push(WholeChunk {
                             chunk,
-                            segment: count,
+                            segment: self.spans,
                             place,
                         });
                     } else {
-                        jobs.add(chunk, count, range, InMemory(place));
+                        self.jobs.add(chunk, self.spans, range, InMemory(place));
                     }
-                    count += 1;
                 }
             }
+            self.spans += 1;
         }
+        Ok(())
     }
-    let mut crcs = vec![0; count];
-    let whole = WholeChunks::new(whole);
-    run(store, jobs, &whole, &mut crcs, threads, meter)
 }
 
 /// The pieces to be filled, each with its chunk.
@@ -396,52 +389,74 @@ impl<P> Jobs<P> {
     }
 }
 
-fn run<S: ChunkStore + ?Sized, P: Place>(
-    store: &S,
-    jobs: Jobs<P>,
-    whole: &WholeChunks<'_>,
-    crcs: &mut [u32],
-    threads: NonZeroUsize,
-    meter: &Meter,
-) -> Result<()> {
-    let queue = jobs.into_queue();
-    let mut order: Vec<usize> = queue.iter().rev().map(|job| job.chunk).collect();
-    order.extend(whole.order());
-    store.prefetch(&order);
-    let threads = threads.get().min(queue.len() + whole.len());
-    let queue = Mutex::new(queue);
-    let failed = AtomicBool::new(false);
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let work = || -> Result<Vec<(usize, u32)>> {
-        let mut found = Vec::new();
-        let mut filling = Filling {
-            meter,
-            buffer: Vec::new(),
-            crc32c: 0,
-            is_known: false,
-        };
-        while !failed.load(Ordering::Relaxed) {
-            let Some(job) = next() else { break };
-            let chunk = job.chunk;
-            let _span = tracing::trace_span!("read", chunk, bytes = job.bytes).entered();
-            if let Err(error) = copy(store, job, &mut found, &mut filling) {
-                failed.store(true, Ordering::Relaxed);
-                return Err(error.in_chunk(chunk));
-            }
-        }
-        let mut share = whole.share(threads, &failed, meter);
-        store
-            .read_each(&mut share)
-            .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-        found.append(&mut share.found);
-        Ok(found)
-    };
-    for result in threads::run(threads, work) {
-        for (segment, crc) in result? {
-            crcs[segment] = crc;
+impl<'b, P: Place> Work<'b, P> {
+    fn new(sums: bool) -> Self {
+        Work {
+            jobs: Jobs::new(),
+            whole: Vec::new(),
+            spans: 0,
+            sums,
         }
     }
-    Ok(())
+
+    /// Does it, and gives the crc32c of each span, if they are wanted.
+    fn run<S: ChunkStore + ?Sized>(
+        self,
+        store: &S,
+        threads: NonZeroUsize,
+        meter: &Meter,
+    ) -> Result<Vec<u32>> {
+        let whole = &WholeChunks::new(self.whole);
+        let sums = self.sums;
+        let mut crcs = vec![0; if sums { self.spans } else { 0 }];
+        let queue = self.jobs.into_queue();
+        let mut order: Vec<usize> = queue.iter().rev().map(|job| job.chunk).collect();
+        order.extend(whole.order());
+        store.prefetch(&order);
+        let threads = threads.get().min(queue.len() + whole.len());
+        let queue = Mutex::new(queue);
+        let failed = AtomicBool::new(false);
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || -> Result<Vec<(usize, u32)>> {
+            let mut found = Vec::new();
+            let mut filling = Filling {
+                meter,
+                buffer: Vec::new(),
+                crc32c: 0,
+                is_known: false,
+                sums,
+            };
+            while !failed.load(Ordering::Relaxed) {
+                let Some(job) = next() else { break };
+                let chunk = job.chunk;
+                let _span = tracing::trace_span!("read", chunk, bytes = job.bytes).entered();
+                if let Err(error) = copy(store, job, &mut found, &mut filling) {
+                    failed.store(true, Ordering::Relaxed);
+                    // Of a message in one piece there is no chunk to name.
+                    let is_piece = store.at_random(chunk).is_some();
+                    return Err(if is_piece {
+                        error
+                    } else {
+                        error.in_chunk(chunk)
+                    });
+                }
+            }
+            let mut share = whole.share(threads, &failed, meter);
+            store
+                .read_each(&mut share)
+                .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            found.append(&mut share.found);
+            Ok(found)
+        };
+        for result in threads::run(threads, work) {
+            for (span, crc) in result? {
+                if let Some(place) = crcs.get_mut(span) {
+                    *place = crc;
+                }
+            }
+        }
+        Ok(crcs)
+    }
 }
 
 fn copy<S: ChunkStore + ?Sized, P: Place>(
@@ -452,6 +467,18 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
 ) -> Result<()> {
     filling.meter.check()?;
     let chunk = job.chunk;
+    if let Some(source) = store.at_random(chunk) {
+        for piece in &mut job.pieces {
+            filling.expect(None);
+            let mut source = PositionReader::new(source);
+            source.seek(SeekFrom::Start(piece.range.start))?;
+            let len = piece.range.end - piece.range.start;
+            let filled = piece.place.fill(&mut source, len, filling);
+            filled.map_err(|error| Error::from(error).at_offset(piece.range.start))?;
+            found.push((piece.segment, filling.crc32c));
+        }
+        return Ok(());
+    }
     let whole = 0..store.size(chunk);
     let known = store.checked_crc32c(chunk);
     if let [piece] = &mut job.pieces[..]
@@ -499,20 +526,21 @@ pub(in crate::merge) fn combined(
     crcs: &[u32],
     threads: NonZeroUsize,
 ) -> Result<u32> {
-    let segments = plan.segments();
-    let share = segments.len().div_ceil(threads.get()).max(LEAST_COMBINED);
-    let shares = segments.len().div_ceil(share);
+    let (spans, count) = (plan.spans(), plan.spans().span_count());
+    let share = count.div_ceil(threads.get()).max(LEAST_COMBINED);
+    let shares = count.div_ceil(share);
     let parts = threads::map(threads, shares, |at| {
-        let range = at * share..segments.len().min((at + 1) * share);
-        let parts = segments[range.clone()].iter().zip(&crcs[range]);
-        Ok(parts.fold((0, 0), |(crc, len), (segment, next)| {
-            let crc = match &segment.source {
-                SegmentSource::Literal(range) => {
-                    crc32c::crc32c_append(crc, plan.literal(range.clone()))
-                }
-                SegmentSource::Chunk { .. } => combine(crc, *next, segment.len()),
+        let range = at * share..count.min((at + 1) * share);
+        let parts = range
+            .clone()
+            .filter_map(|at| spans.get(at))
+            .zip(&crcs[range]);
+        Ok(parts.fold((0, 0), |(crc, len), (span, next)| {
+            let crc = match span.source {
+                SpanSource::Literal(bytes) => crc32c::crc32c_append(crc, bytes),
+                SpanSource::Stored(..) => combine(crc, *next, span.len),
             };
-            (crc, len + segment.len())
+            (crc, len + span.len)
         }))
     })?;
     let parts = parts.into_iter();

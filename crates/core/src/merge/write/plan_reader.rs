@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use record_file::ReadAt;
 
-use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
-use crate::merge::read::chunk_store::{ChunkStore, may_be_led_to, read_to_end};
-use crate::wire::{Input, at_hand, part_at_hand};
+use crate::merge::plan::merge_plan::MergePlan;
+use crate::merge::read::chunk_store::{ChunkStore, NoChunks, OnePiece, may_be_led_to, read_to_end};
+use crate::spans::SpanSource;
+use crate::wire::{Input, SourceInput, at_hand, part_at_hand};
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks up to this size are read as a whole when they are first looked into: a walk along a path
@@ -34,6 +35,8 @@ const COPY_LEN: usize = 256 << 10;
 pub(crate) struct PlanInput<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
+    /// What is read instead of chunks, of a message that can be read in any order.
+    at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
     /// The one used last is at the end.
     open: Vec<(usize, Open<'a>)>,
     /// Those that may not have been read to their ends, where they are checked.
@@ -61,11 +64,22 @@ enum Open<'a> {
     Stream(Box<dyn Read + 'a>, u64),
 }
 
+impl<'a> PlanInput<'a, dyn ChunkStore + 'a> {
+    /// Hops through a message in one piece.
+    pub(crate) fn of_piece(piece: OnePiece<'a>) -> Result<Self> {
+        let size = ChunkStore::size(&piece, 0);
+        let mut input = PlanInput::new(MergePlan::of_chunk(0, size, 1)?, &NoChunks as _);
+        input.at_random = Some(SourceInput::new(piece.source(), size));
+        Ok(input)
+    }
+}
+
 impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
     pub(crate) fn new(plan: MergePlan, store: &'a S) -> Self {
         PlanInput {
             plan,
             store,
+            at_random: None,
             open: Vec::new(),
             partly: BTreeSet::new(),
             unpacked: Unpacked::default(),
@@ -76,6 +90,11 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
 
     pub(crate) fn plan(&self) -> &MergePlan {
         &self.plan
+    }
+
+    /// The plan, of a message in chunks.
+    pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
+        Some(&self.plan).filter(|_| self.at_random.is_none())
     }
 
     /// Reads what is left of the chunks that were looked into, so that they were checked.
@@ -109,7 +128,10 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
     /// The bytes at `range`, if they are in memory.
     #[inline]
     pub(crate) fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
-        part_at_hand(&self.window, self.start, range)
+        match &self.at_random {
+            Some(input) => input.part_at_hand(range),
+            None => part_at_hand(&self.window, self.start, range),
+        }
     }
 
     /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.
@@ -128,32 +150,20 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
     }
 
     fn fill(&mut self, position: u64, want: usize) -> Result<()> {
-        let at_hand = position + self.window.len() as u64;
-        let mut at = self
-            .plan
-            .segments()
-            .partition_point(|segment| segment.start() <= at_hand)
-            .saturating_sub(1);
-        while self.window.len() < want
-            && let Some(segment) = self.plan.segments().get(at).cloned()
-        {
-            let skip = position + self.window.len() as u64 - segment.start();
-            match &segment.source {
-                SegmentSource::Literal(range) => {
-                    let literal = self.plan.literal(range.clone());
-                    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-                    self.window
-                        .extend_from_slice(literal.get(skip..).unwrap_or_default());
-                }
-                SegmentSource::Chunk { chunk, range } => {
+        while self.window.len() < want {
+            let at = position + self.window.len() as u64;
+            let Some(span) = self.plan.spans().locate(at) else {
+                break;
+            };
+            match span.source {
+                SpanSource::Literal(bytes) => self.window.extend_from_slice(bytes),
+                SpanSource::Stored(chunk, start) => {
                     let most = WINDOW.max(want) - self.window.len();
-                    let start = range.start + skip;
-                    let len = (range.end - start).min(most as u64);
-                    self.read(chunk.to_usize(), start, len)
-                        .map_err(|error| error.in_chunk(*chunk))?;
+                    let (chunk, len) = (chunk.index(), span.len.min(most as u64));
+                    self.read(chunk, start, len)
+                        .map_err(|error| error.in_chunk(chunk))?;
                 }
             }
-            at += 1;
         }
         Ok(())
     }
@@ -282,7 +292,12 @@ impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
         self.plan.total_len()
     }
 
+    #[inline]
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        // Borrowed where it is returned alone.
+        if let Some(ref mut input) = self.at_random {
+            return input.fetch(position, want);
+        }
         let left = self.plan.total_len().saturating_sub(position);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(want);
         let skip = match at_hand(&self.window, self.start, position, want) {

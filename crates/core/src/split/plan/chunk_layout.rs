@@ -4,19 +4,18 @@
 use std::ops::Range;
 
 use super::cuts::{ChunkId, Decided, Mark, Marks};
-use super::split_plan::{ChunkSegment, Content, PlannedChunk};
+use super::split_plan::{Content, PlannedChunk};
 use crate::Result;
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
+use crate::spans::{SourceId, SpanListBuilder};
 use crate::split::read::source::Source;
-use crate::wire::{Field, WireCursor, WireType, put_varint, tag, varint_len};
+use crate::wire::{Field, WireCursor, WireType, tag, varint_len};
 
-/// The chunks that the marks make of the source, the base first, and the bytes that stand in no
-/// source.
+/// The chunks that the marks make of the source, the base first.
 #[derive(Debug)]
 pub(crate) struct Emitted {
     pub(crate) chunks: Vec<PlannedChunk>,
-    pub(crate) literals: Vec<u8>,
     pub(crate) byte_exact: bool,
 }
 
@@ -31,18 +30,14 @@ pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<
         next: 0,
         chunks: Vec::new(),
         index_of: vec![None; marks.chunk_count()],
-        literals: Vec::new(),
         minimal: true,
     };
     emitter.open_base();
     emitter.content(0..source.size(), 0)?;
-    let chunks = emitter.chunks.into_iter().map(Draft::into_chunk).collect();
+    let chunks = emitter.chunks.into_iter().map(Draft::into_chunk);
+    let chunks = chunks.collect::<Result<_>>()?;
     let byte_exact = emitter.minimal && !marks.reordered;
-    Ok(Emitted {
-        chunks,
-        literals: emitter.literals,
-        byte_exact,
-    })
+    Ok(Emitted { chunks, byte_exact })
 }
 
 struct Emitter<'a> {
@@ -54,19 +49,17 @@ struct Emitter<'a> {
     next: usize,
     chunks: Vec<Draft>,
     index_of: Vec<Option<usize>>,
-    literals: Vec<u8>,
     minimal: bool,
 }
 
 struct Draft {
     decided: Decided,
     parent: Option<usize>,
-    size: u64,
-    segments: Vec<ChunkSegment>,
+    spans: SpanListBuilder,
 }
 
 impl Draft {
-    fn into_chunk(self) -> PlannedChunk {
+    fn into_chunk(self) -> Result<PlannedChunk> {
         let Decided {
             kind,
             path,
@@ -76,8 +69,8 @@ impl Draft {
             tail,
             within,
         } = self.decided;
-        let content = Content::Segments(self.segments);
-        PlannedChunk {
+        let spans = self.spans.finish()?;
+        Ok(PlannedChunk {
             kind,
             path,
             slice_of,
@@ -86,9 +79,9 @@ impl Draft {
             tail,
             within,
             parent: self.parent,
-            size: self.size,
-            content,
-        }
+            size: spans.len(),
+            content: Content::Spans(spans),
+        })
     }
 }
 
@@ -123,8 +116,7 @@ impl Emitter<'_> {
         self.chunks.push(Draft {
             decided,
             parent,
-            size: 0,
-            segments: Vec::new(),
+            spans: SpanListBuilder::default(),
         });
         self.chunks.len() - 1
     }
@@ -192,18 +184,9 @@ impl Emitter<'_> {
             return Ok(());
         }
         self.check_length(field);
-        // The length is known once the content is; its place is kept by an empty literal.
-        let place = self.chunks[to].segments.len();
-        self.chunks[to].segments.push(ChunkSegment::Literal(0..0));
-        let before = self.chunks[to].size;
+        self.chunks[to].spans.begin_length();
         self.content(field.value.clone(), to)?;
-        let length = self.chunks[to].size - before;
-        let at = self.literals.len();
-        put_varint(&mut self.literals, length);
-        let literal = ChunkSegment::Literal(at..self.literals.len());
-        self.chunks[to].size += varint_len(length) as u64;
-        self.chunks[to].segments[place] = literal;
-        Ok(())
+        self.chunks[to].spans.end_length()
     }
 
     fn check_length(&mut self, field: &Field) {
@@ -214,50 +197,21 @@ impl Emitter<'_> {
 
     fn tag(&mut self, field: &Field, to: usize) -> Result<()> {
         let minimal = tag(field.number, field.wire_type);
-        let at = self.literals.len();
         if field.tag_end - field.start == varint_len(minimal) as u64 {
-            put_varint(&mut self.literals, minimal);
+            self.chunks[to].spans.push_varint(minimal);
         } else {
             let mut cursor = WireCursor::new(self.source.input());
             let written = cursor.bytes(field.start..field.tag_end)?;
-            self.literals.extend_from_slice(written);
+            self.chunks[to].spans.push_literal(written);
         }
-        self.literal(at, to);
         Ok(())
     }
 
     fn length(&mut self, length: u64, to: usize) {
-        let at = self.literals.len();
-        put_varint(&mut self.literals, length);
-        self.literal(at, to);
-    }
-
-    fn literal(&mut self, from: usize, to: usize) {
-        let end = self.literals.len();
-        self.chunks[to].size += (end - from) as u64;
-        if let Some(ChunkSegment::Literal(last)) = self.chunks[to].segments.last_mut()
-            && last.end == from
-            && last.start != last.end
-        {
-            last.end = end;
-            return;
-        }
-        self.chunks[to]
-            .segments
-            .push(ChunkSegment::Literal(from..end));
+        self.chunks[to].spans.push_varint(length);
     }
 
     fn copy(&mut self, range: Range<u64>, to: usize) {
-        if range.is_empty() {
-            return;
-        }
-        self.chunks[to].size += range.end - range.start;
-        if let Some(ChunkSegment::Source(last)) = self.chunks[to].segments.last_mut()
-            && last.end == range.start
-        {
-            last.end = range.end;
-            return;
-        }
-        self.chunks[to].segments.push(ChunkSegment::Source(range));
+        self.chunks[to].spans.push_span(SourceId::FIRST, range);
     }
 }

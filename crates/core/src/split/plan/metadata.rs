@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use prost::Message;
+
 use super::split_plan::{PlannedChunk, SplitPlan};
 use crate::container::{ChunkKind, Profile};
 use crate::path::{FieldPath, Step};
@@ -155,13 +157,24 @@ pub(in crate::split) fn metadata(
 }
 
 /// The trailer of what is planned, but for what is known once it is written.
-pub(crate) fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
+pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     let unknown = WrittenInfo {
         file: 0,
         offset: 0,
         crc32c: 0,
     };
     metadata(plan, &vec![unknown; plan.chunks.len()], 0)
+}
+
+/// Bytes that the trailer has at most, not counting the other files that it names.
+pub(in crate::split) fn most_of_trailer(plan: &SplitPlan) -> u64 {
+    let largest = WrittenInfo {
+        file: u32::MAX,
+        offset: u64::MAX,
+        crc32c: u32::MAX,
+    };
+    let infos = vec![largest; plan.chunks.len()];
+    metadata(plan, &infos, 0).encoded_len() as u64
 }
 
 pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) -> ChunkInfo {
@@ -178,7 +191,7 @@ pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) 
 }
 
 /// A trailer with a plain message as the extended profile has it.
-pub(crate) fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
+pub fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {
             join_version: join_version(Profile::Extended),
@@ -191,7 +204,7 @@ pub(crate) fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
 }
 
 /// The last record of a file that has chunks of a message whose trailer is in another.
-pub(crate) fn part_trailer(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
+pub fn part_trailer(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {
             join_version: join_version(Profile::Extended),

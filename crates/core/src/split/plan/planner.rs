@@ -76,7 +76,6 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         descriptor: source.descriptor().clone(),
         source_size: source.size(),
         chunks,
-        literals: emitted.literals,
         nested,
         byte_exact,
         source_layout: layout.unwrap_or_default(),

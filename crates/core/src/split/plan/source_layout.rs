@@ -2,7 +2,7 @@
 //! in the source take more bytes than they need, or elements of a sliced field stand apart, as in
 //! messages that were put together by concatenating them.
 
-use super::split_plan::{ChunkSegment, PlannedChunk};
+use super::split_plan::PlannedChunk;
 use crate::Result;
 use crate::container::{LayoutWriter, Profile};
 use crate::split::options::SplitOptions;
@@ -18,12 +18,10 @@ pub(super) fn source_layout(
 ) -> Result<Option<Vec<u8>>> {
     let mut runs = Vec::new();
     for (index, chunk) in chunks.iter().enumerate() {
-        let mut position = 0;
-        for segment in chunk.segments() {
-            if let ChunkSegment::Source(range) = segment {
-                runs.push((range.clone(), index, position));
+        for span in chunk.spans().iter() {
+            if let Some((_, range)) = span.stored() {
+                runs.push((range, index, span.offset));
             }
-            position += segment.len();
         }
     }
     runs.sort_unstable_by_key(|(range, ..)| range.start);

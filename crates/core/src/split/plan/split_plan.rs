@@ -8,26 +8,8 @@ use prost_reflect::MessageDescriptor;
 use crate::container::{ChunkKind, Profile};
 use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
+use crate::spans::SpanList;
 use crate::wire::FieldNumber;
-
-/// A piece of a chunk's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChunkSegment {
-    /// These bytes of the source.
-    Source(Range<u64>),
-    /// These bytes of the plan's own: tags and lengths that were written anew.
-    Literal(Range<usize>),
-}
-
-impl ChunkSegment {
-    /// How many bytes it is.
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            ChunkSegment::Source(range) => range.end - range.start,
-            ChunkSegment::Literal(range) => range.len() as u64,
-        }
-    }
-}
 
 /// A chunk to be written: where its bytes come from, and where it belongs.
 #[derive(Clone, Debug)]
@@ -46,13 +28,49 @@ pub struct PlannedChunk {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    Segments(Vec<ChunkSegment>),
+    /// Bytes of the source, and tags and lengths that are written anew.
+    Spans(SpanList),
     /// A chunk that is not a span of the source: from
     /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
     Added(bytes::Bytes),
 }
 
 impl PlannedChunk {
+    /// A chunk without a path.
+    #[doc(hidden)]
+    pub fn of_spans(kind: ChunkKind, spans: SpanList) -> PlannedChunk {
+        PlannedChunk::new(kind, spans.len(), Content::Spans(spans))
+    }
+
+    /// A chunk without a path that a splitter added.
+    #[doc(hidden)]
+    pub fn of_bytes(kind: ChunkKind, bytes: bytes::Bytes) -> PlannedChunk {
+        PlannedChunk::new(kind, bytes.len() as u64, Content::Added(bytes))
+    }
+
+    fn new(kind: ChunkKind, size: u64, content: Content) -> PlannedChunk {
+        PlannedChunk {
+            kind,
+            path: FieldPath::root(),
+            slice_of: None,
+            elements: 0,
+            packed: false,
+            tail: false,
+            within: false,
+            parent: None,
+            size,
+            content,
+        }
+    }
+
+    /// Returns the bytes of a chunk that a splitter added.
+    pub fn added(&self) -> Option<&bytes::Bytes> {
+        match &self.content {
+            Content::Added(bytes) => Some(bytes),
+            Content::Spans(_) => None,
+        }
+    }
+
     /// Whether it holds a message or a bytes value.
     pub fn kind(&self) -> ChunkKind {
         self.kind
@@ -100,13 +118,27 @@ impl PlannedChunk {
         self.parent.map(ChunkIndex::from)
     }
 
-    /// The source's bytes in it and the plan's own, in order; none for a chunk that a splitter
-    /// added.
-    pub fn segments(&self) -> &[ChunkSegment] {
+    /// Returns the spans of the chunk, whose only source is the message that is split; none for a
+    /// chunk that a splitter added.
+    pub fn spans(&self) -> &SpanList {
+        static NONE: SpanList = SpanList::new();
         match &self.content {
-            Content::Segments(segments) => segments,
-            Content::Added(_) => &[],
+            Content::Spans(spans) => spans,
+            Content::Added(_) => &NONE,
         }
+    }
+
+    /// Returns the ranges of the source that the chunk has, in its order.
+    pub(crate) fn source_ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let spans = self.spans().iter();
+        spans.filter_map(|span| Some(span.stored()?.1))
+    }
+
+    /// Returns the range of the source that all of the chunk is.
+    pub(crate) fn only_range(&self) -> Option<Range<u64>> {
+        let spans = self.spans();
+        let only = spans.get(0).filter(|_| spans.span_count() == 1)?;
+        Some(only.stored()?.1)
     }
 }
 
@@ -124,7 +156,6 @@ pub struct SplitPlan {
     pub(crate) descriptor: MessageDescriptor,
     pub(crate) source_size: u64,
     pub(crate) chunks: Vec<PlannedChunk>,
-    pub(crate) literals: Vec<u8>,
     pub(crate) nested: std::collections::BTreeSet<FieldPath>,
     pub(crate) byte_exact: bool,
     /// For the trailer: where every byte of the source went; empty where the placeholders tell.
@@ -167,13 +198,35 @@ impl SplitPlan {
         self.profile
     }
 
-    /// A plan of these chunks and the literals of this one.
-    pub(crate) fn with_chunks(&self, chunks: Vec<PlannedChunk>) -> SplitPlan {
+    /// A plan of a file whose chunks have no paths.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_chunks(
+        descriptor: MessageDescriptor,
+        source_size: u64,
+        chunks: Vec<PlannedChunk>,
+    ) -> SplitPlan {
+        SplitPlan {
+            descriptor,
+            source_size,
+            chunks,
+            nested: std::collections::BTreeSet::new(),
+            byte_exact: false,
+            source_layout: Vec::new(),
+            splitter_version: 0,
+            profile: Profile::Extended,
+            always_chunked: true,
+        }
+    }
+
+    /// A plan of these chunks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_chunks(&self, chunks: Vec<PlannedChunk>) -> SplitPlan {
         SplitPlan {
             descriptor: self.descriptor.clone(),
             source_size: self.source_size,
             chunks,
-            literals: self.literals.clone(),
             nested: std::collections::BTreeSet::new(),
             byte_exact: self.byte_exact,
             source_layout: Vec::new(),
@@ -187,7 +240,7 @@ impl SplitPlan {
     pub(crate) fn is_marked(&self) -> bool {
         self.chunks
             .iter()
-            .all(|chunk| matches!(chunk.content, Content::Segments(_)))
+            .all(|chunk| matches!(chunk.content, Content::Spans(_)))
     }
 }
 

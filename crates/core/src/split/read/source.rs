@@ -13,7 +13,7 @@ use record_file::ReadAt;
 use super::page_cache::Recent;
 use super::segmented_input::Pieces;
 use crate::io::{MadeFrom, Stamp};
-use crate::rope::Rope;
+use crate::spans::Spans;
 use crate::wire::SourceInput;
 use crate::{Error, ErrorKind, Result};
 
@@ -43,8 +43,8 @@ pub struct Source {
     size: u64,
     descriptor: MessageDescriptor,
     file: Option<Arc<OpenFile>>,
-    /// What the reader reads from, if it is a rope.
-    rope: Option<Arc<Rope>>,
+    /// What the reader reads from, if it is a message of spans.
+    spans: Option<Arc<Spans>>,
     /// Other files that the reader reads from.
     read_from: Vec<PathBuf>,
 }
@@ -107,7 +107,7 @@ impl Source {
             data: Data::Pieces(pieces),
             descriptor,
             file: None,
-            rope: None,
+            spans: None,
             read_from: Vec::new(),
         }
     }
@@ -124,25 +124,33 @@ impl Source {
             if !fs::metadata(path)?.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            let data = Data::Reader(Arc::new(Recent::new(file.try_clone()?)));
-            let stamp = Stamp::of(&metadata);
-            let file = OpenFile {
-                file,
-                path: path.to_owned(),
-                stamp,
-            };
-            Ok(Source {
-                data,
-                size: metadata.len(),
-                descriptor,
-                file: Some(Arc::new(file)),
-                rope: None,
-                read_from: Vec::new(),
-            })
+            Source::of_opened(File::open(path)?, path, descriptor)
         };
         open().map_err(|error| Error::from(error).context(path.display()))
+    }
+
+    /// A serialized message in a file that is open already, at this path.
+    pub(crate) fn of_opened(
+        file: File,
+        path: &Path,
+        descriptor: MessageDescriptor,
+    ) -> std::io::Result<Source> {
+        let metadata = file.metadata()?;
+        let data = Data::Reader(Arc::new(Recent::new(file.try_clone()?)));
+        let stamp = Stamp::of(&metadata);
+        let file = OpenFile {
+            file,
+            path: path.to_owned(),
+            stamp,
+        };
+        Ok(Source {
+            data,
+            size: metadata.len(),
+            descriptor,
+            file: Some(Arc::new(file)),
+            spans: None,
+            read_from: Vec::new(),
+        })
     }
 
     /// A serialized message in a file, of the type `M`. It is read in pieces, never as a whole,
@@ -173,7 +181,7 @@ impl Source {
             size,
             descriptor,
             file: None,
-            rope: None,
+            spans: None,
             read_from: Vec::new(),
         }
     }
@@ -186,13 +194,13 @@ impl Source {
         self
     }
 
-    /// The message that a rope over several files is. As with a file, a change to one of them while
+    /// The message that a message of spans over several files is. As with a file, a change to one of them while
     /// it is read is an error.
-    pub fn from_rope(rope: Arc<Rope>, descriptor: MessageDescriptor) -> Source {
-        let size = rope.total_size();
+    pub fn from_spans(spans: Arc<Spans>, descriptor: MessageDescriptor) -> Source {
+        let size = spans.total_size();
         Source {
-            rope: Some(Arc::clone(&rope)),
-            ..Source::from_reader(rope, size, descriptor)
+            spans: Some(Arc::clone(&spans)),
+            ..Source::from_reader(spans, size, descriptor)
         }
     }
 
@@ -201,16 +209,21 @@ impl Source {
         self.size
     }
 
+    pub(in crate::split) fn is_in_memory(&self) -> bool {
+        matches!(self.data, Data::Pieces(_))
+    }
+
     /// The message's type.
     pub fn descriptor(&self) -> &MessageDescriptor {
         &self.descriptor
     }
 
     /// The files that an output is made from.
-    pub(crate) fn made_from(&self) -> MadeFrom {
-        let rope = self.rope.iter().flat_map(|rope| rope.files());
+    #[doc(hidden)]
+    pub fn made_from(&self) -> MadeFrom {
+        let spans = self.spans.iter().flat_map(|spans| spans.files());
         let others = self.read_from.iter().map(PathBuf::as_path);
-        MadeFrom::files(self.path().into_iter().chain(rope).chain(others))
+        MadeFrom::files(self.path().into_iter().chain(spans).chain(others))
     }
 
     /// The file the message is in, if it is in one.
@@ -246,9 +259,10 @@ impl Source {
     }
 
     /// Fails if a file behind the source is no longer what it was when it was opened.
-    pub(crate) fn check_unchanged(&self) -> Result<()> {
-        if let Some(rope) = &self.rope {
-            return rope.check_unchanged();
+    #[doc(hidden)]
+    pub fn check_unchanged(&self) -> Result<()> {
+        if let Some(spans) = &self.spans {
+            return spans.check_unchanged();
         }
         let Some(open) = &self.file else {
             return Ok(());

@@ -8,8 +8,8 @@ use super::chunk_reader::{ChunkReader, Span, source_crc32c, tell};
 use crate::io::combine;
 use crate::newtypes::ChunkIndex;
 use crate::proto::ChunkMetadata;
-use crate::split::plan::metadata::{WrittenInfo, metadata};
-use crate::split::plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
+use crate::split::plan::metadata::{WrittenInfo, draft_trailer, metadata};
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
@@ -82,6 +82,17 @@ impl ChunkPieces {
         &self.plan
     }
 
+    /// Returns the trailer as far as it is known before the chunks are read: without offsets and
+    /// checksums.
+    pub fn draft_trailer(&self) -> ChunkMetadata {
+        let mut trailer = draft_trailer(&self.plan);
+        trailer.source_crc32c = None;
+        for info in &mut trailer.chunks {
+            info.crc32c = None;
+        }
+        trailer
+    }
+
     /// Reads the next piece: at most `max_len` bytes of one chunk. Returns `None` after the last chunk. An
     /// empty chunk has one empty piece.
     ///
@@ -110,8 +121,7 @@ impl ChunkPieces {
             }
             None => {
                 let mut bytes = vec![0; usize::try_from(len).unwrap_or(max_len)];
-                let mut reader =
-                    ChunkReader::starting_at(&self.plan, chunk, &self.source, self.offset);
+                let mut reader = ChunkReader::starting_at(chunk, &self.source, self.offset);
                 reader.read_exact(&mut bytes)?;
                 let crc32c = reader.crc32c();
                 self.spans.append(&mut reader.spans);
@@ -168,9 +178,7 @@ fn shared_piece(
     offset: u64,
     len: u64,
 ) -> Option<(Bytes, Span)> {
-    let [ChunkSegment::Source(range)] = chunk.segments() else {
-        return None;
-    };
+    let range = chunk.only_range()?;
     let start = range.start + offset;
     let bytes = source.shared(&(start..start + len))?;
     let span = Span {

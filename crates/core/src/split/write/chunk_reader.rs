@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::io::combine;
 use crate::progress::Meter;
-use crate::split::plan::split_plan::{ChunkSegment, Content, PlannedChunk, SplitPlan};
+use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
@@ -19,16 +19,11 @@ pub(in crate::split) struct Span {
     pub(in crate::split) crc32c: u32,
 }
 
-/// Reads a chunk from its segments, and sums up what it reads.
+/// Reads a chunk from its spans, and sums up what it reads.
 pub(in crate::split) struct ChunkReader<'a> {
-    plan: &'a SplitPlan,
     chunk: &'a PlannedChunk,
     source: &'a Source,
-    /// The segment being read, and how far.
-    at: usize,
-    read: u64,
-    /// Whether nothing of that segment was read.
-    fresh: bool,
+    position: u64,
     crc32c: u32,
     /// Whether the chunk is one span of the source, so that its checksum is the span's.
     is_span: bool,
@@ -39,24 +34,22 @@ pub(in crate::split) struct ChunkReader<'a> {
 }
 
 impl<'a> ChunkReader<'a> {
-    pub(in crate::split) fn new(
-        plan: &'a SplitPlan,
+    pub(in crate::split) fn new(chunk: &'a PlannedChunk, source: &'a Source) -> Self {
+        ChunkReader::starting_at(chunk, source, 0)
+    }
+
+    /// Reads a chunk from the byte `offset` on. Sums then are of what is read only.
+    pub(in crate::split) fn starting_at(
         chunk: &'a PlannedChunk,
         source: &'a Source,
+        offset: u64,
     ) -> Self {
-        let is_span = match &chunk.content {
-            Content::Segments(segments) => matches!(segments[..], [ChunkSegment::Source(_)]),
-            Content::Added(_) => false,
-        };
         ChunkReader {
-            plan,
             chunk,
             source,
-            at: 0,
-            read: 0,
-            fresh: true,
+            position: offset,
             crc32c: 0,
-            is_span,
+            is_span: chunk.only_range().is_some(),
             meter: None,
             timed: tracing::Span::none(),
             spans: Vec::new(),
@@ -83,113 +76,50 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Reads a chunk from the byte `offset` on. Sums then are of what is read only.
-    pub(in crate::split) fn starting_at(
-        plan: &'a SplitPlan,
-        chunk: &'a PlannedChunk,
-        source: &'a Source,
-        offset: u64,
-    ) -> Self {
-        let mut reader = ChunkReader::new(plan, chunk, source);
-        reader.read = offset;
-        if let Content::Segments(segments) = &chunk.content {
-            while let Some(segment) = segments.get(reader.at) {
-                let len = segment.len();
-                if reader.read < len {
-                    break;
-                }
-                reader.read -= len;
-                reader.at += 1;
-            }
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        if let Content::Added(bytes) = &self.chunk.content {
+            let at = usize::try_from(self.position).unwrap_or(usize::MAX);
+            let mut rest = bytes.get(at..).unwrap_or_default();
+            return Ok(rest.read(buf)?);
         }
-        reader
+        let (source, summed) = (self.source, &mut self.spans);
+        let read = |_, at, place: &mut [u8]| read_span(source, at, place, summed);
+        self.chunk.spans().read_at(self.position, buf, read)
     }
+}
 
-    /// Reads from the segment at hand; 0 at its end.
-    fn read_segment(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let take = |len: u64, done: u64| {
-            usize::try_from(len - done)
-                .unwrap_or(usize::MAX)
-                .min(buf.len())
-        };
-        let segments = match &self.chunk.content {
-            Content::Added(bytes) if self.at == 0 => {
-                let n = take(bytes.len() as u64, self.read);
-                let from = usize::try_from(self.read).unwrap_or(usize::MAX);
-                buf[..n].copy_from_slice(&bytes[from..from + n]);
-                return Ok(n);
-            }
-            Content::Added(_) => return Ok(0),
-            Content::Segments(segments) => segments,
-        };
-        match &segments[self.at] {
-            ChunkSegment::Literal(range) => {
-                let n = take(range.len() as u64, self.read);
-                let from = range.start + usize::try_from(self.read).unwrap_or(usize::MAX);
-                buf[..n].copy_from_slice(&self.plan.literals[from..from + n]);
-                Ok(n)
-            }
-            ChunkSegment::Source(range) => {
-                let n = take(range.end - range.start, self.read);
-                if n == 0 {
-                    return Ok(0);
-                }
-                let offset = range.start + self.read;
-                let source = self.source.data();
-                source
-                    .read_exact_at(offset, &mut buf[..n])
-                    .map_err(|error| match error.kind() {
-                        io::ErrorKind::UnexpectedEof => Error::new(
-                            ErrorKind::SourceChanged,
-                            format!(
-                                "the source ended early: it had {} bytes when it was opened",
-                                self.source.size()
-                            ),
-                        )
-                        .at_offset(offset),
-                        _ => error.into(),
-                    })?;
-                if self.fresh {
-                    self.fresh = false;
-                    self.spans.push(Span {
-                        start: offset,
-                        len: 0,
-                        crc32c: 0,
-                    });
-                }
-                if let Some(span) = self.spans.last_mut() {
-                    span.len += n as u64;
-                    span.crc32c = crc32c::crc32c_append(span.crc32c, &buf[..n]);
-                }
-                Ok(n)
-            }
+/// Reads bytes of the source, and adds them to the last of the sums or a new one.
+fn read_span(source: &Source, at: u64, place: &mut [u8], summed: &mut Vec<Span>) -> Result<()> {
+    let read = source.data().read_exact_at(at, place);
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            let size = source.size();
+            let message = format!("the source ended early: it had {size} bytes when it was opened");
+            Error::new(ErrorKind::SourceChanged, message).at_offset(at)
         }
-    }
-
-    fn segment_count(&self) -> usize {
-        match &self.chunk.content {
-            Content::Added(_) => 1,
-            Content::Segments(segments) => segments.len(),
+        _ => error.into(),
+    })?;
+    let len = place.len() as u64;
+    match summed.last_mut().filter(|last| last.start + last.len == at) {
+        Some(last) => {
+            last.len += len;
+            last.crc32c = crc32c::crc32c_append(last.crc32c, place);
         }
+        None => summed.push(Span {
+            start: at,
+            len,
+            crc32c: crc32c::crc32c(place),
+        }),
     }
+    Ok(())
 }
 
 impl Read for ChunkReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let timed = self.timed.clone();
         let _entered = timed.enter();
-        let mut filled = 0;
-        while filled < buf.len() && self.at < self.segment_count() {
-            let n = self.read_segment(&mut buf[filled..])?;
-            if n == 0 {
-                self.at += 1;
-                self.read = 0;
-                self.fresh = true;
-                continue;
-            }
-            filled += n;
-            self.read += n as u64;
-        }
+        let filled = self.fill(buf)?;
+        self.position += filled as u64;
         if !self.is_span {
             self.crc32c = crc32c::crc32c_append(self.crc32c, &buf[..filled]);
         }
@@ -202,12 +132,8 @@ impl Read for ChunkReader<'_> {
 
 /// Tells the source that these chunks are read next.
 pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]) {
-    let segments = chunks.iter().filter_map(|&index| plan.chunks.get(index));
-    let segments = segments.flat_map(PlannedChunk::segments);
-    source.tell(segments.filter_map(|segment| match segment {
-        ChunkSegment::Source(range) => Some(range.clone()),
-        ChunkSegment::Literal(_) => None,
-    }));
+    let chunks = chunks.iter().filter_map(|&index| plan.chunks.get(index));
+    source.tell(chunks.flat_map(PlannedChunk::source_ranges));
 }
 
 /// The checksum of the whole source, from those of its spans; what is between them is read.

@@ -17,34 +17,39 @@ use crate::{Error, Result};
 /// file, by one rename; then the folder is synced; then what was there before goes. Whatever fails,
 /// and whenever the process is killed, a reader finds the old message or the new. An error says
 /// that it is the old.
-pub(crate) struct Commit<'a> {
-    pub(crate) main: AtomicFile,
-    pub(crate) parts: Vec<DonePart>,
+#[derive(Debug)]
+pub struct Commit<'a> {
+    /// The main file, which ends with the trailer.
+    pub main: AtomicFile,
+    /// The other files.
+    pub parts: Vec<DonePart>,
     /// What the main file of this message in chunks is called, whether or not it is `main`: files
     /// of an earlier split are beside it.
-    pub(crate) chunked: &'a Path,
+    pub chunked: &'a Path,
     /// The message in its other form, which goes.
-    pub(crate) sibling: Option<Sibling<'a>>,
+    pub sibling: Option<Sibling<'a>>,
     /// Whether what is there may be replaced.
-    pub(crate) force: bool,
-    pub(crate) progress: &'a Progress,
+    pub force: bool,
+    /// Stops the wait for another writer.
+    pub progress: &'a Progress,
 }
 
 /// A message in the other form than the one that is written.
-#[derive(Clone, Copy)]
-pub(crate) struct Sibling<'a> {
-    pub(crate) path: &'a Path,
+#[derive(Debug, Clone, Copy)]
+pub struct Sibling<'a> {
+    /// Its place.
+    pub path: &'a Path,
     /// Whether readers take it rather than what is written, as they do one in chunks.
-    pub(crate) is_preferred: bool,
+    pub is_preferred: bool,
 }
 
 /// What went.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub struct Removed {
     /// Files of an earlier split.
-    pub(crate) parts: Vec<PathBuf>,
+    pub parts: Vec<PathBuf>,
     /// The message in its other form.
-    pub(crate) sibling: Option<PathBuf>,
+    pub sibling: Option<PathBuf>,
 }
 
 impl Commit<'_> {
@@ -60,7 +65,11 @@ impl Commit<'_> {
     }
 
     /// [`run`](Self::run), unless `check` fails: meanwhile no other writer removes anything.
-    pub(crate) fn run_if(
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and what `check` reports.
+    pub fn run_if(
         self,
         check: impl FnOnce() -> Result<()>,
         stays: impl Fn(&Path) -> bool,
@@ -69,7 +78,7 @@ impl Commit<'_> {
         for part in &self.parts {
             part.file.sync()?;
         }
-        let _lock = FolderLock::take(self.chunked, self.progress)?;
+        let lock = FolderLock::take(self.chunked, self.progress)?;
         check()?;
         // It was looked at before the writing began; another writer may have been faster since.
         let target = self.main.target().to_owned();
@@ -83,6 +92,8 @@ impl Commit<'_> {
             check_absent(path, self.force)?;
         }
         stale.retain(|path| self.parts.iter().all(|part| part.path != *path));
+        let new = self.parts.iter().map(|part| part.path.as_path());
+        lock.list(new.filter(|path| fs::symlink_metadata(path).is_err()));
         let placed = Placed::all(self.parts, &target)?;
         let mut removed = Removed::default();
         let sibling = self.sibling.map(|sibling| sibling.path);

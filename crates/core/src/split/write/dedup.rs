@@ -53,7 +53,7 @@ pub(in crate::split) fn duplicates(
     for (size, chunks) in by_size.into_iter().filter(|(_, chunks)| chunks.len() > 1) {
         for index in chunks {
             progress.check()?;
-            let sample = sample(plan, &plan.chunks[index], source)?;
+            let sample = sample(&plan.chunks[index], source)?;
             alike.entry((size, sample)).or_default().push(index);
         }
     }
@@ -63,7 +63,7 @@ pub(in crate::split) fn duplicates(
         .collect();
     let members: Vec<usize> = groups.iter().flatten().copied().collect();
     let sums = threads::map(threads, members.len(), |at| {
-        checksum(plan, &plan.chunks[members[at]], source, progress)
+        checksum(&plan.chunks[members[at]], source, progress)
     })?;
     let sums: HashMap<usize, u32> = members.into_iter().zip(sums).collect();
     let found = threads::map(threads, groups.len(), |at| {
@@ -97,7 +97,7 @@ fn among(
                 break None;
             };
             let [chunk, earlier] = [index, other].map(|index| &plan.chunks[index]);
-            if let Some(spans) = equal_spans(plan, chunk, earlier, source, &mut blocks, progress)? {
+            if let Some(spans) = equal_spans(chunk, earlier, source, &mut blocks, progress)? {
                 break Some(Same {
                     other,
                     crc32c: sums[&index],
@@ -113,22 +113,17 @@ fn among(
     Ok(found)
 }
 
-fn sample(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<Vec<u8>> {
+fn sample(chunk: &PlannedChunk, source: &Source) -> Result<Vec<u8>> {
     let mut sample = Vec::new();
     for at in [0, chunk.size / 2, chunk.size - SAMPLE] {
-        let reader = ChunkReader::starting_at(plan, chunk, source, at);
+        let reader = ChunkReader::starting_at(chunk, source, at);
         reader.take(SAMPLE).read_to_end(&mut sample)?;
     }
     Ok(sample)
 }
 
-fn checksum(
-    plan: &SplitPlan,
-    chunk: &PlannedChunk,
-    source: &Source,
-    progress: &Progress,
-) -> Result<u32> {
-    let mut reader = ChunkReader::new(plan, chunk, source);
+fn checksum(chunk: &PlannedChunk, source: &Source, progress: &Progress) -> Result<u32> {
+    let mut reader = ChunkReader::new(chunk, source);
     let mut block = vec![0; STEP];
     while reader.read(&mut block)? > 0 {
         progress.check()?;
@@ -138,15 +133,14 @@ fn checksum(
 
 /// Compares two chunks of one size. If they are equal: what of the source the first consists of.
 fn equal_spans(
-    plan: &SplitPlan,
     chunk: &PlannedChunk,
     other: &PlannedChunk,
     source: &Source,
     blocks: &mut [Vec<u8>; 2],
     progress: &Progress,
 ) -> Result<Option<Vec<Span>>> {
-    let mut left = ChunkReader::new(plan, chunk, source);
-    let mut right = ChunkReader::new(plan, other, source);
+    let mut left = ChunkReader::new(chunk, source);
+    let mut right = ChunkReader::new(other, source);
     let [a, b] = blocks;
     loop {
         progress.check()?;

@@ -10,6 +10,7 @@ use super::commit::{Commit, Sibling};
 use super::multi_file::{DonePart, parts_beside, stem_beside};
 use super::records::write_records;
 use super::written::{Written, WrittenFile};
+use crate::io::folder_lock::recover;
 use crate::io::{
     AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_absent, same_file,
     with_extension, written_through,
@@ -59,12 +60,13 @@ pub(in crate::split) fn write(
     // Readers take the file in chunks. Whether the other one is an older form of the message isn't
     // known where a file in chunks was asked for, whatever it was.
     let sibling_goes = !written.source_stays && !options.always_chunked;
+    let main = written_through(&chunked)?;
+    recover(&main, &options.progress)?;
     check_absent(path, force)?;
     if sibling_goes {
         check_sibling(sibling, force)?;
     }
     let mut file = AtomicFile::create(path, &source.made_from(), force)?;
-    let main = written_through(&chunked)?;
     if plan.is_split() && options.max_file_size.is_some() {
         stem_beside(&main)?;
     }
@@ -118,7 +120,7 @@ fn write_content(
 ) -> Result<Vec<DonePart>> {
     if !plan.is_split() {
         let meter = options.progress.meter(source.size());
-        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
+        let mut chunk = ChunkReader::new(&plan.chunks[0], source).metered(&meter);
         let copied = io::copy(&mut chunk, file.as_file_mut());
         copied.map_err(|error| at_target(error.into(), &written.path))?;
         return Ok(Vec::new());

@@ -3,15 +3,16 @@
 use std::io::Read;
 
 use bytes::Bytes;
+use record_file::{CompressionKind, RecordPosition};
 
-use super::chunk_reader::{ChunkReader, Span, source_crc32c};
+use super::chunk_reader::{ChunkReader, Span};
+use super::sink::{ChunkSink, Chunks, Record, Taken, write_chunks};
 use crate::Result;
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::split::options::SplitOptions;
-use crate::split::plan::metadata::{WrittenInfo, metadata};
-use crate::split::plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 
 /// A chunk in memory.
@@ -64,49 +65,66 @@ pub(in crate::split) fn split(
     source: &Source,
     options: &SplitOptions,
 ) -> Result<Split> {
-    let sizes = plan.chunks.iter().map(|chunk| chunk.size);
-    let meter = options.progress.meter(sizes.sum());
-    let mut chunks = Vec::with_capacity(plan.chunks.len());
-    let mut infos = Vec::with_capacity(plan.chunks.len());
-    let mut spans = Vec::new();
-    for chunk in &plan.chunks {
-        let (bytes, crc32c) = match shared(chunk, source) {
-            Some((bytes, span)) => {
-                meter.advance(chunk.size)?;
-                spans.push(span);
-                (bytes, span.crc32c)
-            }
-            None => {
-                let mut bytes = Vec::new();
-                let mut reader = ChunkReader::new(plan, chunk, source).metered(&meter);
-                reader.read_to_end(&mut bytes)?;
-                let crc32c = reader.crc32c();
-                spans.append(&mut reader.spans);
-                (bytes.into(), crc32c)
-            }
-        };
-        infos.push(WrittenInfo {
-            file: 0,
-            offset: 0,
-            crc32c,
-        });
-        chunks.push(ChunkBytes {
-            kind: chunk.kind,
-            path: chunk.path.clone(),
-            bytes,
-        });
-    }
-    let metadata = metadata(plan, &infos, source_crc32c(source, spans)?);
+    let mut memory = MemorySink::default();
+    let metadata = write_chunks(plan, source, options, &mut memory)?.trailer()?;
     source.check_unchanged()?;
-    Ok(Split { chunks, metadata })
+    Ok(Split {
+        chunks: memory.chunks,
+        metadata,
+    })
+}
+
+/// Memory that chunks are read to, or shared from the source.
+#[derive(Default)]
+struct MemorySink {
+    chunks: Vec<ChunkBytes>,
+}
+
+impl ChunkSink for MemorySink {
+    /// Each chunk has bytes of its own, or the source's.
+    const SHARES: bool = false;
+
+    fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
+        let Chunks { plan, source, .. } = chunks;
+        let mut taken = Taken::default();
+        for &index in chunks.indices {
+            let chunk = &plan.chunks[index];
+            let (bytes, crc32c) = match shared(chunk, source) {
+                Some((bytes, span)) => {
+                    chunks.meter.advance(chunk.size)?;
+                    taken.spans.push(span);
+                    (bytes, span.crc32c)
+                }
+                None => {
+                    let mut bytes = Vec::new();
+                    let mut reader = ChunkReader::new(chunk, source).metered(chunks.meter);
+                    reader.read_to_end(&mut bytes)?;
+                    let crc32c = reader.crc32c();
+                    taken.spans.append(&mut reader.spans);
+                    (bytes.into(), crc32c)
+                }
+            };
+            taken.records.push(Record {
+                file: 0,
+                position: RecordPosition::new(0, 0),
+                crc32c,
+                stored_size: chunk.size,
+                compression: CompressionKind::None,
+            });
+            self.chunks.push(ChunkBytes {
+                kind: chunk.kind,
+                path: chunk.path.clone(),
+                bytes,
+            });
+        }
+        Ok(taken)
+    }
 }
 
 /// The bytes of a chunk that is one span of a source in memory.
 fn shared(chunk: &PlannedChunk, source: &Source) -> Option<(Bytes, Span)> {
-    let [ChunkSegment::Source(range)] = chunk.segments() else {
-        return None;
-    };
-    let bytes = source.shared(range)?;
+    let range = chunk.only_range()?;
+    let bytes = source.shared(&range)?;
     let span = Span {
         start: range.start,
         len: bytes.len() as u64,

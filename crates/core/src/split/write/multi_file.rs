@@ -2,18 +2,18 @@
 //! this many bytes.
 
 use std::fs::{self, File};
-use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use prost::Message;
-use record_file::{Compression, RecordWriter};
+use record_file::WriterOptions;
 
+use super::chunk_file::ChunkFile;
+use super::sink::{ChunkSink, Chunks, Taken};
 use super::written::WrittenFile;
 use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder};
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::split::file_sizes::{most_of_trailer, most_stored};
-use crate::split::plan::metadata::part_trailer;
+use crate::split::plan::readable::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
@@ -100,7 +100,7 @@ fn without_extension(name: &str) -> Option<&str> {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidConfig`] if there can be none.
-pub(crate) fn stem_beside(main: &Path) -> Result<&str> {
+pub fn stem_beside(main: &Path) -> Result<&str> {
     stem(main).ok_or_else(|| {
         let why = match main.file_name().and_then(|name| name.to_str()) {
             Some(_) => "a main file beside which there are others is called .cpb",
@@ -141,42 +141,166 @@ pub(in crate::split) fn sure_to_fit(
 
 /// A file that is complete, but not yet in its place.
 #[derive(Debug)]
-pub(crate) struct DonePart {
-    pub(crate) file: AtomicFile,
-    pub(crate) path: PathBuf,
-    pub(crate) named: ExternalFile,
-    pub(crate) chunk_count: usize,
+pub struct DonePart {
+    /// The file.
+    pub file: AtomicFile,
+    /// Its place.
+    pub path: PathBuf,
+    /// Its entry in the trailer.
+    pub named: ExternalFile,
+    /// The number of its chunks; those that share a record count once.
+    pub chunk_count: usize,
 }
 
-/// Completes the file that comes after `count` others beside `main`: writes its last record at
-/// `end`, behind these chunks.
-pub(crate) fn complete_part(
-    main: &Path,
-    count: usize,
-    mut file: AtomicFile,
-    end: u64,
-    chunks: Vec<ChunkInfo>,
+/// A file that ends with the record `trailer`, named by its content: the one after `count` others
+/// beside `main`.
+pub(in crate::split) fn done_part(
+    file: AtomicFile,
+    (main, count): (&Path, usize),
+    trailer: &[u8],
+    chunk_count: usize,
 ) -> Result<DonePart> {
-    let stem = stem_beside(main)?;
-    let chunk_count = chunks.len();
-    let trailer = part_trailer(chunks).encode_to_vec();
-    file.as_file_mut().seek(SeekFrom::Start(end))?;
-    let mut writer = RecordWriter::starting_at(file.as_file_mut(), end)?;
-    writer.write_record_alone(&trailer, Compression::None)?;
-    writer.finish()?;
     let size = file.as_file().metadata()?.len();
-    let trailer_crc32c = crc32c::crc32c(&trailer);
-    let name = part_name(stem, count, size, &trailer);
+    let name = part_name(stem_beside(main)?, count, size, trailer);
     Ok(DonePart {
         file,
         path: folder(main).join(&name),
         named: ExternalFile {
             path: name,
             size,
-            trailer_crc32c,
+            trailer_crc32c: crc32c::crc32c(trailer),
         },
         chunk_count,
     })
+}
+
+/// The files of a message: a main one that ends with the trailer, and once chunks
+/// [go beside it](Self::go_beside), others of at most this many bytes.
+#[derive(Debug)]
+pub(crate) struct ChunkFiles<'a> {
+    main: ChunkFile,
+    /// The main file, whose mode the others have, and the most bytes of one.
+    several: Option<(&'a AtomicFile, u64)>,
+    open: Option<(AtomicFile, ChunkFile)>,
+    done: Vec<DonePart>,
+}
+
+impl<'a> ChunkFiles<'a> {
+    /// All chunks go to the main file, so far.
+    pub(crate) fn new(main: ChunkFile) -> ChunkFiles<'a> {
+        ChunkFiles {
+            main,
+            several: None,
+            open: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// From here on, chunks go to files of at most `max` bytes beside this one.
+    pub(crate) fn go_beside(&mut self, main: &'a AtomicFile, max: u64) {
+        self.several = Some((main, max));
+    }
+
+    /// The main file.
+    pub(crate) fn main(&mut self) -> &mut ChunkFile {
+        &mut self.main
+    }
+
+    /// The file that the next chunk goes to, and its number.
+    pub(crate) fn current(&mut self) -> Result<(u32, &mut ChunkFile)> {
+        let Some((main, _)) = self.several else {
+            return Ok((0, &mut self.main));
+        };
+        let number = self.done.len() + 1;
+        check_file_count(number)?;
+        let number = u32::try_from(number)
+            .map_err(|_| Error::new(ErrorKind::LimitExceeded, "too many files"))?;
+        if self.open.is_none() {
+            // Its name is known once its content is.
+            let file = main.create_beside()?;
+            let chunks = ChunkFile::begin(&file, WriterOptions::new())?;
+            self.open = Some((file, chunks));
+        }
+        let open = self.open.as_mut().map(|(_, chunks)| chunks);
+        Ok((number, open.unwrap_or(&mut self.main)))
+    }
+
+    /// Notes a chunk, if it is in the file besides the main one that is being written.
+    pub(crate) fn note(&mut self, info: &ChunkInfo) {
+        if let Some((_, open)) = &mut self.open
+            && info.file as usize == self.done.len() + 1
+        {
+            open.note(*info);
+        }
+    }
+
+    /// Completes the file that is being written, unless it is the main one or surely has room for
+    /// another record of at most this many bytes.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> Result<()> {
+        if let (Some((_, max)), Some((_, open))) = (self.several, &mut self.open) {
+            let end = open.end().saturating_add(bytes);
+            let count = open.chunks().len();
+            if end.saturating_add(most_of_trailer(count + 1)) > max && count > 0 {
+                self.complete()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the file that is being written, unless it is the main one.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        if let (Some((file, chunks)), Some((main, max))) = (self.open.take(), self.several) {
+            let done = chunks.complete(file, main.target(), self.done.len())?;
+            let size = done.named.size;
+            if size > max {
+                let message = format!(
+                    "a chunk doesn't fit: its file would have {size} bytes, over the maximum file size of {max} bytes: merge the file, and split the merge"
+                );
+                return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
+            self.done.push(done);
+        }
+        Ok(())
+    }
+
+    /// The files besides the main one that are complete.
+    pub(crate) fn done(&self) -> &[DonePart] {
+        &self.done
+    }
+
+    /// The main file, and the others, which are complete.
+    pub(crate) fn into_parts(self) -> (ChunkFile, Vec<DonePart>) {
+        (self.main, self.done)
+    }
+}
+
+impl ChunkSink for ChunkFiles<'_> {
+    fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
+        let Some((_, max)) = self.several else {
+            return self.main.take(chunks);
+        };
+        let (mut all, mut left) = (Taken::default(), chunks.indices);
+        while !left.is_empty() {
+            let (number, open) = self.current()?;
+            let there = open.chunks().len();
+            let count = sure_to_fit(chunks.plan, left, open.end(), there, max);
+            // A chunk that never fits fails once its file is complete.
+            let (group, others) = left.split_at(count.max(usize::from(there == 0)));
+            let mut taken = open.take(chunks.only(group))?;
+            for record in &mut taken.records {
+                record.file = number;
+            }
+            all.records.append(&mut taken.records);
+            all.spans.append(&mut taken.spans);
+            left = others;
+            // What compressed well leaves room for more.
+            if group.is_empty() {
+                self.complete()?;
+            }
+        }
+        self.complete()?;
+        Ok(all)
+    }
 }
 
 /// Fails if a file has more than the maximum. What is in it from `trailer` on is the trailer, which
@@ -197,11 +321,7 @@ pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<
 
 impl From<&DonePart> for WrittenFile {
     fn from(part: &DonePart) -> Self {
-        WrittenFile {
-            path: part.path.clone(),
-            size: part.named.size,
-            chunks: part.chunk_count,
-        }
+        WrittenFile::new(part.path.clone(), part.named.size, part.chunk_count)
     }
 }
 

@@ -11,21 +11,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use record_file::{Compression, EncodedRecord, RecordPosition, RecordWriter, plain_record_end};
+use record_file::{Compression, CompressionKind, EncodedRecord, RecordWriter, plain_record_end};
 use tempfile::SpooledTempFile;
 
-use super::chunk_reader::{ChunkReader, Span, tell};
+use super::chunk_reader::{ChunkReader, Span};
 use super::probe::decide;
+use super::sink::{Chunks, Record, Taken};
 use crate::io::FileAt;
 use crate::io::threads;
-use crate::progress::Meter;
-use crate::split::compression::ChunkCompression;
-use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
-use crate::split::read::source::Source;
+use crate::split::plan::split_plan::PlannedChunk;
 use crate::{Error, ErrorKind, Result};
 
 /// How many bytes of compressed chunks wait in memory, over all threads: 32 MiB.
@@ -40,52 +37,29 @@ const SMALL: u64 = 64 << 10;
 /// How much is written together.
 const BATCH: u64 = 1 << 20;
 
-/// What is written, and where.
-#[derive(Clone, Copy)]
-pub(in crate::split) struct Job<'a> {
-    pub(in crate::split) plan: &'a SplitPlan,
-    pub(in crate::split) source: &'a Source,
-    pub(in crate::split) compression: ChunkCompression,
-    /// The chunks, in order.
-    pub(in crate::split) chunks: &'a [usize],
-    pub(in crate::split) file: &'a File,
-    /// Where temporary files go.
-    pub(in crate::split) folder: &'a Path,
-    pub(in crate::split) meter: &'a Meter,
-}
-
-/// A chunk's record.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::split) struct Stored {
-    pub(in crate::split) position: RecordPosition,
-    pub(in crate::split) crc32c: u32,
-}
-
-/// What was written.
-pub(in crate::split) struct Filled {
-    /// The record of each chunk of the job, in order.
-    pub(in crate::split) stored: Vec<Stored>,
-    /// What of the source went to them.
-    pub(in crate::split) spans: Vec<Span>,
-    /// Where the next record can begin.
-    pub(in crate::split) end: u64,
-}
-
-/// Writes the job's chunks from `begin` on.
-pub(in crate::split) fn fill(job: Job<'_>, begin: u64, threads: NonZeroUsize) -> Result<Filled> {
-    tell(job.plan, job.source, job.chunks);
-    let threads = threads.get().min(job.chunks.len().max(1));
+/// Writes chunks to a file from `begin` on. Temporary files go to `folder`. Returns where the next
+/// record can begin, too.
+pub(in crate::split) fn fill(
+    chunks: Chunks<'_>,
+    file: &File,
+    folder: &Path,
+    begin: u64,
+) -> Result<(Taken, u64)> {
+    let count = chunks.indices.len();
+    let threads = chunks.threads.get().min(count.max(1));
     let filling = Filling {
         ahead: AHEAD * threads,
         spill_above: SPILL_ABOVE / (AHEAD * threads),
-        job,
+        chunks,
+        file,
+        folder,
         state: Mutex::new(State {
             next: 0,
             frontier: 0,
             begin,
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
-            stored: vec![None; job.chunks.len()],
+            records: vec![None; count],
             spans: Vec::new(),
             failed: None,
         }),
@@ -97,22 +71,24 @@ pub(in crate::split) fn fill(job: Job<'_>, begin: u64, threads: NonZeroUsize) ->
     if let Some((_, error)) = state.failed {
         return Err(error);
     }
-    Ok(Filled {
-        stored: state.stored.into_iter().flatten().collect(),
+    let taken = Taken {
+        records: state.records.into_iter().flatten().collect(),
         spans: state.spans,
-        end: state.begin,
-    })
+    };
+    Ok((taken, state.begin))
 }
 
 struct Filling<'a> {
-    job: Job<'a>,
+    chunks: Chunks<'a>,
+    file: &'a File,
+    folder: &'a Path,
     ahead: usize,
     spill_above: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// Chunks are named by their place in the job.
+/// Chunks are named by their place among those to write.
 struct State {
     /// The next chunk to be looked at.
     next: usize,
@@ -124,7 +100,7 @@ struct State {
     waiting: BTreeMap<usize, Form>,
     /// Chunks in front of it, to be written where they begin.
     ready: VecDeque<(usize, u64, Form)>,
-    stored: Vec<Option<Stored>>,
+    records: Vec<Option<Record>>,
     spans: Vec<Span>,
     /// What went wrong first in the file.
     failed: Option<(usize, Error)>,
@@ -141,6 +117,7 @@ struct Encoded {
     record: EncodedRecord,
     data: SpooledTempFile,
     crc32c: u32,
+    compression: CompressionKind,
 }
 
 enum Task {
@@ -167,7 +144,7 @@ impl Filling<'_> {
     }
 
     fn chunk(&self, at: usize) -> &PlannedChunk {
-        &self.job.plan.chunks[self.job.chunks[at]]
+        &self.chunks.plan.chunks[self.chunks.indices[at]]
     }
 
     fn work(&self) {
@@ -202,11 +179,11 @@ impl Filling<'_> {
                 return Some(self.batch(&mut state, first, begin, form));
             }
             let at = state.next;
-            if at < self.job.chunks.len() && at - state.frontier < self.ahead {
+            if at < self.chunks.indices.len() && at - state.frontier < self.ahead {
                 state.next += 1;
                 return Some(Task::Look(at));
             }
-            if state.frontier == self.job.chunks.len() {
+            if state.frontier == self.chunks.indices.len() {
                 return None;
             }
             state = self
@@ -233,9 +210,8 @@ impl Filling<'_> {
 
     /// Finds out how long a chunk gets: compresses it if it is going to be compressed.
     fn look(&self, at: usize) -> Result<()> {
-        let Job { plan, source, .. } = self.job;
         let chunk = self.chunk(at);
-        let compression = decide(self.job.compression, plan, chunk, source)?;
+        let compression = decide(self.chunks.compression, chunk, self.chunks.source)?;
         if compression == Compression::None {
             return self.known(at, Form::Plain);
         }
@@ -243,11 +219,11 @@ impl Filling<'_> {
             let state = self.lock();
             (state.frontier == at).then_some(state.begin)
         };
-        let index = self.job.chunks[at];
+        let index = self.chunks.indices[at];
         let _span = tracing::trace_span!("compress", chunk = index, bytes = chunk.size).entered();
         let mut reader = self.reader(at);
         let Some(begin) = begin else {
-            let mut data = tempfile::spooled_tempfile_in(self.spill_above, self.job.folder);
+            let mut data = tempfile::spooled_tempfile_in(self.spill_above, self.folder);
             let record = EncodedRecord::encode(&mut reader, chunk.size, compression, &mut data)?;
             let crc32c = reader.crc32c();
             self.lock().spans.append(&mut reader.spans);
@@ -257,16 +233,20 @@ impl Filling<'_> {
                     record,
                     data,
                     crc32c,
+                    compression: compression.kind(),
                 })),
             );
         };
-        let mut writer = RecordWriter::starting_at(FileAt::new(self.job.file, begin), begin)?;
+        let mut writer = RecordWriter::starting_at(FileAt::new(self.file, begin), begin)?;
         let position = writer.write_record_from(&mut reader, chunk.size, compression)?;
         writer.flush()?;
         let mut state = self.lock();
-        state.stored[at] = Some(Stored {
+        state.records[at] = Some(Record {
+            file: 0,
             position,
             crc32c: reader.crc32c(),
+            stored_size: writer.last_data_size(),
+            compression: compression.kind(),
         });
         state.spans.append(&mut reader.spans);
         state.begin = writer.position().numeric();
@@ -298,27 +278,28 @@ impl Filling<'_> {
 
     fn reader(&self, at: usize) -> ChunkReader<'_> {
         let chunk = self.chunk(at);
-        let span = tracing::trace_span!("read", chunk = self.job.chunks[at], bytes = chunk.size);
-        ChunkReader::new(self.job.plan, chunk, self.job.source)
-            .metered(self.job.meter)
+        let span =
+            tracing::trace_span!("read", chunk = self.chunks.indices[at], bytes = chunk.size);
+        ChunkReader::new(chunk, self.chunks.source)
+            .metered(self.chunks.meter)
             .timed(span)
     }
 
     /// Writes chunks to where the first begins.
     fn write(&self, begin: u64, chunks: Vec<(usize, Form)>) -> Result<()> {
-        let chunk = self.job.chunks[chunks[0].0];
+        let chunk = self.chunks.indices[chunks[0].0];
         let bytes: u64 = chunks.iter().map(|(at, _)| self.chunk(*at).size).sum();
         let _span = tracing::trace_span!("write", chunk, bytes).entered();
-        let mut writer = RecordWriter::starting_at(FileAt::new(self.job.file, begin), begin)?;
-        let mut stored = Vec::with_capacity(chunks.len());
+        let mut writer = RecordWriter::starting_at(FileAt::new(self.file, begin), begin)?;
+        let mut records = Vec::with_capacity(chunks.len());
         let mut spans = Vec::new();
         for (at, form) in chunks {
-            let (position, crc32c) = match form {
+            let (position, crc32c, compression) = match form {
                 Form::Encoded(mut encoded) => {
                     encoded.data.seek(SeekFrom::Start(0))?;
                     let data: &mut dyn Read = &mut encoded.data;
                     let position = writer.write_encoded_record(&encoded.record, data)?;
-                    (position, encoded.crc32c)
+                    (position, encoded.crc32c, encoded.compression)
                 }
                 Form::Plain => {
                     let size = self.chunk(at).size;
@@ -332,15 +313,22 @@ impl Filling<'_> {
                     };
                     let crc32c = reader.crc32c();
                     spans.append(&mut reader.spans);
-                    (position, crc32c)
+                    (position, crc32c, CompressionKind::None)
                 }
             };
-            stored.push((at, Stored { position, crc32c }));
+            let record = Record {
+                file: 0,
+                position,
+                crc32c,
+                stored_size: writer.last_data_size(),
+                compression,
+            };
+            records.push((at, record));
         }
         writer.finish()?;
         let mut state = self.lock();
-        for (at, record) in stored {
-            state.stored[at] = Some(record);
+        for (at, record) in records {
+            state.records[at] = Some(record);
         }
         state.spans.append(&mut spans);
         Ok(())

@@ -1,91 +1,67 @@
 //! Executing a part of a plan to a file of its own, and the main file over the files of all parts.
 
-use std::fs::File;
-use std::io::{Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-use record_file::{RecordWriter, RecordsMetadata, WriterOptions};
+use record_file::{RecordsMetadata, WriterOptions};
 
+use super::chunk_file::ChunkFile;
 use super::chunk_reader::{Span, source_crc32c};
-use super::dedup::duplicates;
-use super::multi_file::{check_size, complete_part};
-use super::parallel::{Job, fill};
-use super::records::{begin, distinct, records, with_shared};
-use super::trailer::write_trailer;
-use crate::io::{AtomicFile, combine, threads};
+use super::multi_file::check_size;
+use super::records::front;
+use super::sink::write_chunks;
+use crate::io::{AtomicFile, combine};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::options::SplitOptions;
-use crate::split::plan::metadata::chunk_info;
-use crate::split::plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
 /// A part's file, complete, but not yet in its place.
 #[derive(Debug)]
-pub(crate) struct PartFile {
-    pub(crate) file: AtomicFile,
+pub struct PartFile {
+    /// The file.
+    pub file: AtomicFile,
     /// By its name in the main file's folder.
-    pub(crate) named: ExternalFile,
+    pub named: ExternalFile,
     /// Of every chunk of the part.
-    pub(crate) infos: Vec<ChunkInfo>,
+    pub infos: Vec<ChunkInfo>,
     /// The crc32c of every one of its [`runs`].
-    pub(crate) run_crc32cs: Vec<u32>,
+    pub run_crc32cs: Vec<u32>,
 }
 
 /// Writes the chunks of `part`, which are some of a plan's, to `file`. It is number `number` of the
 /// files beside `main`, counted from 0, and named by its content. Chunks of the part that are equal
 /// share a record.
-pub(crate) fn write_part(
+///
+/// # Errors
+///
+/// What reading and writing report; [`ErrorKind::LimitExceeded`] if the file is over the maximum.
+pub fn write_part(
     part: &SplitPlan,
     source: &Source,
-    mut file: AtomicFile,
+    file: AtomicFile,
     (main, number): (&Path, usize),
     options: &SplitOptions,
 ) -> Result<PartFile> {
-    let threads = threads::count(options.threads);
-    let same = duplicates(part, source, threads, &options.progress)?;
-    let chunks = distinct(&same);
-    let bytes = chunks.iter().map(|&index| part.chunks[index].size).sum();
-    let meter = options.progress.meter(bytes);
-    let _span = tracing::debug_span!("write", number, chunks = chunks.len(), bytes).entered();
-    let begin = begin(file.as_file_mut(), WriterOptions::new())?;
-    let job = Job {
-        plan: part,
-        source,
-        compression: options.compression,
-        chunks: &chunks,
-        file: file.as_file(),
-        folder: file.folder(),
-        meter: &meter,
-    };
-    let mut filled = fill(job, begin, threads)?;
-    let own = records(0, &filled.stored).zip(&chunks);
-    let own = own.map(|(record, &index)| chunk_info(&part.chunks[index], &record.info()));
-    let done = complete_part(main, number, file, filled.end, own.collect())?;
-    check_size(done.file.as_file(), filled.end, options.max_file_size)?;
-    let written = records(0, &filled.stored).collect();
-    let all = with_shared(written, same, &mut filled.spans);
-    let infos = part.chunks.iter().zip(&all);
-    let infos = infos.map(|(chunk, record)| chunk_info(chunk, &record.info()));
+    let mut chunks = ChunkFile::begin(&file, WriterOptions::new())?;
+    let mut ledger = write_chunks(part, source, options, &mut chunks)?;
+    let end = chunks.end();
+    let done = chunks.complete(file, main, number)?;
+    check_size(done.file.as_file(), end, options.max_file_size)?;
     Ok(PartFile {
-        infos: infos.collect(),
-        run_crc32cs: of_runs(&runs(&part.chunks), filled.spans),
+        infos: ledger.infos(),
+        run_crc32cs: of_runs(&runs(&part.chunks), std::mem::take(&mut ledger.spans)),
         named: done.named,
         file: done.file,
     })
 }
 
 /// The runs of the source that these chunks hold, in order.
-pub(crate) fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
-    let segments = chunks.iter().flat_map(PlannedChunk::segments);
-    let mut found: Vec<Range<u64>> = segments
-        .filter_map(|segment| match segment {
-            ChunkSegment::Source(range) if !range.is_empty() => Some(range.clone()),
-            _ => None,
-        })
-        .collect();
+pub fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
+    let found = chunks.iter().flat_map(PlannedChunk::source_ranges);
+    let mut found: Vec<Range<u64>> = found.collect();
     found.sort_unstable_by_key(|range| range.start);
     found.dedup_by(|next, before| {
         let continues = before.end == next.start;
@@ -117,7 +93,7 @@ fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if runs overlap or lie outside of the source.
-pub(crate) fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u32> {
+pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u32> {
     let mut spans: Vec<Span> = runs
         .into_iter()
         .map(|(run, crc32c)| Span {
@@ -143,18 +119,17 @@ pub(crate) fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> R
 }
 
 /// Writes a main file without chunks to `file`: what it says of the message's type, and the trailer.
-pub(crate) fn write_main(
-    file: &mut AtomicFile,
+///
+/// # Errors
+///
+/// What writing reports; [`ErrorKind::LimitExceeded`] if the trailer is over a maximum.
+pub fn write_main(
+    file: &AtomicFile,
     described: &RecordsMetadata,
     trailer: ChunkMetadata,
     options: &SplitOptions,
 ) -> Result<()> {
-    let front = WriterOptions::new()
-        .compression(options.compression.for_trailer())
-        .metadata(described);
-    let file = file.as_file_mut();
-    let end = begin(file, front)?;
-    write_end(file, end, trailer, options)
+    ChunkFile::begin(file, front(described, options))?.finish(trailer, options)
 }
 
 /// Writes a main file with one chunk, the first, which is all of `base`.
@@ -162,8 +137,8 @@ pub(crate) fn write_main(
 /// # Errors
 ///
 /// [`ErrorKind::LimitExceeded`] if the base is larger than a chunk may be.
-pub(crate) fn write_base(
-    file: &mut AtomicFile,
+pub fn write_base(
+    file: &AtomicFile,
     described: &RecordsMetadata,
     mut trailer: ChunkMetadata,
     base: &Source,
@@ -180,34 +155,12 @@ pub(crate) fn write_base(
     };
     let mut bytes = vec![0; size];
     base.data().read_exact_at(0, &mut bytes)?;
+    let mut chunks = ChunkFile::begin(file, front(described, options))?;
     let compression = options.compression.for_trailer();
-    let front = WriterOptions::new()
-        .compression(compression)
-        .metadata(described);
-    let file = file.as_file_mut();
-    let begin = begin(file, front)?;
-    file.seek(SeekFrom::Start(begin))?;
-    let mut writer = RecordWriter::starting_at(&mut *file, begin)?.seekable();
-    let position = writer.write_record_alone(&bytes, compression)?;
-    writer.flush()?;
-    let end = writer.position().numeric();
-    drop(writer);
+    let record = chunks.add(&mut &bytes[..], base.size(), compression)?;
     if let Some(info) = trailer.chunks.first_mut() {
-        info.offset = position.numeric();
-        info.crc32c = Some(crc32c::crc32c(&bytes));
+        info.offset = record.position.numeric();
+        info.crc32c = Some(record.crc32c);
     }
-    write_end(file, end, trailer, options)
-}
-
-fn write_end(
-    file: &mut File,
-    end: u64,
-    trailer: ChunkMetadata,
-    options: &SplitOptions,
-) -> Result<()> {
-    file.seek(SeekFrom::Start(end))?;
-    let mut writer = RecordWriter::starting_at(&mut *file, end)?.seekable();
-    write_trailer(&mut writer, trailer, options)?;
-    writer.finish()?;
-    check_size(file, end, options.max_file_size)
+    chunks.finish(trailer, options)
 }

@@ -5,7 +5,7 @@ use crate::Result;
 #[cfg(feature = "zstd")]
 use crate::split::compression::AUTO_LEAST_SAVING;
 use crate::split::compression::ChunkCompression;
-use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
+use crate::split::plan::split_plan::PlannedChunk;
 use crate::split::read::source::Source;
 use record_file::Compression;
 use std::io::Read;
@@ -14,15 +14,12 @@ use std::ops::Range;
 /// How this chunk is compressed.
 pub(in crate::split) fn decide(
     compression: ChunkCompression,
-    plan: &SplitPlan,
     chunk: &PlannedChunk,
     source: &Source,
 ) -> Result<Compression> {
     match compression {
         ChunkCompression::Fixed(compression) => Ok(compression),
-        ChunkCompression::Auto { level } if shrinks(plan, chunk, source)? => {
-            Ok(Compression::zstd(level))
-        }
+        ChunkCompression::Auto { level } if shrinks(chunk, source)? => Ok(Compression::zstd(level)),
         ChunkCompression::Auto { .. } => Ok(Compression::None),
     }
 }
@@ -68,10 +65,10 @@ fn probed(size: u64) -> Vec<Range<u64>> {
     starts.map(|start| start..start + PROBE_BLOCK).collect()
 }
 
-fn shrinks(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<bool> {
+fn shrinks(chunk: &PlannedChunk, source: &Source) -> Result<bool> {
     let mut sample = Vec::new();
     for block in probed(chunk.size) {
-        let reader = ChunkReader::starting_at(plan, chunk, source, block.start);
+        let reader = ChunkReader::starting_at(chunk, source, block.start);
         reader
             .take(block.end - block.start)
             .read_to_end(&mut sample)?;

@@ -15,17 +15,16 @@ use record_file::{
 use tempfile::SpooledTempFile;
 
 use super::chunk_reader::{ChunkReader, Span, tell};
-use super::dedup::duplicates;
 use super::parallel::{AHEAD, SPILL_ABOVE};
 use super::probe::decide;
-use super::records::{Record, describe, distinct, front, trailer, with_shared};
+use super::records::front;
+use super::sink::{ChunkSink, Chunks, Record, Taken, write_chunks};
 use super::trailer::write_trailer;
 use super::written::WrittenChunk;
 use crate::container::describe_type;
 use crate::io::Ahead;
 use crate::io::threads;
 use crate::progress::{Meter, Progress};
-use crate::split::compression::ChunkCompression;
 use crate::split::options::SplitOptions;
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
@@ -78,7 +77,7 @@ pub(in crate::split) fn write(
     } else {
         let meter = options.progress.meter(source.size());
         tell(plan, source, &[0]);
-        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
+        let mut chunk = ChunkReader::new(&plan.chunks[0], source).metered(&meter);
         let copied = io::copy(&mut chunk, sink)?;
         source.check_unchanged()?;
         (Vec::new(), copied)
@@ -100,62 +99,55 @@ fn write_records(
     options: &SplitOptions,
 ) -> Result<(Vec<WrittenChunk>, u64)> {
     let progress = &options.progress;
-    let threads = threads::count(options.threads);
-    let same = duplicates(plan, source, threads, progress)?;
-    let chunks = distinct(&same);
-    let threads = NonZeroUsize::new(chunks.len()).map_or(threads, |most| threads.min(most));
-    let sizes = chunks.iter().map(|&index| plan.chunks[index].size);
-    let bytes = sizes.clone().sum();
-    let meter = progress.meter(bytes);
-    let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
-    let ahead = Ahead {
-        count: NonZeroUsize::MIN.saturating_add(AHEAD * threads.get()),
-        size: MOST_AHEAD,
-    };
-    let preparing = Preparing {
-        plan,
-        source,
-        compression: options.compression,
-        meter: &meter,
-        spill_above: SPILL_ABOVE / ahead.count,
-    };
-    tell(plan, source, &chunks);
     let described = describe_type(&plan.descriptor, options.embed_schema);
     let mut sink = Heeding { sink, progress };
     let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
-    let mut spans = Vec::new();
-    let mut written = Vec::with_capacity(chunks.len());
-    let mut stored = vec![(0, CompressionKind::None); plan.chunks.len()];
-    let prepare = |at: usize, abandoned: &AtomicBool| preparing.prepare(chunks[at], abandoned);
-    threads::in_order(threads, sizes, ahead, prepare, |mut ready| {
-        stored[ready.index] = (ready.stored_size(), ready.compression);
-        spans.append(&mut ready.spans);
-        written.push(Record {
-            file: 0,
-            crc32c: ready.crc32c,
-            same_as: None,
-            position: preparing.write(ready, &mut writer)?,
-        });
-        Ok(())
-    })?;
-    let all = with_shared(written, same, &mut spans);
+    let mut ledger = write_chunks(plan, source, options, &mut StreamSink(&mut writer))?;
     // A stream that lacks its trailer is taken by nobody.
     source.check_unchanged()?;
-    write_trailer(&mut writer, trailer(plan, &all, source, spans)?, options)?;
+    write_trailer(&mut writer, ledger.trailer()?, options)?;
     let size = writer.position().numeric();
     writer.finish()?;
-    let described = describe(plan, &all, |index, record| {
-        Ok(stored[record.same_as.unwrap_or(index)])
-    })?;
-    Ok((described, size))
+    Ok((ledger.describe(), size))
+}
+
+/// A stream that chunks are written to, one after another, while the next ones are made ready.
+struct StreamSink<'a, 'w>(&'a mut RecordWriter<&'w mut dyn Write>);
+
+impl ChunkSink for StreamSink<'_, '_> {
+    fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
+        let Chunks { plan, indices, .. } = chunks;
+        let most = NonZeroUsize::new(indices.len());
+        let threads = most.map_or(chunks.threads, |most| chunks.threads.min(most));
+        let ahead = Ahead {
+            count: NonZeroUsize::MIN.saturating_add(AHEAD * threads.get()),
+            size: MOST_AHEAD,
+        };
+        let preparing = Preparing {
+            chunks,
+            spill_above: SPILL_ABOVE / ahead.count,
+        };
+        let sizes = indices.iter().map(|&index| plan.chunks[index].size);
+        let mut taken = Taken::default();
+        let prepare = |at: usize, abandoned: &AtomicBool| preparing.prepare(indices[at], abandoned);
+        threads::in_order(threads, sizes, ahead, prepare, |mut ready| {
+            taken.spans.append(&mut ready.spans);
+            taken.records.push(Record {
+                file: 0,
+                crc32c: ready.crc32c,
+                stored_size: ready.stored_size(),
+                compression: ready.compression,
+                position: preparing.write(ready, self.0)?,
+            });
+            Ok(())
+        })?;
+        Ok(taken)
+    }
 }
 
 /// What makes chunks ready to be written, on any thread.
 struct Preparing<'a> {
-    plan: &'a SplitPlan,
-    source: &'a Source,
-    compression: ChunkCompression,
-    meter: &'a Meter,
+    chunks: Chunks<'a>,
     spill_above: usize,
 }
 
@@ -185,8 +177,9 @@ impl Ready {
 
 impl<'a> Preparing<'a> {
     fn prepare(&self, index: usize, abandoned: &AtomicBool) -> Result<Ready> {
-        let chunk = &self.plan.chunks[index];
-        let compression = decide(self.compression, self.plan, chunk, self.source)?;
+        let Chunks { plan, source, .. } = self.chunks;
+        let chunk = &plan.chunks[index];
+        let compression = decide(self.chunks.compression, chunk, source)?;
         // How much of it may wait in memory, if it isn't read once more.
         let kept = match compression {
             Compression::None if chunk.size > LARGEST_KEPT.min(self.spill_above as u64) => None,
@@ -196,11 +189,11 @@ impl<'a> Preparing<'a> {
         let mut reader = self.reader(index, chunk);
         if kept.is_some() {
             // All others are done when they are written.
-            reader = reader.metered(self.meter);
+            reader = reader.metered(self.chunks.meter);
         }
         let mut wanted = Wanted {
             reader: &mut reader,
-            meter: self.meter,
+            meter: self.chunks.meter,
             abandoned,
         };
         let compressing =
@@ -229,7 +222,7 @@ impl<'a> Preparing<'a> {
         ready: Ready,
         writer: &mut RecordWriter<&mut dyn Write>,
     ) -> Result<RecordPosition> {
-        let chunk = &self.plan.chunks[ready.index];
+        let chunk = &self.chunks.plan.chunks[ready.index];
         let _span =
             tracing::trace_span!("write", chunk = ready.index, bytes = chunk.size).entered();
         match ready.data {
@@ -238,7 +231,7 @@ impl<'a> Preparing<'a> {
                 Ok(writer.write_encoded_record(&record, &mut data)?)
             }
             Data::Again(record) => {
-                let mut reader = self.reader(ready.index, chunk).metered(self.meter);
+                let mut reader = self.reader(ready.index, chunk).metered(self.chunks.meter);
                 let written = writer.write_plain_record(&record, &mut reader);
                 written.map_err(|error| match error.kind() {
                     record_file::ErrorKind::ChecksumMismatch => Error::new(
@@ -254,7 +247,7 @@ impl<'a> Preparing<'a> {
 
     fn reader(&self, index: usize, chunk: &'a PlannedChunk) -> ChunkReader<'a> {
         let span = tracing::trace_span!("read", chunk = index, bytes = chunk.size);
-        ChunkReader::new(self.plan, chunk, self.source).timed(span)
+        ChunkReader::new(chunk, self.chunks.source).timed(span)
     }
 }
 

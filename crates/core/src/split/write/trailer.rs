@@ -47,7 +47,7 @@ pub(in crate::split) fn write_trailer<W: Write>(
         let mut written = Vec::with_capacity(plan.chunks.len());
         let (mut spans, mut record) = (Vec::new(), Vec::new());
         for chunk in &plan.chunks {
-            let mut reader = ChunkReader::new(&plan, chunk, &source);
+            let mut reader = ChunkReader::new(chunk, &source);
             // All of the trailer is in memory, too.
             record.clear();
             reader.read_to_end(&mut record)?;

@@ -46,6 +46,14 @@ pub struct WrittenFile {
     pub chunks: usize,
 }
 
+impl WrittenFile {
+    /// A file of this many bytes with this many chunks.
+    #[doc(hidden)]
+    pub fn new(path: PathBuf, size: u64, chunks: usize) -> WrittenFile {
+        WrittenFile { path, size, chunks }
+    }
+}
+
 /// A chunk in a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -14,7 +14,7 @@ mod text;
 
 use prost_reflect::prost::Message;
 use proto_splitter_core::container::{Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, Merger, ReadOptions, SegmentSource, plan};
+use proto_splitter_core::merge::{Limits, Merger, ReadOptions, plan};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage};
 use proto_splitter_core::view::MessageView;
@@ -232,11 +232,11 @@ fn chunks(data: &[u8]) {
         };
         // What is planned covers the output, and stays within the chunks.
         let mut end = 0;
-        for segment in plan.segments() {
-            assert_eq!(segment.offset.get(), end);
-            end += segment.len();
-            if let SegmentSource::Chunk { chunk, range } = &segment.source {
-                assert!(range.end <= chunked.chunks[chunk.to_usize()].len() as u64);
+        for span in plan.spans().iter() {
+            assert_eq!(span.offset, end);
+            end += span.len;
+            if let Some((chunk, range)) = span.stored() {
+                assert!(range.end <= chunked.chunks[chunk.index()].len() as u64);
             }
         }
         assert_eq!(end, plan.total_len());

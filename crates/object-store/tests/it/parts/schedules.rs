@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use proto_splitter_core::parts::{
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_parts::{
     Committed, ObjectUpload, Objects, OpenObject, PartOptions, PartReport, PartsPlan, UploadParts,
 };
-use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use super::support::{Bucket, Random, Small, objects, options};

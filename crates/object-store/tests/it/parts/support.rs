@@ -7,9 +7,6 @@ use std::sync::Arc;
 use object_store::ObjectStoreExt;
 use proto_splitter_core::Result;
 use proto_splitter_core::merge::{Limits, ReadOptions};
-use proto_splitter_core::parts::{
-    ObjectUpload, Objects, OpenObject, PartOptions, PartReport, PartsPlan, Planner, UploadParts,
-};
 use proto_splitter_core::prost::Message;
 use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
@@ -17,6 +14,9 @@ use proto_splitter_core::split::{Profile, SizeSplitter, SplitOptions};
 use proto_splitter_object_store::{
     Folder, ObjectLocation, ObjectParts, ObjectReadOptions, ObjectReader, ObjectWriteOptions,
     ObjectWriter, open_chunked,
+};
+use proto_splitter_parts::{
+    ObjectUpload, Objects, OpenObject, PartOptions, PartReport, PartsPlan, Planner, UploadParts,
 };
 use record_file::ReadAt;
 
@@ -220,7 +220,7 @@ impl Bucket {
         self.planner(parts).merge(input, target, ReadOptions::new())
     }
 
-    /// What a merge on one host gives.
+    /// Returns what a merge on one host gives.
     pub fn merged(&self, prefix: &str) -> Vec<u8> {
         let options = ObjectReadOptions::new();
         let reader = ObjectReader::open(&self.at(&format!("{prefix}.cpb")), &options).unwrap();

@@ -19,6 +19,7 @@ it as soon as TensorFlow is imported.
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import warnings
@@ -56,6 +57,18 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         "large constants are captured while a function is traced",
     ): _capture.graph_constant,
     Seam(
+        "eager.polymorphic_function.tracing_compilation",
+        "_create_concrete_function",
+        "dd75d2a023a0",
+        "functions that may not capture have their constants in their graphs",
+    ): _capture.create_concrete_function,
+    Seam(
+        "framework.tensor_util",
+        "_ConstantValue",
+        "09fbc1d86ffb",
+        "tf.get_static_value knows captured constants",
+    ): _capture.static_value,
+    Seam(
         "eager.polymorphic_function.saved_model_utils",
         "TrackableConstant._export_to_saved_model_graph",
         "5c3ab343a231",
@@ -67,6 +80,12 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         "6587063612fe",
         "tf.saved_model.save and Keras' export write models of any size",
     ): _writer.save_and_return_nodes,
+    Seam(
+        "saved_model.save",
+        "_trace_gradient_functions",
+        "497868982c3a",
+        "custom gradients keep the constants that they make",
+    ): _capture.trace_gradients,
     Seam(
         "saved_model.builder_impl",
         "_SavedModelBuilder.save",
@@ -137,15 +156,30 @@ class _Installed:
 
     @staticmethod
     def _slots() -> list[Any]:
-        import importlib
-
         return [importlib.import_module(name) for name in _SLOTS]
 
 
 _installed = _Installed()
 
 
+def _check_packages() -> None:
+    """Fails at once where a save would, after the work."""
+    try:
+        importlib.import_module("google.protobuf.unknown_fields")
+    except ImportError:
+        try:
+            import google.protobuf
+
+            found = f"found protobuf {google.protobuf.__version__}"
+        except ImportError:
+            found = "there is no protobuf"
+        raise ImportError(
+            f"saving models needs protobuf 4.21 or later, {found}: pip install 'protobuf>=4.21'"
+        ) from None
+
+
 def _settings(capture: bool, min_size: int | str, format: str) -> Settings:
+    _check_packages()
     if format not in ("assets", "cpb"):
         raise ValueError(f"expected the format assets or cpb, found {format!r}")
     return Settings(_size(min_size), capture, format)
@@ -169,7 +203,7 @@ def enable(
         What :func:`status` returns.
 
     Raises:
-        ImportError: If there is no TensorFlow.
+        ImportError: If there is no TensorFlow, or a protobuf that is too old to save models.
         ValueError: If a size or the format isn't one.
 
     Warns:

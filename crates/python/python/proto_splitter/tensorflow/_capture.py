@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +13,9 @@ from typing import Any
 
 #: Bytes that are compared or hashed at once: 4 MiB.
 _STEP = 4 << 20
+
+#: Vectors of whole numbers of fewer bytes may be shapes, or parts of them: 64 KiB.
+_LARGEST_SHAPE = 64 << 10
 
 #: Bytes that TensorFlow aligns tensors to; what isn't, it copies.
 _ALIGNMENT = 64
@@ -41,6 +46,9 @@ class Saving:
 _local: ContextVar[Settings | None] = ContextVar("proto_splitter_settings", default=None)
 _saving: ContextVar[Saving | None] = ContextVar("proto_splitter_saving", default=None)
 _everywhere: list[Settings] = []
+#: Why functions that are traced at the moment capture nothing; ``None`` if they do, and empty
+#: where nobody need be told.
+_left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
 def settings() -> Settings | None:
@@ -106,7 +114,9 @@ def _tensor_of(array: Any) -> Any:
     import numpy as np
     import tensorflow as tf
 
-    if array.dtype.kind not in "fiu" or not array.dtype.isnative:
+    # Some types of ml_dtypes are of kind f, too, and DLPack knows none of them.
+    is_known = array.dtype.kind in "fiu" and array.dtype.isbuiltin == 1
+    if not is_known or not array.dtype.isnative:
         return tf.constant(array)
     # By itself TensorFlow makes two copies, one after the other. It takes over one that is aligned.
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
@@ -114,6 +124,10 @@ def _tensor_of(array: Any) -> Any:
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     np.copyto(copy, array)
     return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())
+
+
+#: The attribute of tensors that were made of constants.
+_MARK = "_proto_splitter_constant"
 
 
 class _Made:
@@ -129,6 +143,7 @@ class _Made:
         if array_of() is array and tensor is not None and _is_same(array, tensor._numpy()):
             return tensor
         tensor = _tensor_of(array)
+        setattr(tensor, _MARK, True)
         self._forget()
         self._made[id(array)] = (weakref.ref(array), weakref.ref(tensor))
         return tensor
@@ -154,10 +169,16 @@ def _large_array(value: Any, dtype: Any, shape: Any, min_size: int) -> Any | Non
         wanted = dtypes.as_dtype(dtype)
         if wanted.is_quantized or not _is_numeric(np.dtype(wanted.as_numpy_dtype)):
             return None
-        if value.size * wanted.size < min_size:
-            return None
-        return value.astype(wanted.as_numpy_dtype, copy=False)
-    return value if value.nbytes >= min_size else None
+        value = value.astype(wanted.as_numpy_dtype, copy=False)
+    # In another order of bytes TensorFlow takes numbers for others.
+    if value.nbytes < min_size or _may_be_shape(value) or not value.dtype.isnative:
+        return None
+    return value
+
+
+def _may_be_shape(array: Any) -> bool:
+    """Returns true for what TensorFlow may need to know while it traces."""
+    return array.dtype.kind in "iu" and array.ndim < 2 and array.nbytes < _LARGEST_SHAPE
 
 
 def graph_constant(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,16 +192,146 @@ def graph_constant(original: Callable[..., Any]) -> Callable[..., Any]:
 
         now = settings()
         graph = ops.get_default_graph()
-        if now is not None and now.capture and getattr(graph, "building_function", False):
-            array = _large_array(value, dtype, shape, now.min_size)
-            if array is not None:
-                with ops.init_scope():
-                    tensor = _made.tensor(array) if context.executing_eagerly() else None
-                if tensor is not None:
-                    return graph.capture(tensor)
-        return original(value, dtype, shape, name, verify_shape, allow_broadcast)
+
+        def stock() -> Any:
+            return original(value, dtype, shape, name, verify_shape, allow_broadcast)
+
+        if now is None or not now.capture or not getattr(graph, "building_function", False):
+            return stock()
+        array = _large_array(value, dtype, shape, now.min_size)
+        if array is None:
+            made = stock()
+            if _is_large(made, now.min_size):
+                _traced.add((graph.name, made.op.name))
+            return made
+        tensor, why = None, _left.get()
+        if why is None and array.dtype.itemsize == 1 and array.dtype.isbuiltin != 1:
+            why = "its tools don't take arguments of this type"
+        if why is None:
+            with ops.init_scope():
+                if context.executing_eagerly():
+                    tensor, why = _try(_made.tensor, array)
+        if tensor is not None:
+            return graph.capture(tensor)
+        made = stock()
+        if why:
+            _warn_left(array, why)
+        _traced.add((graph.name, made.op.name))
+        return made
 
     return _create_graph_constant
+
+
+def _try(make: Callable[[Any], Any], array: Any) -> tuple[Any, str | None]:
+    """What ``make`` makes of an array, or why it can't."""
+    try:
+        return make(array), None
+    except Exception as error:  # noqa: BLE001: TensorFlow may take it all the same.
+        return None, f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+#: Constants that stayed in graphs which were traced while this was on: graph and node.
+_traced: set[tuple[str, str]] = set()
+
+
+def was_traced_here(function: str | None, node: str) -> bool:
+    """Returns true if a constant of a function stayed in its graph though this was on."""
+    # TensorFlow puts a prefix and a number around the name of the graph.
+    match = re.fullmatch(r"__(?:inference|forward|backward)_(.*)_\d+", function or "")
+    return match is not None and (match[1], node) in _traced
+
+
+def _is_large(tensor: Any, min_size: int) -> bool:
+    if tensor.op.type != "Const" or not tensor.dtype.size:
+        return False
+    size: int = (tensor.shape.num_elements() or 0) * tensor.dtype.size
+    return size >= min_size
+
+
+#: Where constants were left to TensorFlow, so that each place is named once.
+_told: set[tuple[str, int]] = set()
+
+
+def _warn_left(array: Any, why: str) -> None:
+    file, line, name = _user_frame()
+    if (file, line) in _told:
+        return
+    _told.add((file, line))
+    warnings.warn_explicit(
+        f"{name} ({file}:{line}): a constant of {array.nbytes} bytes and type {array.dtype} is left "
+        f"to TensorFlow, as {why}",
+        RuntimeWarning,
+        file,
+        line,
+    )
+
+
+def _user_frame() -> tuple[str, int, str]:
+    """File, line and function of the program that is traced."""
+    import os
+
+    import tensorflow as tf
+    from tensorflow.python.util import tf_stack
+
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = (os.path.dirname(os.path.abspath(tf.__file__)) + os.sep, ours + os.sep)
+    # With the lines of the program where autograph has rewritten it.
+    for frame in reversed(list(tf_stack.extract_stack())):
+        if not frame.filename.startswith(inside):
+            return frame.filename, frame.lineno, frame.name
+    return "<unknown>", 0, "<unknown>"
+
+
+def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``tracing_compilation._create_concrete_function``: who may not capture doesn't."""
+
+    def _create_concrete_function(
+        function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any
+    ) -> Any:
+        from tensorflow.python.eager.polymorphic_function import attributes
+
+        token = None
+        if attributes.IMPLEMENTS in (tracing_options.attributes or {}):
+            token = _left.set("a function with experimental_implements captures nothing")
+        try:
+            return original(function_type, type_context, func_graph, tracing_options)
+        finally:
+            if token is not None:
+                _left.reset(token)
+
+    return _create_concrete_function
+
+
+def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``save._trace_gradient_functions``, which takes captures of the model itself alone."""
+
+    def _trace_gradient_functions(graph: Any, saveable_view: Any) -> Any:
+        token = _left.set("")
+        try:
+            return original(graph, saveable_view)
+        finally:
+            _left.reset(token)
+
+    return _trace_gradient_functions
+
+
+def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``tensor_util._ConstantValue``: captured constants have a static value."""
+
+    def _ConstantValue(tensor: Any, partial: Any) -> Any:
+        value = original(tensor, partial)
+        if value is not None or tensor.op.type != "Placeholder":
+            return value
+        graph = tensor.graph
+        for capture, inner in getattr(graph, "captures", ()):
+            if inner is tensor:
+                if getattr(capture, _MARK, False):
+                    return capture.numpy()
+                # From the graph around this one.
+                return _ConstantValue(capture, partial) if hasattr(capture, "op") else None
+        return None
+
+    return _ConstantValue
 
 
 def _uniform(array: Any) -> bool:
@@ -209,7 +360,11 @@ def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, tensor_map, **unused)
         uniform = _uniform(array)
         first = array.reshape(-1)[0] if uniform else array.dtype.type(0)
-        exported = constant_op.constant(first, dtype=captured.dtype, shape=captured.shape)
+        try:
+            exported = constant_op.constant(first, dtype=captured.dtype, shape=captured.shape)
+        except (TypeError, ValueError):
+            # A type of which TensorFlow makes no constant by one element.
+            return original(self, tensor_map, **unused)
         if not uniform:
             save.values[exported.op.name] = captured
         tensor_map[captured] = exported

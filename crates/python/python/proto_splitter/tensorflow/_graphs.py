@@ -15,6 +15,10 @@ def _small_node(graph: _handle.File, path: str, node: Any) -> None:
     node.name = graph.get(f"{path}.name")
     node.op = "Const"
     node.attr["dtype"].type = graph.get(f"{path}.{_TENSOR}.dtype")
+    # What it waits for tells which frame of a loop it is in.
+    node.input.extend(
+        graph.get(inner) for inner, _ in graph.fields(path) if inner.startswith(f"{path}.input[")
+    )
 
 
 def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
@@ -50,8 +54,67 @@ def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
                 small.library.MergeFrom(part)
             elif field == "versions":
                 small.versions.ParseFromString(memoryview(graph.get(path)))
-    captured = {f"{node}:0": target.capture(value) for node, value in values.items()}
+    nodes = {node: _enter(small, node) for node in values}
+    captured = {f"{nodes[node]}:0": target.capture(value) for node, value in values.items()}
     tf.import_graph_def(small, input_map=captured, name=name)
+
+
+def _enter(graph: Any, name: str) -> str:
+    """Has a value that stands for a constant enter the frames of loops that the constant is in.
+
+    Returns the name of the node that is outside of all frames.
+    """
+    frames = _frames(graph)
+    inside = frames.get(name, ())
+    if not inside:
+        return name
+    node = next(node for node in graph.node if node.name == name)
+    outer = graph.node.add()
+    outer.CopyFrom(node)
+    outer.name = f"{name}/proto_splitter_value"
+    del outer.input[:]
+    before = outer.name
+    for depth, frame in enumerate(inside):
+        last = depth + 1 == len(inside)
+        entered = node if last else graph.node.add()
+        dtype = outer.attr["dtype"].type
+        entered.Clear()
+        entered.name = name if last else f"{name}/proto_splitter_enter_{depth}"
+        entered.op = "Enter"
+        entered.input.append(before)
+        entered.attr["T"].type = dtype
+        entered.attr["frame_name"].s = frame
+        entered.attr["is_constant"].b = True
+        entered.attr["parallel_iterations"].i = 10
+        before = entered.name
+    return str(outer.name)
+
+
+def _frames(graph: Any) -> dict[str, tuple[bytes, ...]]:
+    """The frames of loops of TensorFlow 1 that each node is in, from the outermost; no others."""
+    if not any(node.op in ("Enter", "RefEnter") for node in graph.node):
+        return {}
+    users: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for source in node.input:
+            users.setdefault(source.lstrip("^").partition(":")[0], []).append(node)
+    found: dict[str, tuple[bytes, ...]] = {}
+    to_do = []
+    for node in graph.node:
+        if not node.input:
+            found[node.name] = ()
+            to_do.append(node)
+    while to_do:
+        node = to_do.pop()
+        after = found[node.name]
+        if node.op in ("Exit", "RefExit"):
+            after = after[:-1]
+        for user in users.get(node.name, ()):
+            entered = (user.attr["frame_name"].s,) if user.op in ("Enter", "RefEnter") else ()
+            if user.name not in found:
+                found[user.name] = after + entered
+                to_do.append(user)
+    return found
 
 
 def _tensor(graph: _handle.File, path: str, dtype: Any) -> Any:

@@ -11,10 +11,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _functions, _messages, _models
-from ._capture import Saving, Settings, bytes_of, current_save, saving, settings
+from ._capture import (
+    Saving,
+    Settings,
+    bytes_of,
+    current_save,
+    saving,
+    settings,
+    was_traced_here,
+)
 
 #: Bytes of the mark that stands for a value until it is written.
 _MARK_SIZE = 32
+
+#: Constants of fewer bytes don't move: what would replace them is hardly smaller.
+_LEAST_SIZE = 256
 
 
 class _WithValues(_messages.Writer):
@@ -87,8 +98,8 @@ def _write_in_full(saved_model: Any, values: Mapping[bytes, memoryview], path: s
 
 
 @contextmanager
-def scratch(folder: str) -> Iterator[str]:
-    """A folder within a folder, for a while."""
+def scratch(folder: str | None) -> Iterator[str]:
+    """A folder within a folder, or where temporary files are, for a while."""
     made = tempfile.mkdtemp(prefix=".proto_splitter-", dir=folder)
     try:
         yield made
@@ -96,18 +107,114 @@ def scratch(folder: str) -> Iterator[str]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _move_model(source: str, target: str) -> None:
-    """Moves all files of a model into a folder, ``saved_model.pb`` last."""
+def _is_remote(path: str) -> bool:
+    return "://" in path
+
+
+@contextmanager
+def _named(folder: str, target: str) -> Iterator[None]:
+    """Has errors name the folder that was asked for, and not the one it is made in."""
+    full = os.path.join(folder, "full")
+
+    def shown(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        for inner in (full, os.path.join(folder, "made"), folder):
+            text = text.replace(inner, target)
+        return text
+
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        error.args = tuple(map(shown, error.args))
+        for name in ("filename", "filename2", "path"):
+            value = getattr(error, name, None)
+            if isinstance(value, str):
+                setattr(error, name, shown(value))
+        raise
+
+
+def _files_of_model(source: str) -> list[str]:
+    """The files in a folder, ``saved_model.pb`` last."""
     names = []
     for folder, _, files in os.walk(source):
         inner = os.path.relpath(folder, source)
         names += [os.path.normpath(os.path.join(inner, name)) for name in files]
     # TensorFlow computes the fingerprint itself, next.
     names = [name for name in names if name != "fingerprint.pb"]
-    for name in sorted(names, key=lambda name: name == "saved_model.pb"):
+    return sorted(names, key=lambda name: (name.startswith("saved_model."), name))
+
+
+def _move_model(source: str, target: str) -> list[str]:
+    """Moves all files of a model into a folder, ``saved_model.pb`` last."""
+    names = _files_of_model(source)
+    for name in names:
         to = os.path.join(target, name)
         os.makedirs(os.path.dirname(to), exist_ok=True)
         os.replace(os.path.join(source, name), to)
+    return names
+
+
+def _copy_model(source: str, target: str) -> None:
+    """Copies all files of a model to where only TensorFlow can write, ``saved_model.pb`` last."""
+    import tensorflow as tf
+
+    for name in _files_of_model(source):
+        to = f"{target}/{name}"
+        tf.io.gfile.makedirs(os.path.dirname(to))
+        tf.io.gfile.copy(os.path.join(source, name), to, overwrite=True)
+    for form in ("pb", "cpb"):
+        stale = f"{target}/saved_model.{form}"
+        if not os.path.exists(os.path.join(source, f"saved_model.{form}")):
+            if tf.io.gfile.exists(stale):
+                tf.io.gfile.remove(stale)
+
+
+#: What is in a folder for an externalized model alone.
+_BUNDLE = tuple(
+    os.path.join("assets", "proto_splitter_constants" + end)
+    for end in (".index", ".data-00000-of-00001")
+)
+_RECORD = os.path.join("assets.extra", "proto_splitter_original.pb")
+_MAPPED = os.path.join("assets.extra", "proto_splitter_mapped")
+
+
+def _remove_stale(folder: str, saved_model: Any) -> None:
+    """Removes the constants of a model that was in the folder before."""
+    named = {
+        os.path.join("assets", asset.filename)
+        for meta_graph in saved_model.meta_graphs
+        for asset in meta_graph.asset_file_def
+    }
+    for name in (*_BUNDLE, _RECORD):
+        if name not in named:
+            _remove(os.path.join(folder, name))
+    nodes = (
+        node
+        for meta_graph in saved_model.meta_graphs
+        for graph in (meta_graph.graph_def,)
+        for body in (graph.node, *(one.node_def for one in graph.library.function))
+        for node in body
+    )
+    if not any(node.op == "ImmutableConst" for node in nodes):
+        shutil.rmtree(os.path.join(folder, _MAPPED), ignore_errors=True)
+    extra = os.path.join(folder, os.path.dirname(_RECORD))
+    if os.path.isdir(extra) and not os.listdir(extra):
+        os.rmdir(extra)
+
+
+def _link_bundle(source: str, target: str) -> None:
+    """Has a bundle in one folder in another one, too."""
+    if _is_remote(source):
+        return
+    for name in _BUNDLE:
+        old, new = os.path.join(source, name), os.path.join(target, name)
+        if os.path.exists(old):
+            os.makedirs(os.path.dirname(new), exist_ok=True)
+            try:
+                os.link(old, new)
+            except OSError:
+                shutil.copyfile(old, new)
 
 
 def _remove(path: str) -> None:
@@ -134,18 +241,17 @@ class SavedModelSplitter:
         for function, node in _constants(self._proto):
             if node.name not in save.values or function is not None:
                 if _is_large(node, min_size):
-                    traced.append(function or node.name)
+                    traced.append((function, node.name))
         if not save.values and not traced:
             return self._write_as_it_is(prefix)
-        if traced and save.settings.capture and current_save():
+        early = [name for name, node in traced if name and not was_traced_here(name, node)]
+        if early and save.settings.capture and current_save():
             warnings.warn(
-                f"{traced[0]} has large constants in its graph, as it was traced before enable(): "
-                "it is saved, but takes more memory than it needs",
+                f"{early[0]} has large constants in its graph, as it was traced before enable() "
+                "or loaded: it is saved, but takes more memory than it needs",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        if "://" in prefix:
-            raise ValueError(f"{prefix}: large constants are written to local folders only")
         return self._write_large(prefix, save)
 
     def _write_as_it_is(self, prefix: str) -> str:
@@ -154,34 +260,55 @@ class SavedModelSplitter:
         path = prefix + ".pb"
         data = self._proto.SerializeToString(deterministic=True)
         file_io.atomic_write_string_to_file(path, data)
-        if "://" not in prefix:
+        if not _is_remote(prefix):
             _remove(prefix + ".cpb")
+            _remove_stale(os.path.dirname(prefix), self._proto)
         return path
 
     def _write_large(self, prefix: str, save: Saving) -> str:
-        target = os.path.dirname(os.path.abspath(prefix))
+        target = os.path.dirname(prefix if _is_remote(prefix) else os.path.abspath(prefix))
         values = _put_marks(self._proto, save)
-        with scratch(target) as folder:
+        with scratch(None if _is_remote(prefix) else target) as folder, _named(folder, target):
             full = os.path.join(folder, "full")
             os.mkdir(full)
             _write_in_full(self._proto, values, os.path.join(full, "saved_model.pb"))
-            if save.settings.format == "cpb":
-                source = os.path.join(full, "saved_model.pb")
-                path = _functions.split(source, prefix, force=True).path
-                other = prefix + (".pb" if path.endswith(".cpb") else ".cpb")
-                _remove(other)
-                return path
             made = os.path.join(folder, "made")
-            _models.externalize(full, made, min_size=save.settings.min_size)
-            _move_model(made, target)
-            _remove(prefix + ".cpb")
-        return prefix + ".pb"
+            if save.settings.format == "cpb":
+                os.mkdir(made)
+                source = os.path.join(full, "saved_model.pb")
+                path = _functions.split(source, os.path.join(made, "saved_model")).path
+            else:
+                # Functions of a model that was loaded may read its old bundle still.
+                _link_bundle(target, full)
+                _models.externalize(full, made, min_size=max(save.settings.min_size, _LEAST_SIZE))
+                path = os.path.join(made, "saved_model.pb")
+            if _is_remote(prefix):
+                _copy_model(made, target)
+            else:
+                written = _move_model(made, target)
+                _remove(prefix + (".pb" if path.endswith(".cpb") else ".cpb"))
+                if _RECORD not in written:
+                    _remove_stale(target, self._proto)
+            return prefix + os.path.splitext(path)[1]
 
 
 class Slot:
     """Stands for the module of Google's own splitter, which TensorFlow's wheel doesn't have."""
 
     SavedModelSplitter = SavedModelSplitter
+
+
+@contextmanager
+def _nothing_half_made(folder: Any) -> Iterator[None]:
+    """Removes a folder that wasn't there before if saving to it fails."""
+    path = os.fsdecode(folder)
+    is_new = not _is_remote(path) and not os.path.lexists(path)
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +329,7 @@ def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
         if now is not None:
             options = copy.copy(options) if options else save_options.SaveOptions()
             options.experimental_image_format = True
-            with saving(Saving(now)):
+            with saving(Saving(now)), _nothing_half_made(export_dir):
                 return original(
                     obj, export_dir, signatures, options, experimental_skip_checkpoint
                 )

@@ -15,10 +15,10 @@ use crate::simple::{Front, record_ends, take_size};
 /// is decoded whole.
 const MAX_FRONT: u64 = 4096;
 
-/// How much of a compressed record is read at first: of many only the beginning is wanted, and a
+/// The part of a compressed record that is read at first: of many only the beginning is wanted, and a
 /// decoder may decode all that it is given.
 const FIRST_PENDING: u64 = 4 << 10;
-/// How much is read at once later on: small enough to stay in a core's cache until it is decoded.
+/// The bytes read at once later on: small enough to stay in a core's cache until it is decoded.
 const MOST_PENDING: u64 = 128 << 10;
 
 /// What a record is read with: parts of a file or of a reader.
@@ -56,7 +56,7 @@ struct Compressed {
     /// Stored bytes that were read, and from where on they are not decoded yet.
     pending: Vec<u8>,
     at: usize,
-    /// How much is read next.
+    /// The bytes read next.
     next_len: u64,
     /// The decoder may have more output without more input.
     has_more: bool,
@@ -133,7 +133,7 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// How a record is stored of which nothing was read, and its values as they are stored; or the
+    /// Returns how a record is stored of which nothing was read, and its values as they are stored; or the
     /// record, if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {

@@ -11,7 +11,7 @@ use crate::payload::Payload;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// How much of a record is read at a time: with as much of another it stays in a core's cache until
+/// The part of a record that is read at a time: with as much of another it stays in a core's cache until
 /// it is hashed.
 const STEP: usize = 128 << 10;
 
@@ -21,7 +21,7 @@ const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// Who looks at a record's bytes while they are read.
 pub trait Watch {
-    /// Whether it looks at all. If not, a record may be decoded at once however large it is.
+    /// True if it looks at all. If not, a record may be decoded at once however large it is.
     const LOOKS: bool = true;
 
     /// Sees the next bytes, a small piece at a time. Whether they are right shows only once the
@@ -41,7 +41,7 @@ impl Watch for () {
 pub struct WantedRecord<'f, 'b, S, W> {
     /// The file that it is in.
     pub file: &'f RecordFile<S>,
-    /// Where in the file it is.
+    /// The offset in the file.
     pub position: RecordPosition,
     /// The chunk that it is in, if its header was read: it isn't read again.
     pub chunk: Option<Chunk>,
@@ -341,7 +341,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         Ok(())
     }
 
-    /// What was read and isn't hashed yet.
+    /// Returns what was read and isn't hashed yet.
     fn unhashed(&mut self) -> Option<InStep<'_, impl FnMut(&[u8])>> {
         let fresh = std::mem::replace(&mut self.hashed, self.at)..self.at;
         let (hasher, bytes, mut watch) = match &mut self.way {

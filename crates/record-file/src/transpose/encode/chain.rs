@@ -78,7 +78,7 @@ impl Path {
         }
     }
 
-    /// How many numbers there are.
+    /// Returns how many numbers there are.
     pub(super) fn len(&self) -> usize {
         let len = self.bytes.len() + self.pairs.len() / 2 + self.words.len() / 4;
         usize::try_from(len).unwrap_or(usize::MAX)

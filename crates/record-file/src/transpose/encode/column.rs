@@ -23,14 +23,14 @@ pub(super) struct Column {
     start: usize,
     /// Those that are full, the last of the values first.
     full: Vec<Vec<u8>>,
-    /// How much is in them.
+    /// The number of bytes in them.
     behind: usize,
 }
 
-/// Values up to here are moved as if they were so long, with what stands in front of them: it is
+/// Values up to here are moved as if they were this long, with what stands before them: it is
 /// written over by what comes next.
 const SMALL: usize = 16;
-/// Those up to here as if they were so long.
+/// Those up to here as if they were this long.
 const MEDIUM: usize = 64;
 /// A new block has at most this part of what is there, so that little of it stays empty.
 const GROWTH: usize = 4;
@@ -107,7 +107,7 @@ impl Column {
         }
     }
 
-    /// Begins a block in front of the one that is full, to be filled with `more` bytes at least.
+    /// Begins a block before the one that is full, to be filled with `more` bytes at least.
     /// How large it is depends on nothing else that may differ, since what compressors make of
     /// blocks is not to.
     fn next_block(&mut self, more: usize, blocks: &mut Blocks) {

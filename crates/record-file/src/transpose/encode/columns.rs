@@ -254,12 +254,12 @@ impl Columns {
         groups
     }
 
-    /// How many different events there are.
+    /// Returns how many different events there are.
     pub(crate) fn events(&self) -> u32 {
         number(self.events.len())
     }
 
-    /// What happened in the record that was added last, as numbers of events.
+    /// Returns what happened in the record that was added last, as numbers of events.
     pub(crate) fn happened(&mut self) -> &mut [u32] {
         &mut self.happened
     }

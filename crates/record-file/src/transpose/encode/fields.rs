@@ -25,7 +25,7 @@ const MAX_FIELDS: usize = 4 << 20;
 pub(crate) struct Field {
     pub(crate) what: What,
     pub(crate) tag: u32,
-    /// Where its value is in the record; that of bytes begins with their length.
+    /// The place of its value in the record; that of bytes begins with their length.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }
@@ -187,7 +187,7 @@ const CLOSES: u32 = 1 << 19;
 /// It takes more to tell.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Whether the rest of `bytes` is certainly no message. Most strings are told by hopping over what
+/// Returns whether the rest of `bytes` is certainly no message. Most strings are told by hopping over what
 /// would be their first fields, and in a way that is the same for all fields: each branch on what
 /// they are would be mispredicted half of the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {

@@ -13,7 +13,7 @@ const WORTH_A_STATE: u64 = 10;
 /// An event, as the machine is concerned with it.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// Where transitions from it begin.
+    /// The start of transitions from it.
     pub(super) base: u32,
     /// Its place in the public list.
     pub(super) public: u32,
@@ -23,7 +23,7 @@ pub(super) struct Event {
     incoming: u64,
     /// The steps from it, as a range of the sorted ones.
     steps: (usize, usize),
-    /// Whether nothing need be written of the only step from it.
+    /// True if nothing need be written of the only step from it.
     pub(super) implicit: bool,
 }
 
@@ -228,7 +228,7 @@ impl Lists {
         lowest
     }
 
-    /// Where the block in the public list begins that a state is in.
+    /// Returns where the block in the public list begins that a state is in.
     fn block_of(&self, at: u32) -> u32 {
         match self.states[at as usize].source {
             NONE => self.public_begin,

@@ -91,7 +91,7 @@ impl Machine {
         machine
     }
 
-    /// What a state says of the next one.
+    /// Returns what a state says of the next one.
     pub(crate) fn next_of(&self, state: &State) -> u64 {
         let Some(event) = state.event() else {
             return u64::from(state.base);

@@ -10,7 +10,7 @@ const MOST_SLOTS_LOG: u32 = 12;
 /// A map that was larger than this is not kept to be cleared again and again.
 const LARGE: usize = 1 << 13;
 
-/// A direct-mapped cache in front of a map whose hashing no input can outwit.
+/// A direct-mapped cache before a map whose hashing no input can outwit.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,

@@ -7,7 +7,7 @@ pub(super) const MAX_OFFSET: u32 = 63;
 pub(crate) struct State {
     /// What it emits, [`NONE`] for nothing.
     pub(super) event: u32,
-    /// Where transitions of a state that emits nothing begin.
+    /// The start of transitions of a state that emits nothing.
     pub(super) base: u32,
     /// The state that leads to the block this one is in.
     pub(super) source: u32,

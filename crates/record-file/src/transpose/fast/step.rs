@@ -34,7 +34,7 @@ pub(super) struct Step {
     pub(super) advance: u8,
     /// Brings the value to the upper end.
     pub(super) shift: u8,
-    /// Whether the next state follows without a transition.
+    /// True if the next state follows without a transition.
     pub(super) implicit: bool,
 }
 
@@ -94,7 +94,7 @@ impl Step {
                 step.tag_len = 0;
             }
             Emit::SubmessageEnd => {
-                // The tag comes in front of the message, which only ends here.
+                // The tag comes before the message, which only ends here.
                 step.kind = Kind::SubmessageEnd;
                 step.len = step.tag_len;
                 step.tag_len = 0;

@@ -69,7 +69,7 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     begin
 }
 
-/// Where this many bytes end that begin at `begin`, past the block headers between them.
+/// Returns where this many bytes end that begin at `begin`, past the block headers between them.
 fn end_after(begin: usize, len: usize) -> usize {
     let mut end = begin;
     for _ in 0..len {

@@ -16,7 +16,7 @@ pub(crate) enum Fault {
 /// From where on it goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
-    /// An offset in the file. What is written back in front of it is written.
+    /// An offset in the file. What is written back before it is written.
     Offset(u64),
     /// This many bytes, wherever they went.
     Bytes(u64),
@@ -32,7 +32,7 @@ pub(crate) const KIND: io::ErrorKind = io::ErrorKind::ConnectionReset;
 pub(crate) struct Manner {
     /// The most bytes of one call.
     pub(crate) most: usize,
-    /// Whether every other call is interrupted.
+    /// True if every other call is interrupted.
     pub(crate) interrupted: bool,
     /// Where it ends, and how.
     pub(crate) fault: Option<(From, Fault)>,
@@ -78,7 +78,7 @@ impl Manner {
         manners
     }
 
-    /// How many of `len` bytes are let through at `offset`.
+    /// Returns how many of `len` bytes are let through at `offset`.
     fn allowed(&self, counts: &mut Counts, offset: u64, len: usize) -> io::Result<usize> {
         counts.calls += 1;
         if self.interrupted && counts.calls % 2 == 1 {

@@ -70,7 +70,7 @@ impl Wanted {
         self
     }
 
-    /// What is left of a message.
+    /// Returns what is left of a message.
     pub(crate) fn serialize(&self, fields: &Fields) -> Vec<u8> {
         self.within(&mut Vec::new(), fields)
     }

@@ -9,7 +9,7 @@ use crate::fb::schema::flat_graph::{
 };
 use crate::format::SameDiffFormat;
 use crate::{Array, Graph, Nd4jType, SameDiffVariable, VarType};
-use proto_splitter_core::formats::{Format, OpenOptions};
+use proto_splitter_core::formats::{Candidate, Format, OpenOptions};
 
 /// A table with something in each of its fields, and in those of the tables in it.
 fn filled(own: &'static TableType) -> Object {
@@ -300,7 +300,9 @@ fn a_field_that_is_not_known_is_refused_by_name() {
         assert!(error.to_string().contains(text), "{error}");
         assert!(error.to_string().contains("would be lost"), "{error}");
         // The command says the same, and doesn't say that it isn't an archive.
-        let error = SameDiffFormat.open(&path, &OpenOptions::new()).unwrap_err();
+        let candidate = Candidate::new(&path).unwrap();
+        let opened = SameDiffFormat.open(&candidate, &OpenOptions::new());
+        let error = opened.unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
 }

@@ -2,8 +2,8 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::merge::plan::merge_plan::MergeSegment;
-use crate::newtypes::{ChunkIndex, MessageOffset};
+use crate::newtypes::ChunkIndex;
+use crate::spans::{SourceId, SpanList};
 
 /// Equal chunks that can only be read from their beginnings on: one behind the other
 /// they are the message.
@@ -27,15 +27,11 @@ impl Store {
 
     fn input(&self) -> PlanInput<'_, Store> {
         let size = self.chunk.len() as u64;
-        let segments = (0..self.count).map(|chunk| MergeSegment {
-            offset: MessageOffset::new(chunk as u64 * size),
-            source: SegmentSource::Chunk {
-                chunk: chunk.into(),
-                range: 0..size,
-            },
-        });
-        let plan = MergePlan::new(segments.collect(), Vec::new(), self.count);
-        PlanInput::new(plan, self)
+        let mut spans = SpanList::new();
+        for chunk in 0..self.count {
+            spans.push_span(SourceId::new(chunk).unwrap(), 0..size);
+        }
+        PlanInput::new(MergePlan::new(spans, self.count), self)
     }
 
     fn opened(&self) -> usize {

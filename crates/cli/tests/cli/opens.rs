@@ -1,0 +1,173 @@
+//! An input is opened once, whatever is done with it: its type is recognised, its trailer parsed and its
+//! message read through the same open file. The system counts.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter::prost::Message;
+use proto_splitter_testkit::opens::Opens;
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, fixture, run_all};
+
+/// An input, and the verbs that read it. `IN` is the argument, `TWIN` another file with the same, and
+/// `OUT/NAME` an output.
+struct Input {
+    name: &'static str,
+    argument: &'static str,
+    verbs: &'static [&'static str],
+    make: fn(&Path),
+}
+
+const PATH: &str = "meta_graphs[0].meta_info_def.tensorflow_version";
+
+const INPUTS: &[Input] = &[
+    Input {
+        name: "file in chunks",
+        argument: "model.cpb",
+        verbs: &[
+            "info IN",
+            "ls IN",
+            "layout IN",
+            "tree IN",
+            "tree IN --diff TWIN",
+            "cat IN PATH",
+            "get IN PATH",
+            "get IN --chunk 0 -o OUT/chunk",
+            "schema IN",
+            "tensors IN",
+            "verify IN",
+            "verify IN --deep",
+            "verify IN --against TWIN.pb",
+            "merge IN -o OUT/m.pb",
+            "pieces IN --field meta_graphs -o OUT/pieces --count 1",
+            "diff IN TWIN",
+            "recompress IN -o OUT/m.cpb --compression none",
+            "replace IN PATH --value 3 -o OUT/m.cpb",
+            "remove IN PATH -o OUT/m.cpb",
+            "insert IN meta_graphs[0].meta_info_def.tags --value x -o OUT/m.cpb",
+            "strip IN --over 1KiB -o OUT/m.pb",
+            "edit IN --replace PATH=3 -o OUT/m.pb",
+        ],
+        make: in_chunks,
+    },
+    Input {
+        name: "message in one piece",
+        argument: "saved_model.pb",
+        verbs: &[
+            "info IN",
+            "ls IN",
+            "layout IN",
+            "tree IN",
+            "tree IN --diff TWIN",
+            "cat IN PATH",
+            "get IN PATH",
+            "schema IN",
+            "tensors IN",
+            "verify IN",
+            "verify IN --deep",
+            "verify IN --against TWIN",
+            "merge IN -o OUT/m.pb",
+            "split IN -o OUT/m --max-chunk-size 16KiB",
+            "split IN --dry-run",
+            "pieces IN --field meta_graphs -o OUT/pieces --count 1",
+            "diff IN TWIN",
+            "replace IN PATH --value 3 -o OUT/m.pb",
+            "remove IN PATH -o OUT/m.pb",
+            "insert IN meta_graphs[0].meta_info_def.tags --value x -o OUT/m.pb",
+            "strip IN --over 1KiB -o OUT/m.pb",
+            "edit IN --replace PATH=3 -o OUT/m.cpb",
+        ],
+        make: in_one_piece,
+    },
+    Input {
+        name: "ONNX model",
+        argument: "model.onnx",
+        verbs: &[
+            "info IN",
+            "ls IN",
+            "tree IN",
+            "cat IN graph.name",
+            "get IN graph.name",
+            "get IN --tensor w -o OUT/w.npy",
+            "tensors IN",
+            "schema IN",
+            "verify IN",
+            "verify IN --deep",
+            "split IN -o OUT/m --max-chunk-size 4KiB",
+            "convert IN -o OUT/m.onnx --to external",
+            "convert IN -o OUT/m.cpb",
+            "export IN -o OUT/a.npz",
+            "diff IN TWIN",
+            "strip IN --tensors -o OUT/m.onnx",
+        ],
+        make: onnx,
+    },
+];
+
+fn in_chunks(folder: &Path) {
+    in_one_piece(folder);
+    let model = folder.join("saved_model.pb");
+    let target = folder.join("model");
+    run_line(
+        "split IN -o TWIN --max-chunk-size 16KiB",
+        &model,
+        &target,
+        folder,
+    );
+    fs::rename(model, folder.join("model.cpb.pb")).unwrap();
+}
+
+fn in_one_piece(folder: &Path) {
+    let model = fixture("functions_consts/saved_model.pb");
+    fs::copy(model, folder.join("saved_model.pb")).unwrap();
+}
+
+fn onnx(folder: &Path) {
+    let model = crate::onnx::model().encode_to_vec();
+    fs::write(folder.join("model.onnx"), model).unwrap();
+}
+
+/// Runs a line, and says what went wrong.
+fn run_line(line: &str, input: &Path, twin: &Path, out: &Path) -> Option<String> {
+    let word = |word: &str| -> PathBuf {
+        match word {
+            "IN" => input.to_owned(),
+            "TWIN" => twin.to_owned(),
+            "TWIN.pb" => format!("{}.pb", twin.display()).into(),
+            _ => match word.strip_prefix("OUT/") {
+                Some(name) => out.join(name),
+                None => word.replace("PATH", PATH).into(),
+            },
+        }
+    };
+    let words: Vec<PathBuf> = line.split(' ').map(word).collect();
+    let ran = run_all(words.iter().map(|word| word as &dyn AsRef<Path>));
+    (ran.exit != Exit::Done).then_some(ran.err)
+}
+
+#[test]
+fn every_verb_opens_its_input_once() {
+    let mut wrong = Vec::new();
+    for input in INPUTS {
+        for line in input.verbs {
+            let [here, twin, out] = [Dir::new(), Dir::new(), Dir::new()];
+            for dir in [&here, &twin] {
+                (input.make)(&dir.path(""));
+            }
+            let opens = [&here, &twin].map(|dir| Opens::of(&dir.path("")));
+            let [input_file, twin_file] = [&here, &twin].map(|dir| dir.path(input.argument));
+            let failed = run_line(line, &input_file, &twin_file, &out.path(""));
+            wrong.extend(failed.map(|error| format!("{}: {line}: {error}", input.name)));
+            let counts = opens.map(Opens::counts);
+            if counts[0].get(&input_file) != Some(&1) {
+                wrong.push(format!("{}: {line}: {:?}", input.name, counts[0]));
+            }
+            if counts[1].values().any(|&count| count > 1) {
+                wrong.push(format!("{}: {line}: the twin: {:?}", input.name, counts[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,113 @@
+//! The whole message, in memory or in a file.
+
+use std::io::Write;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::{Opened, Stored};
+use crate::Result;
+use crate::io::{AtomicFile, MadeFrom};
+use crate::merge::{MergeOptions, Merged, at_file, copy_to_file, merge_to_file, write_to_file};
+use crate::path::FieldPath;
+
+impl Opened {
+    /// All bytes of the message, in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no message; [`ErrorKind::LimitExceeded`] if it
+    /// doesn't fit in memory; what is wrong with it.
+    pub fn bytes(&self) -> Result<Bytes> {
+        self.check_complete()?;
+        let message = self.message()?;
+        match &message.stored {
+            Stored::Chunked(file) => file.merge_to_bytes(&self.reading_options()),
+            Stored::Plain { .. } => self.view()?.get(&FieldPath::root()),
+        }
+    }
+
+    /// Writes the message, of any size, to `sink`, and says how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails. Then `sink` has had bytes
+    /// that are not to be used.
+    pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
+        self.check_complete()?;
+        let message = self.message()?;
+        match &message.stored {
+            Stored::Chunked(file) => {
+                let options = self.reading_options();
+                Ok(file.merge_to(sink, &options)?.size)
+            }
+            Stored::Plain { .. } => self.view()?.get_to(&FieldPath::root(), sink),
+        }
+    }
+
+    /// Writes the message, of any size, to a new file, which appears complete or not at all; returns
+    /// the number of bytes. The same as [`write_file_with`](Self::write_file_with) without force.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_file_with`](Self::write_file_with); [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists.
+    pub fn write_file(&self, target: impl AsRef<Path>) -> Result<u64> {
+        self.write_file_with(target, false)
+    }
+
+    /// Writes the message, of any size, to a file, which appears complete or not at all; returns the
+    /// number of bytes. Chunks are merged on several threads. The file is no more readable than those
+    /// that the message is read from, and replaces an existing file if `force` is set.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists);
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if the target is a file that the message is read from;
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if there is no room for it.
+    pub fn write_file_with(&self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
+        let options = MergeOptions::from(&self.reading_options()).force(force);
+        Ok(self.merge_to_file(target, &options)?.size)
+    }
+
+    /// Merges a message in chunks to a file, as [`write_file_with`](Self::write_file_with), and reports
+    /// what was merged. A message that is a file in one piece is checked and copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_file_with`](Self::write_file_with).
+    pub fn merge_to_file(
+        &self,
+        target: impl AsRef<Path>,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        self.check_complete()?;
+        let message = self.message()?;
+        let create = || {
+            let made_from = MadeFrom::files(&self.files);
+            AtomicFile::create(target, &made_from, options.force)
+        };
+        match &message.stored {
+            Stored::Chunked(chunked) => {
+                let merged = merge_to_file(chunked.store(), create()?, &options.reading);
+                let path = self.files.first();
+                let merged = merged.map_err(|error| match path {
+                    Some(path) => at_file(error, path),
+                    None => error,
+                })?;
+                Ok(Merged {
+                    input: path.cloned().unwrap_or_default(),
+                    ..merged
+                })
+            }
+            Stored::Plain {
+                file: Some((path, file)),
+                ..
+            } => copy_to_file((path, file.try_clone()?), create()?, &options.reading),
+            Stored::Plain { size, .. } => {
+                let input = self.files.first().cloned().unwrap_or_default();
+                let write = |mut sink: &mut dyn Write| self.write_to(&mut sink).map(drop);
+                write_to_file((input, *size), create()?, &options.reading, write)
+            }
+        }
+    }
+}

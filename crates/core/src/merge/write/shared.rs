@@ -1,0 +1,79 @@
+//! A merged message in pieces of its chunks, which aren't copied.
+
+use bytes::Bytes;
+
+use super::execute::{check_size, compared};
+use crate::container::Trailer;
+use crate::merge::plan::planner::plan;
+use crate::newtypes::ChunkIndex;
+use crate::read_options::ReadOptions;
+use crate::spans::SpanSource;
+use crate::{Error, ErrorKind, Result};
+
+/// Returns the merged message as pieces, in their order, that share the memory of `chunks`, and
+/// compares it with what was split. The checksums of single chunks are not compared.
+///
+/// ```
+/// use proto_splitter_core::container::{Trailer, TrailerUse};
+/// use proto_splitter_core::merge::{ReadOptions, shared_pieces};
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use prost::Message;
+///
+/// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000))?;
+/// let (trailer, options) = (split.metadata.clone(), ReadOptions::new());
+/// let trailer = Trailer::from_metadata(trailer, TrailerUse::Whole, &Default::default())?;
+///
+/// let pieces = shared_pieces(&trailer, &split.bytes(), &options)?;
+/// assert_eq!(pieces.concat(), file.encode_to_vec());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message isn't what was split;
+/// [`ErrorKind::Cancelled`].
+pub fn shared_pieces(
+    trailer: &Trailer,
+    chunks: &[Bytes],
+    options: &ReadOptions,
+) -> Result<Vec<Bytes>> {
+    let plan = plan(trailer, chunks, options)?;
+    check_size(trailer, plan.total_len())?;
+    let meter = options.progress.meter(plan.total_len());
+    let mut pieces = Vec::with_capacity(plan.spans().span_count());
+    let mut crc32c = 0;
+    for span in plan.spans().iter() {
+        let piece = match span.source {
+            SpanSource::Literal(bytes) => Bytes::copy_from_slice(bytes),
+            SpanSource::Stored(source, at) => {
+                let chunk = ChunkIndex::from(source.index());
+                part(
+                    chunks.get(chunk.to_usize()),
+                    at,
+                    at.saturating_add(span.len),
+                )
+                .ok_or_else(|| outside().in_chunk(chunk))?
+            }
+        };
+        crc32c = crc32c::crc32c_append(crc32c, &piece);
+        meter.advance(piece.len() as u64)?;
+        pieces.push(piece);
+    }
+    compared(trailer, plan.total_len(), crc32c)?;
+    Ok(pieces)
+}
+
+fn part(chunk: Option<&Bytes>, start: u64, end: u64) -> Option<Bytes> {
+    let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
+    let chunk = chunk?;
+    chunk.get(start..end)?;
+    Some(chunk.slice(start..end))
+}
+
+#[cold]
+fn outside() -> Error {
+    let message = "the chunk is shorter than the trailer says";
+    Error::new(ErrorKind::InvalidTrailer, message)
+}

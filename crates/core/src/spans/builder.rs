@@ -1,0 +1,282 @@
+//! Putting a message of spans together, front to back.
+
+use std::fs::{self, File};
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::checks::Checks;
+use super::files::{Files, Origin};
+use super::list_builder::check_size;
+use super::{DEFAULT_MAX_OPEN_FILES, Mark, SourceId, SpanListBuilder, Spans};
+use crate::progress::Progress;
+use crate::wire::{FieldNumber, WireType, encode_varint, tag};
+use crate::{Error, ErrorKind, Result};
+
+/// Builds a [`Spans`]: pieces are added one behind the other.
+///
+/// A length-delimited field whose length is known only once all of it is there is begun with
+/// [`begin_field`](Self::begin_field) and ended with [`end_field`](Self::end_field). Fields nest.
+#[derive(Debug)]
+pub struct SpansBuilder {
+    list: SpanListBuilder,
+    files: Files,
+    checks: Checks,
+}
+
+impl Default for SpansBuilder {
+    fn default() -> Self {
+        SpansBuilder::new()
+    }
+}
+
+impl SpansBuilder {
+    /// An empty message.
+    pub fn new() -> Self {
+        SpansBuilder {
+            list: SpanListBuilder::default(),
+            files: Files::new(DEFAULT_MAX_OPEN_FILES),
+            checks: Checks::default(),
+        }
+    }
+
+    /// How many files may be open at once; [`DEFAULT_MAX_OPEN_FILES`] by default.
+    #[must_use]
+    pub fn max_open_files(mut self, most: NonZeroUsize) -> Self {
+        self.files.set_most_open(most.get());
+        self
+    }
+
+    /// Adds a regular file to take spans of, by its path.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it can't be opened or isn't a regular file.
+    pub fn open(&mut self, path: impl Into<PathBuf>) -> Result<SourceId> {
+        let path = path.into();
+        let opened = path.clone();
+        self.open_with(path, move || {
+            // Before it is opened: opening a pipe waits for its other end.
+            if fs::metadata(&opened)?.is_file() {
+                File::open(&opened)
+            } else {
+                Err(io::Error::other("not a regular file"))
+            }
+        })
+    }
+
+    /// Adds a regular file that `open` opens, as often as it is asked to: for files whose paths
+    /// can't be trusted. `name` is what errors call it.
+    ///
+    /// A file that `open` gives later must be the one that it gave first, unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it can't be opened or isn't a regular file.
+    pub fn open_with(
+        &mut self,
+        name: impl Into<PathBuf>,
+        open: impl Fn() -> io::Result<File> + Send + Sync + 'static,
+    ) -> Result<SourceId> {
+        let (origin, file) = Origin::file(name.into(), Box::new(open))?;
+        self.files.add(origin, Some(file))
+    }
+
+    /// Adds something else to take spans of. Its bytes must not change.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if its size can't be told.
+    pub fn reader(
+        &mut self,
+        name: impl Into<PathBuf>,
+        reader: Arc<dyn ReadAt>,
+    ) -> Result<SourceId> {
+        let origin = Origin::reader(name.into(), reader)?;
+        self.files.add(origin, None)
+    }
+
+    /// Sets what is compared once every span that the message has of a file was read, in whatever order
+    /// and by however many threads: such as a checksum of the whole file. `check` reads the file
+    /// itself. If it fails, so does the read that was the last, and every read of the file from
+    /// then on.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use proto_splitter_core::spans::SpansBuilder;
+    /// use proto_splitter_core::{Error, ErrorKind};
+    /// use record_file::ReadAt;
+    ///
+    /// let mut builder = SpansBuilder::new();
+    /// let file = builder.reader("weights", Arc::new(*b"0123456789"))?;
+    /// builder.span(file, 2..4)?;
+    /// builder.span(file, 8..10)?;
+    /// builder.check_when_read(file, |_file, _progress| {
+    ///     Err(Error::new(ErrorKind::ChecksumMismatch, "weights: another checksum"))
+    /// });
+    /// let spans = builder.finish()?;
+    /// let mut part = [0; 2];
+    /// spans.read_exact_at(0, &mut part)?;
+    /// assert!(spans.read_exact_at(2, &mut part).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_when_read(
+        &mut self,
+        file: SourceId,
+        check: impl Fn(&dyn ReadAt, &Progress) -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.checks.set(file, Box::new(check));
+    }
+
+    /// How many bytes a file has.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the file is one of another message.
+    pub fn file_size(&self, file: SourceId) -> Result<u64> {
+        Ok(self.files.get(file)?.size())
+    }
+
+    /// Bytes so far. The lengths of fields that aren't ended are not in it.
+    pub fn size(&self) -> u64 {
+        self.list.size()
+    }
+
+    /// What a file is read by, to plan what of it the message is to have.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SourceChanged`] if the file isn't what it was; [`ErrorKind::Io`] if it can't be
+    /// opened any more.
+    pub fn handle(&self, file: SourceId) -> Result<Arc<dyn ReadAt>> {
+        self.files.handle(file)
+    }
+
+    /// Adds these bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if the message gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    pub fn literal(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check_size(bytes.len() as u64)?;
+        self.list.push_literal(bytes);
+        Ok(())
+    }
+
+    /// Adds the bytes of `range` of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if the file hasn't got these bytes;
+    /// [`ErrorKind::LimitExceeded`] if the message gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    pub fn span(&mut self, file: SourceId, range: Range<u64>) -> Result<()> {
+        let origin = self.files.get(file)?;
+        let Some(len) = range
+            .end
+            .checked_sub(range.start)
+            .filter(|_| range.end <= origin.size())
+        else {
+            let message = format!(
+                "{}: bytes {} to {} of a file that has {}",
+                origin.name().display(),
+                range.start,
+                range.end,
+                origin.size()
+            );
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        };
+        self.check_size(len)?;
+        self.list.push_span(file, range);
+        Ok(())
+    }
+
+    /// Begins a length-delimited field: its tag, and a length that [`end_field`](Self::end_field)
+    /// fills in.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if the message gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    pub fn begin_field(&mut self, number: FieldNumber) -> Result<()> {
+        let (bytes, len) = encode_varint(tag(number, WireType::Len));
+        self.literal(&bytes[..len])?;
+        self.begin_length();
+        Ok(())
+    }
+
+    /// Begins a length alone, for a field whose tag was added before.
+    pub fn begin_length(&mut self) {
+        self.list.begin_length();
+    }
+
+    /// Ends the field that was begun last: everything since is its value.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if no field was begun; [`ErrorKind::LimitExceeded`] if the message
+    /// gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    pub fn end_field(&mut self) -> Result<()> {
+        self.list.end_length()?;
+        self.check_size(0)
+    }
+
+    /// Where the message is now, to [`rewind`](Self::rewind) to.
+    ///
+    /// ```
+    /// use proto_splitter_core::spans::SpansBuilder;
+    /// use proto_splitter_core::wire::FieldNumber;
+    ///
+    /// let mut builder = SpansBuilder::new();
+    /// builder.literal(b"kept")?;
+    /// let mark = builder.mark();
+    /// builder.begin_field(FieldNumber(1))?;
+    /// builder.literal(b"not kept")?;
+    /// builder.rewind(mark);
+    /// assert_eq!(builder.finish()?.total_size(), 4);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        self.list.mark()
+    }
+
+    /// Takes back everything that was added since the mark. Fields that were open then must not
+    /// have been ended since; the files stay.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.list.rewind(mark);
+    }
+
+    /// The message.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if a field was begun and not ended.
+    pub fn finish(self) -> Result<Spans> {
+        let SpansBuilder {
+            list,
+            files,
+            mut checks,
+        } = self;
+        let list = list.finish()?;
+        checks.begin(&list);
+        Ok(Spans {
+            list,
+            files,
+            checks,
+        })
+    }
+
+    /// The file's path or name, as errors call it.
+    pub fn file_name(&self, file: SourceId) -> &Path {
+        self.files.name(file)
+    }
+
+    /// Fails if the message gets too large by this many bytes more.
+    fn check_size(&self, by: u64) -> Result<()> {
+        check_size(self.list.size().saturating_add(by))
+    }
+}

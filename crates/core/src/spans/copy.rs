@@ -1,0 +1,76 @@
+//! Reading and copying ranges of what can be read by position.
+
+use std::io::Write;
+use std::ops::Range;
+
+use record_file::ReadAt;
+
+use crate::{Error, Result};
+
+/// How much is read at a time: small enough to stay in the cache until it was used.
+pub(crate) const COPY_LEN: usize = 256 << 10;
+
+/// Reads a range of a source, and gives it to `take` a piece at a time, with the offset of the piece.
+///
+/// Pieces are as long as `buffer`, which is grown to 256 KiB if it is shorter.
+///
+/// ```
+/// use proto_splitter_core::spans::read_pieces;
+///
+/// let mut sum = 0u64;
+/// read_pieces(&b"..range..", 2..7, &mut Vec::new(), |_, bytes| {
+///     sum += bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+///     Ok(())
+/// })?;
+/// assert_eq!(sum, 525);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) with the offset if reading fails or the source ends before
+/// the range does; what `take` reports.
+pub fn read_pieces<S: ReadAt + ?Sized>(
+    source: &S,
+    range: Range<u64>,
+    buffer: &mut Vec<u8>,
+    mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let left = |at: u64| usize::try_from(range.end.saturating_sub(at)).unwrap_or(usize::MAX);
+    let least = left(range.start).min(COPY_LEN);
+    if buffer.len() < least {
+        buffer.resize(least, 0);
+    }
+    let mut at = range.start;
+    while at < range.end {
+        let len = left(at).min(buffer.len());
+        let piece = &mut buffer[..len];
+        let read = source.read_exact_at(at, piece);
+        read.map_err(|error| Error::from(error).at_offset(at))?;
+        take(at, piece)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// Writes a range of a source to `sink`, a piece at a time.
+///
+/// ```
+/// let mut sink = Vec::new();
+/// proto_splitter_core::spans::copy_range(&b"..range..", 2..7, &mut sink)?;
+/// assert_eq!(sink, b"range");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`read_pieces`]; what `sink` reports.
+pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
+    source: &S,
+    range: Range<u64>,
+    sink: &mut W,
+) -> Result<()> {
+    read_pieces(source, range, &mut Vec::new(), |_, piece| {
+        Ok(sink.write_all(piece)?)
+    })
+}

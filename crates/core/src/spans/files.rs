@@ -1,0 +1,255 @@
+//! The files of a message of spans: opened when they are read, few at once, and never another than before.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use record_file::ReadAt;
+
+use super::SourceId;
+use crate::io::Stamp;
+use crate::{Error, ErrorKind, Result};
+
+/// Opens the same file once more.
+pub(super) type Opener = Box<dyn Fn() -> io::Result<File> + Send + Sync>;
+
+/// What a span can be taken of.
+pub(super) struct Origin {
+    name: PathBuf,
+    size: u64,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    /// A file, opened when it is needed.
+    File { open: Opener, stamp: Stamp },
+    /// Anything else that is read by position; it stays as it is.
+    Reader(Arc<dyn ReadAt>),
+}
+
+impl Origin {
+    /// A regular file; it is opened once, to know what it is.
+    pub(super) fn file(name: PathBuf, open: Opener) -> Result<(Origin, Arc<File>)> {
+        let opened = || -> io::Result<(File, std::fs::Metadata)> {
+            let file = open()?;
+            let metadata = file.metadata()?;
+            if metadata.is_file() {
+                Ok((file, metadata))
+            } else {
+                Err(io::Error::other("not a regular file"))
+            }
+        };
+        let (file, metadata) =
+            opened().map_err(|error| Error::from(error).context(name.display()))?;
+        let stamp = Stamp::of(&metadata);
+        let origin = Origin {
+            name,
+            size: metadata.len(),
+            bytes: Bytes::File { open, stamp },
+        };
+        Ok((origin, Arc::new(file)))
+    }
+
+    pub(super) fn reader(name: PathBuf, reader: Arc<dyn ReadAt>) -> Result<Origin> {
+        let size = reader
+            .size()
+            .map_err(|error| Error::from(error).context(name.display()))?;
+        Ok(Origin {
+            name,
+            size,
+            bytes: Bytes::Reader(reader),
+        })
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    #[cold]
+    fn changed(&self) -> Error {
+        let message = format!(
+            "{} was changed while it was being read",
+            self.name.display()
+        );
+        Error::new(ErrorKind::SourceChanged, message)
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin")
+            .field("name", &self.name)
+            .field("size", &self.size)
+            .finish()
+    }
+}
+
+/// All that spans are taken of.
+#[derive(Debug)]
+pub(super) struct Files {
+    origins: Vec<Origin>,
+    /// Those that are open; what was read last is the last.
+    open: Mutex<VecDeque<(SourceId, Arc<File>)>>,
+    most_open: usize,
+}
+
+impl Files {
+    pub(super) fn new(most_open: usize) -> Files {
+        Files {
+            origins: Vec::new(),
+            open: Mutex::default(),
+            most_open,
+        }
+    }
+
+    pub(super) fn set_most_open(&mut self, most_open: usize) {
+        self.most_open = most_open;
+    }
+
+    /// Adds an origin, and keeps its file open if there is one.
+    pub(super) fn add(&mut self, origin: Origin, file: Option<Arc<File>>) -> Result<SourceId> {
+        let id = SourceId::new(self.origins.len())?;
+        self.origins.push(origin);
+        if let Some(file) = file {
+            self.keep_open(id, file);
+        }
+        Ok(id)
+    }
+
+    pub(super) fn get(&self, id: SourceId) -> Result<&Origin> {
+        self.origins.get(id.index()).ok_or_else(|| {
+            let message = "a span of a file of another message";
+            Error::new(ErrorKind::InvalidConfig, message)
+        })
+    }
+
+    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.origins.iter().map(|origin| origin.name.as_path())
+    }
+
+    pub(super) fn name(&self, id: SourceId) -> &Path {
+        let origin = self.origins.get(id.index());
+        origin.map_or(Path::new(""), |origin| &origin.name)
+    }
+
+    /// Fills `buf` from `at` in a file.
+    pub(super) fn read(&self, id: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
+        let origin = self.get(id)?;
+        let named = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => origin.changed(),
+            _ => Error::from(error).context(origin.name.display()),
+        };
+        match &origin.bytes {
+            Bytes::Reader(reader) => reader.read_exact_at(at, buf).map_err(named),
+            Bytes::File { open, stamp } => {
+                let file = self.opened(id, origin, open, stamp)?;
+                file.read_exact_at(at, buf).map_err(named)?;
+                // Afterwards, so that what was read is what the file had.
+                check(&file, origin, stamp)
+            }
+        }
+    }
+
+    /// What a file is read by.
+    pub(super) fn handle(&self, id: SourceId) -> Result<Arc<dyn ReadAt>> {
+        let origin = self.get(id)?;
+        match &origin.bytes {
+            Bytes::Reader(reader) => Ok(Arc::clone(reader)),
+            Bytes::File { open, stamp } => Ok(self.opened(id, origin, open, stamp)?),
+        }
+    }
+
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        for (index, origin) in self.origins.iter().enumerate() {
+            if let Bytes::File { open, stamp } = &origin.bytes {
+                let file = self.opened(SourceId::new(index)?, origin, open, stamp)?;
+                check(&file, origin, stamp)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file, opened if it isn't. The lock isn't held while it is opened or read.
+    fn opened(
+        &self,
+        id: SourceId,
+        origin: &Origin,
+        open: &Opener,
+        stamp: &Stamp,
+    ) -> Result<Arc<File>> {
+        {
+            let mut kept = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = kept.iter().rposition(|(kept, _)| *kept == id) {
+                let last = kept.len() - 1;
+                if at != last {
+                    let found = kept.remove(at);
+                    kept.extend(found);
+                }
+                if let Some((_, file)) = kept.back() {
+                    return Ok(Arc::clone(file));
+                }
+            }
+        }
+        let file = open().map_err(|error| Error::from(error).context(origin.name.display()))?;
+        check(&file, origin, stamp)?;
+        let file = Arc::new(file);
+        self.keep_open(id, Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn keep_open(&self, id: SourceId, file: Arc<File>) {
+        let mut kept = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        while kept.len() >= self.most_open {
+            kept.pop_front();
+        }
+        kept.push_back((id, file));
+    }
+
+    #[cfg(test)]
+    pub(super) fn open_count(&self) -> usize {
+        self.open.lock().unwrap().len()
+    }
+}
+
+/// One of the files, read by position.
+pub(super) struct FileReader<'a> {
+    files: &'a Files,
+    file: SourceId,
+}
+
+impl<'a> FileReader<'a> {
+    pub(super) fn new(files: &'a Files, file: SourceId) -> Self {
+        FileReader { files, file }
+    }
+}
+
+impl ReadAt for FileReader<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.size()?.saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        self.files.read(self.file, offset, &mut buf[..len])?;
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.files.get(self.file)?.size())
+    }
+}
+
+fn check(file: &File, origin: &Origin, stamp: &Stamp) -> Result<()> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| Error::from(error).context(origin.name.display()))?;
+    if Stamp::of(&metadata) == *stamp {
+        Ok(())
+    } else {
+        Err(origin.changed())
+    }
+}

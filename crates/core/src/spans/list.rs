@@ -1,0 +1,333 @@
+//! The spans of a message, and nothing else: which bytes of which source each run of it is.
+
+use std::ops::Range;
+
+use crate::wire::encode_varint;
+use crate::{Error, ErrorKind, Result};
+
+/// A source that spans are taken from, by its number: a file of [`Spans`](super::Spans), or a chunk
+/// of a [`MergePlan`](crate::merge::MergePlan).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(u32);
+
+impl SourceId {
+    /// The first source, or the only one.
+    pub const FIRST: SourceId = SourceId(0);
+
+    /// Marks pieces that are literals.
+    pub(super) const LITERAL: SourceId = SourceId(u32::MAX);
+
+    /// Returns the source with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] from 2<sup>32</sup> - 1 on.
+    pub fn new(index: usize) -> Result<SourceId> {
+        let id = u32::try_from(index).ok().map(SourceId);
+        id.filter(|id| *id != SourceId::LITERAL).ok_or_else(|| {
+            let message = "a message over more than 4294967294 files";
+            Error::new(ErrorKind::LimitExceeded, message)
+        })
+    }
+
+    /// Returns its number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The origin of a span's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanSource<'a> {
+    /// These bytes, which are in no source.
+    Literal(&'a [u8]),
+    /// Bytes of a source, from this offset there on.
+    Stored(SourceId, u64),
+}
+
+/// A run of a message's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Span<'a> {
+    /// Offset of its first byte in the message.
+    pub offset: u64,
+    /// Number of bytes, at least 1.
+    pub len: u64,
+    /// The origin of its bytes.
+    pub source: SpanSource<'a>,
+}
+
+impl<'a> Span<'a> {
+    /// Returns its place in the message.
+    #[must_use]
+    pub const fn range(&self) -> Range<u64> {
+        self.offset..self.end()
+    }
+
+    /// Returns the offset of the first byte after it in the message.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    /// Returns its source and its place there; `None` for a literal.
+    #[must_use]
+    pub const fn stored(&self) -> Option<(SourceId, Range<u64>)> {
+        match self.source {
+            SpanSource::Stored(source, start) => Some((source, start..start + self.len)),
+            SpanSource::Literal(_) => None,
+        }
+    }
+
+    /// Returns the part of it that is in `wanted`, a range of the message that overlaps it.
+    fn clip(&self, wanted: &Range<u64>) -> Span<'a> {
+        let offset = self.offset.max(wanted.start);
+        let len = self.end().min(wanted.end) - offset;
+        let skip = offset - self.offset;
+        let source = match self.source {
+            SpanSource::Literal(bytes) => SpanSource::Literal(part(bytes, skip, len)),
+            SpanSource::Stored(source, start) => SpanSource::Stored(source, start + skip),
+        };
+        Span {
+            offset,
+            len,
+            source,
+        }
+    }
+}
+
+fn part(bytes: &[u8], start: u64, len: u64) -> &[u8] {
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let range = index(start)..index(start.saturating_add(len));
+    bytes.get(range).unwrap_or_default()
+}
+
+/// A span as it is kept: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Offset of its first byte in the message.
+    pub(super) offset: u64,
+    /// Offset of its first byte in the source, or among the literals.
+    pub(super) at: u64,
+    pub(super) source: SourceId,
+}
+
+/// The spans that together are a message, or a part of one, in order and without gaps.
+///
+/// It knows no bytes but those of its literals: sources are numbers. [`Spans`](super::Spans) adds
+/// files, [`MergePlan`](crate::merge::MergePlan) chunks. A span takes 24 bytes of memory.
+///
+/// ```
+/// use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
+///
+/// let mut list = SpanList::new();
+/// list.push_literal(b"ab");
+/// list.push_span(SourceId::FIRST, 10..15);
+/// list.push_span(SourceId::FIRST, 15..20);
+/// assert_eq!((list.len(), list.span_count()), (12, 2));
+///
+/// let last = list.locate(4).ok_or("it has 12 bytes")?;
+/// assert_eq!((last.source, last.len), (SpanSource::Stored(SourceId::FIRST, 12), 8));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpanList {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) literals: Vec<u8>,
+    pub(super) len: u64,
+}
+
+impl SpanList {
+    /// Returns an empty list.
+    #[must_use]
+    pub const fn new() -> Self {
+        SpanList {
+            pieces: Vec::new(),
+            literals: Vec::new(),
+            len: 0,
+        }
+    }
+
+    /// Returns the number of bytes of the message.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns true if the message has no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the number of spans.
+    #[must_use]
+    pub const fn span_count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Makes room for this many more spans.
+    pub(crate) fn reserve(&mut self, spans: usize) {
+        self.pieces.reserve(spans);
+    }
+
+    /// Adds bytes; they are joined to a literal at the end.
+    pub fn push_literal(&mut self, bytes: &[u8]) {
+        let at = self.literals.len() as u64;
+        self.literals.extend_from_slice(bytes);
+        self.push(SourceId::LITERAL, at, bytes.len() as u64);
+    }
+
+    /// Adds a number as a varint.
+    pub fn push_varint(&mut self, value: u64) {
+        let (bytes, len) = encode_varint(value);
+        self.push_literal(&bytes[..len]);
+    }
+
+    /// Adds bytes of a source; they are joined to those before them there if the list ends with
+    /// these.
+    pub fn push_span(&mut self, source: SourceId, range: Range<u64>) {
+        self.push(source, range.start, range.end.saturating_sub(range.start));
+    }
+
+    /// Adds all spans of another list, with the same sources.
+    pub fn append(&mut self, other: &SpanList) {
+        for span in other.iter() {
+            self.push_clipped(&span);
+        }
+    }
+
+    /// Adds the spans of these ranges of another list, one range after the other.
+    pub(crate) fn append_ranges(&mut self, other: &SpanList, ranges: &[Range<u64>]) {
+        for range in ranges {
+            for span in other.parts(range.clone()) {
+                self.push_clipped(&span);
+            }
+        }
+    }
+
+    fn push_clipped(&mut self, span: &Span<'_>) {
+        match span.source {
+            SpanSource::Literal(bytes) => self.push_literal(bytes),
+            SpanSource::Stored(source, start) => self.push(source, start, span.len),
+        }
+    }
+
+    /// Adds a span, joined to the last one if it goes on there.
+    pub(super) fn push(&mut self, source: SourceId, at: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let goes_on = self.pieces.last().is_some_and(|last| {
+            last.source == source && last.at.checked_add(self.len - last.offset) == Some(at)
+        });
+        if !goes_on {
+            self.push_piece(source, at);
+        }
+        self.len = self.len.saturating_add(len);
+    }
+
+    /// Begins a span at the end of the message.
+    pub(super) fn push_piece(&mut self, source: SourceId, at: u64) {
+        self.pieces.push(Piece {
+            offset: self.len,
+            at,
+            source,
+        });
+    }
+
+    /// Returns a span by its index.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<Span<'_>> {
+        let piece = self.pieces.get(index)?;
+        let next = self.pieces.get(index.saturating_add(1));
+        let end = next.map_or(self.len, |next| next.offset);
+        let len = end - piece.offset;
+        let source = match piece.source {
+            SourceId::LITERAL => SpanSource::Literal(self.literal(piece.at, len)),
+            source => SpanSource::Stored(source, piece.at),
+        };
+        Some(Span {
+            offset: piece.offset,
+            len,
+            source,
+        })
+    }
+
+    /// Returns the spans in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Span<'_>> + ExactSizeIterator {
+        (0..self.pieces.len()).map(|index| self.at(index))
+    }
+
+    /// Returns bytes of the literals.
+    pub(super) fn literal(&self, at: u64, len: u64) -> &[u8] {
+        part(&self.literals, at, len)
+    }
+
+    /// Returns the span with an index that there is.
+    fn at(&self, index: usize) -> Span<'_> {
+        self.get(index).unwrap_or(Span {
+            offset: self.len,
+            len: 0,
+            source: SpanSource::Literal(&[]),
+        })
+    }
+
+    /// Returns the index of the span that has the byte at `offset`.
+    pub(crate) fn index_of(&self, offset: u64) -> Option<usize> {
+        if offset >= self.len {
+            return None;
+        }
+        let behind = self.pieces.partition_point(|piece| piece.offset <= offset);
+        behind.checked_sub(1)
+    }
+
+    /// Returns what is left of a span from the byte at `offset` on; `None` from the end of the
+    /// message on.
+    #[must_use]
+    pub fn locate(&self, offset: u64) -> Option<Span<'_>> {
+        let span = self.get(self.index_of(offset)?)?;
+        Some(span.clip(&(offset..span.end())))
+    }
+
+    /// Returns the spans of a range of the message, the first and the last cut to it.
+    pub fn parts(&self, wanted: Range<u64>) -> impl Iterator<Item = Span<'_>> {
+        let first = self.index_of(wanted.start);
+        let first = first.filter(|_| wanted.start < wanted.end);
+        (first.unwrap_or(self.pieces.len())..self.pieces.len())
+            .map(|index| self.at(index))
+            .take_while({
+                let end = wanted.end;
+                move |span| span.offset < end
+            })
+            .map(move |span| span.clip(&wanted))
+    }
+
+    /// Fills `buf` from `offset` on as far as the message goes; `read` fills buffers from sources.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`.
+    pub(crate) fn read_at(
+        &self,
+        offset: u64,
+        buf: &mut [u8],
+        mut read: impl FnMut(SourceId, u64, &mut [u8]) -> Result<()>,
+    ) -> Result<usize> {
+        let end = offset.saturating_add(buf.len() as u64);
+        let mut filled = 0;
+        for span in self.parts(offset..end) {
+            let len = usize::try_from(span.len).unwrap_or(usize::MAX);
+            let Some(place) = buf.get_mut(filled..).and_then(|rest| rest.get_mut(..len)) else {
+                break;
+            };
+            match span.source {
+                SpanSource::Literal(bytes) => place.copy_from_slice(bytes),
+                SpanSource::Stored(source, start) => read(source, start, place)?,
+            }
+            filled += len;
+        }
+        Ok(filled)
+    }
+}

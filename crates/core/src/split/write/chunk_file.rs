@@ -1,0 +1,158 @@
+//! A file of records: chunks appended one by one, copied from another file, or filled in by several
+//! threads at once.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use record_file::{Chunk, Compression, ReadAt, RecordFile, RecordWriter, WriterOptions};
+
+use super::multi_file::{DonePart, check_size, done_part};
+use super::parallel::fill;
+use super::sink::{ChunkSink, Chunks, Record, Taken};
+use super::trailer::write_trailer;
+use crate::Result;
+use crate::io::{AtomicFile, FileAt, Summed};
+use crate::proto::{ChunkInfo, ChunkMetadata};
+use crate::split::options::SplitOptions;
+use crate::split::plan::metadata::{chunk_info, part_trailer};
+
+/// A file that chunks are written to. Knows where each is, its size and its checksum.
+#[derive(Debug)]
+pub struct ChunkFile {
+    /// Writes on at the end.
+    writer: RecordWriter<FileAt<File>>,
+    /// The folder of temporary files.
+    folder: PathBuf,
+    /// The chunks in it, for a last record of its own.
+    chunks: Vec<ChunkInfo>,
+}
+
+impl ChunkFile {
+    /// Begins a file, which is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io).
+    pub fn begin(file: &AtomicFile, options: WriterOptions) -> Result<ChunkFile> {
+        ChunkFile::on(file.as_file(), file.folder().to_owned(), options)
+    }
+
+    /// Begins a file, which is empty and may have no name.
+    pub(crate) fn on(file: &File, folder: PathBuf, options: WriterOptions) -> Result<ChunkFile> {
+        let at = FileAt::new(file.try_clone()?, 0);
+        let mut writer = RecordWriter::new(at, options)?.seekable();
+        // The signature comes first, whatever follows.
+        writer.flush()?;
+        Ok(ChunkFile {
+            writer,
+            folder,
+            chunks: Vec::new(),
+        })
+    }
+
+    /// The offset at which the next record begins.
+    pub(crate) fn end(&mut self) -> u64 {
+        self.writer.position().numeric()
+    }
+
+    /// The chunks written to it, or [noted](Self::note).
+    pub fn chunks(&self) -> &[ChunkInfo] {
+        &self.chunks
+    }
+
+    /// Notes a chunk in this file.
+    pub fn note(&mut self, info: ChunkInfo) {
+        self.chunks.push(ChunkInfo { file: 0, ..info });
+    }
+
+    /// Appends a chunk of `size` bytes, in a record of its own. It is streamed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if reading or writing fails, or `content` has fewer bytes.
+    pub fn add(
+        &mut self,
+        content: &mut dyn Read,
+        size: u64,
+        compression: Compression,
+    ) -> Result<Record> {
+        let mut content = Summed::new(content);
+        let writer = &mut self.writer;
+        let position = writer.write_record_from(&mut content, size, compression)?;
+        Ok(Record {
+            file: 0,
+            position,
+            crc32c: content.crc32c(),
+            stored_size: writer.last_data_size(),
+            compression: compression.kind(),
+        })
+    }
+
+    /// Appends a record chunk of another file as it is stored there. Returns where it begins.
+    pub(crate) fn copy<S: ReadAt>(
+        &mut self,
+        records: &RecordFile<S>,
+        chunk: &Chunk,
+    ) -> Result<u64> {
+        Ok(self.writer.copy_chunk(records, chunk)?.0)
+    }
+
+    /// Writes all bytes so far to the file.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        Ok(self.writer.flush()?)
+    }
+
+    /// Completes the file with the trailer of the message.
+    pub(crate) fn finish(mut self, trailer: ChunkMetadata, options: &SplitOptions) -> Result<()> {
+        let end = self.end();
+        write_trailer(&mut self.writer, trailer, options)?;
+        self.end_at(end, options.max_file_size)
+    }
+
+    /// Completes the file with a trailer in one piece.
+    pub(crate) fn finish_with(
+        mut self,
+        trailer: &[u8],
+        compression: Compression,
+        max: Option<u64>,
+    ) -> Result<()> {
+        let end = self.end();
+        self.writer.write_record_alone(trailer, compression)?;
+        self.end_at(end, max)
+    }
+
+    fn end_at(mut self, trailer: u64, max: Option<u64>) -> Result<()> {
+        self.writer.flush()?;
+        check_size(self.writer.get_ref().file(), trailer, max)
+    }
+
+    /// Completes `file`, which this is, as the one that comes after `count` others beside `main`: its
+    /// last record lists its chunks.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io).
+    pub fn complete(mut self, file: AtomicFile, main: &Path, count: usize) -> Result<DonePart> {
+        let chunk_count = self.chunks.len();
+        let trailer = part_trailer(std::mem::take(&mut self.chunks)).encode_to_vec();
+        self.finish_with(&trailer, Compression::None, None)?;
+        done_part(file, (main, count), &trailer, chunk_count)
+    }
+}
+
+impl ChunkSink for ChunkFile {
+    fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
+        let begin = self.end();
+        let file = self.writer.get_ref().file();
+        let (taken, end) = fill(chunks, file, &self.folder, begin)?;
+        let at = FileAt::new(file.try_clone()?, end);
+        self.writer = RecordWriter::starting_at(at, end)?.seekable();
+        let records = taken.records.iter().zip(chunks.indices);
+        let infos =
+            records.map(|(record, &at)| chunk_info(&chunks.plan.chunks[at], &record.info()));
+        self.chunks.extend(infos);
+        Ok(taken)
+    }
+}

@@ -1,0 +1,187 @@
+//! Where chunks go: one driver that hands a plan's chunks to a sink, and a ledger of what the sink
+//! knows of each afterwards.
+//!
+//! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and others beside
+//! it ([`ChunkFiles`](super::multi_file::ChunkFiles)), a stream, and memory.
+
+use std::num::NonZeroUsize;
+
+use record_file::{CompressionKind, RecordPosition};
+
+use super::chunk_reader::{Span, source_crc32c, tell};
+use super::dedup::duplicates;
+use super::written::WrittenChunk;
+use crate::Result;
+use crate::io::threads;
+use crate::newtypes::ChunkIndex;
+use crate::progress::Meter;
+use crate::proto::{ChunkInfo, ChunkMetadata};
+use crate::split::compression::ChunkCompression;
+use crate::split::options::SplitOptions;
+use crate::split::plan::metadata::{WrittenInfo, chunk_info, metadata};
+use crate::split::plan::split_plan::SplitPlan;
+use crate::split::read::source::Source;
+
+/// Takes chunks of a plan, and keeps what is to be known of them.
+pub(in crate::split) trait ChunkSink {
+    /// Whether chunks with the same bytes are handed over once.
+    const SHARES: bool = true;
+
+    /// Writes the chunks in their order.
+    fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken>;
+}
+
+/// Chunks of a plan, to be written in this order.
+#[derive(Clone, Copy)]
+pub(in crate::split) struct Chunks<'a> {
+    pub(in crate::split) plan: &'a SplitPlan,
+    pub(in crate::split) source: &'a Source,
+    pub(in crate::split) indices: &'a [usize],
+    pub(in crate::split) compression: ChunkCompression,
+    pub(in crate::split) threads: NonZeroUsize,
+    pub(in crate::split) meter: &'a Meter,
+}
+
+impl<'a> Chunks<'a> {
+    /// Some of them.
+    pub(in crate::split) fn only(self, indices: &'a [usize]) -> Chunks<'a> {
+        Chunks { indices, ..self }
+    }
+}
+
+/// A record of a chunk that was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The number of its file: 0 is the main one.
+    pub file: u32,
+    /// Where it begins there.
+    pub position: RecordPosition,
+    /// Of the chunk, uncompressed.
+    pub crc32c: u32,
+    /// Bytes in the file, without headers.
+    pub stored_size: u64,
+    /// How it is compressed.
+    pub compression: CompressionKind,
+}
+
+impl Record {
+    pub(in crate::split) fn info(&self) -> WrittenInfo {
+        WrittenInfo {
+            file: self.file,
+            offset: self.position.numeric(),
+            crc32c: self.crc32c,
+        }
+    }
+}
+
+/// The records of the chunks that a sink took, in order.
+#[derive(Default)]
+pub(in crate::split) struct Taken {
+    pub(in crate::split) records: Vec<Record>,
+    /// The bytes of the source in them.
+    pub(in crate::split) spans: Vec<Span>,
+}
+
+/// The records of all chunks of a plan.
+pub(in crate::split) struct Ledger<'a> {
+    plan: &'a SplitPlan,
+    source: &'a Source,
+    /// In the order of the chunks.
+    records: Vec<Record>,
+    /// The chunk whose record each shares, if it has none of its own.
+    shared: Vec<Option<usize>>,
+    pub(in crate::split) spans: Vec<Span>,
+}
+
+/// Writes the chunks of a plan to a sink, those with the same bytes once.
+pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
+    plan: &'a SplitPlan,
+    source: &'a Source,
+    options: &SplitOptions,
+    sink: &mut S,
+) -> Result<Ledger<'a>> {
+    let threads = threads::count(options.threads);
+    let same = if S::SHARES {
+        duplicates(plan, source, threads, &options.progress)?
+    } else {
+        plan.chunks.iter().map(|_| None).collect()
+    };
+    let own = |index: &usize| same.get(*index).is_none_or(Option::is_none);
+    let indices: Vec<usize> = (0..plan.chunks.len()).filter(own).collect();
+    let bytes = indices.iter().map(|&index| plan.chunks[index].size).sum();
+    let meter = options.progress.meter(bytes);
+    let _span = tracing::debug_span!("write", chunks = indices.len(), bytes).entered();
+    tell(plan, source, &indices);
+    let Taken { records, mut spans } = sink.take(Chunks {
+        plan,
+        source,
+        indices: &indices,
+        compression: options.compression,
+        threads,
+        meter: &meter,
+    })?;
+    let mut records = records.into_iter();
+    let mut all: Vec<Record> = Vec::with_capacity(same.len());
+    let mut shared = Vec::with_capacity(same.len());
+    for same in same {
+        shared.push(same.as_ref().map(|same| same.other));
+        let record = match same {
+            Some(same) => {
+                spans.extend(same.spans);
+                Some(Record {
+                    crc32c: same.crc32c,
+                    ..all[same.other]
+                })
+            }
+            None => records.next(),
+        };
+        all.extend(record);
+    }
+    Ok(Ledger {
+        plan,
+        source,
+        records: all,
+        shared,
+        spans,
+    })
+}
+
+impl Ledger<'_> {
+    /// The trailer of the records.
+    pub(in crate::split) fn trailer(&mut self) -> Result<ChunkMetadata> {
+        let infos: Vec<WrittenInfo> = self.records.iter().map(Record::info).collect();
+        let spans = std::mem::take(&mut self.spans);
+        Ok(metadata(
+            self.plan,
+            &infos,
+            source_crc32c(self.source, spans)?,
+        ))
+    }
+
+    /// The entries of the trailer.
+    pub(in crate::split) fn infos(&self) -> Vec<ChunkInfo> {
+        let chunks = self.plan.chunks.iter().zip(&self.records);
+        chunks
+            .map(|(chunk, record)| chunk_info(chunk, &record.info()))
+            .collect()
+    }
+
+    /// The report of each chunk.
+    pub(in crate::split) fn describe(&self) -> Vec<WrittenChunk> {
+        let chunks = self.plan.chunks.iter().zip(&self.records);
+        let chunks = chunks.zip(&self.shared).enumerate();
+        chunks
+            .map(|(index, ((chunk, record), shared))| WrittenChunk {
+                index: index.into(),
+                kind: chunk.kind,
+                path: chunk.path.clone(),
+                size: chunk.size,
+                stored_size: record.stored_size,
+                compression: record.compression,
+                file: record.file as usize,
+                position: record.position,
+                same_as: shared.map(ChunkIndex::from),
+            })
+            .collect()
+    }
+}

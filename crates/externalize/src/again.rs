@@ -1,0 +1,231 @@
+//! What is left of an earlier run in the folder of a model that was saved since.
+//!
+//! TensorFlow's own save of an externalized model that was loaded puts captured constants back into
+//! the graph, and copies the bundle as two assets that nothing reads. A save over the folder of an
+//! externalized model leaves the files of that model there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::NodeDef;
+use proto_splitter_graph_def::proto::attr_value::Value;
+use proto_splitter_saved_model::proto::saved_object::Kind;
+use proto_splitter_saved_model::proto::tensor_info::Encoding;
+use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
+use proto_splitter_tensor_bundle::{Bundle, data_path, index_path};
+
+use crate::call_graph::functions;
+use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
+use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
+
+/// What an earlier run has left in a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// The files that the model doesn't read: they belong to one that was there before.
+    pub(crate) stale: Vec<PathBuf>,
+    /// The bundle that the model names among its assets and doesn't read.
+    pub(crate) unread: Vec<PathBuf>,
+    /// The bundle, if functions of the model still read it.
+    pub(crate) bundle: Option<Bundle>,
+}
+
+impl Earlier {
+    /// Looks for them in `folder`, which has this model.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the model is externalized, and wasn't saved since; if a file
+    /// can't be read.
+    pub(crate) fn find(folder: &Path, model: &SavedModel) -> Result<Earlier> {
+        let is_named = model.meta_graphs.iter().any(names_bundle);
+        let is_current = match Record::load(folder) {
+            Ok(Some(record)) if folder.join("saved_model.pb").is_file() => record.is_of(folder)?,
+            Ok(_) => false,
+            // What is damaged can't be told from what is stale; that the model names it can.
+            Err(error) if is_named => return Err(error),
+            Err(_) => false,
+        };
+        if is_current && is_named {
+            let message = "the model is externalized already; internalize it first";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let mut earlier = Earlier::default();
+        if is_current {
+            return Ok(earlier);
+        }
+        let prefix = bundle_prefix(folder);
+        let bundle = existing(vec![index_path(&prefix), data_path(&prefix, 0, 1)]);
+        if !is_named {
+            earlier.stale.extend(bundle);
+        } else if model.meta_graphs.iter().any(reads_bundle) {
+            earlier.bundle = Some(Bundle::open(prefix)?);
+        } else {
+            earlier.unread = bundle;
+        }
+        earlier
+            .stale
+            .extend(existing(vec![folder.join(RECORD_FILE)]));
+        if !all_nodes(model).any(|node| node.op == "ImmutableConst") {
+            earlier.stale.extend(files_in(&folder.join(MAPPED_FOLDER)));
+        }
+        Ok(earlier)
+    }
+}
+
+fn existing(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+    files.retain(|file| file.is_file());
+    files
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    existing(entries.map(|entry| entry.path()).collect())
+}
+
+fn all_nodes(model: &SavedModel) -> impl Iterator<Item = &NodeDef> {
+    model.meta_graphs.iter().flat_map(nodes)
+}
+
+fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef> {
+    let graph = meta_graph.graph_def.iter();
+    graph.flat_map(|graph| {
+        let bodies = functions(graph).iter();
+        bodies
+            .flat_map(|function| &function.node_def)
+            .chain(&graph.node)
+    })
+}
+
+/// Returns true if one of the model's assets is a bundle of ours.
+fn names_bundle(meta_graph: &MetaGraphDef) -> bool {
+    let mut assets = meta_graph.asset_file_def.iter();
+    assets.any(|asset| is_of_bundle(&asset.filename))
+}
+
+fn is_of_bundle(file: &str) -> bool {
+    file.strip_prefix(BUNDLE_NAME)
+        .is_some_and(|suffix| suffix == ".index" || suffix == ".data-00000-of-00001")
+}
+
+/// Returns true if a model names a bundle of ours among its assets, and nothing reads it.
+pub(crate) fn has_unread_bundle(model: &SavedModel) -> bool {
+    let named = model.meta_graphs.iter().any(names_bundle);
+    named && !model.meta_graphs.iter().any(reads_bundle)
+}
+
+/// Returns true if something reads the bundle, or a variable that is filled from it.
+fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
+    let is_variable = |node: &NodeDef| {
+        let name = node.attr.get("shared_name");
+        let name = name.and_then(|attr| attr.value.as_ref());
+        let prefix = format!("{BUNDLE_NAME}/");
+        node.op == "VarHandleOp"
+            && matches!(name, Some(Value::S(name)) if name.starts_with(prefix.as_bytes()))
+    };
+    let is_prefix = |node: &NodeDef| node.op == "StaticRegexReplace";
+    let restores = |node: &NodeDef| node.op == "RestoreV2";
+    let functions = meta_graph.graph_def.iter().flat_map(functions);
+    let mut bodies = functions.map(|function| &function.node_def);
+    nodes(meta_graph).any(is_variable)
+        || bodies.any(|nodes| nodes.iter().any(is_prefix) && nodes.iter().any(restores))
+}
+
+/// Takes a bundle that nothing reads from the assets of a model, and the objects that would hand
+/// its path on. Nodes of the main graph that do stay, with a path that leads nowhere: they reach a
+/// function that does nothing.
+pub(crate) fn forget(model: &mut SavedModel) {
+    for meta_graph in &mut model.meta_graphs {
+        if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
+            continue;
+        }
+        let assets = std::mem::take(&mut meta_graph.asset_file_def);
+        // Where each asset is afterwards; none for those that go.
+        let mut places = Vec::with_capacity(assets.len());
+        let mut unfed = BTreeSet::new();
+        for asset in assets {
+            let stays = !is_of_bundle(&asset.filename);
+            places.push(stays.then_some(meta_graph.asset_file_def.len()));
+            if stays {
+                meta_graph.asset_file_def.push(asset);
+            } else if let Some(Encoding::Name(name)) =
+                asset.tensor_info.and_then(|info| info.encoding)
+            {
+                unfed.insert(name.strip_suffix(":0").unwrap_or(&name).to_owned());
+            }
+        }
+        let graph = meta_graph.graph_def.iter_mut();
+        for node in graph.flat_map(|graph| &mut graph.node) {
+            // Loaders fed the path of the asset.
+            if node.op == "Placeholder" && unfed.contains(&node.name) {
+                let device = std::mem::take(&mut node.device);
+                *node = NodeDef {
+                    device,
+                    ..strings(&node.name, &[""], &[])
+                };
+            }
+        }
+        if let Some(objects) = &mut meta_graph.object_graph_def {
+            forget_objects(objects, &places);
+        }
+    }
+}
+
+/// Makes what hands the bundle's path on into objects of no kind, and moves the other assets.
+fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
+    let mut gone: BTreeSet<usize> = BTreeSet::new();
+    for (at, object) in objects.nodes.iter_mut().enumerate() {
+        if let Some(Kind::Asset(asset)) = &mut object.kind {
+            let place = usize::try_from(asset.asset_file_def_index).ok();
+            match place.and_then(|place| places.get(place).copied()) {
+                Some(Some(place)) => {
+                    asset.asset_file_def_index = i32::try_from(place).unwrap_or(i32::MAX);
+                }
+                Some(None) => {
+                    gone.insert(at);
+                }
+                None => {}
+            }
+        }
+    }
+    // The resource, and its functions, of which those that run take the path. What it is called
+    // depends on the program that saved it.
+    let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
+    let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {
+        let mut children = object.children.iter();
+        children.any(|child| child.local_name == INDEX_OBJECT && gone.contains(&at(child.node_id)))
+    });
+    let resources: Vec<usize> = resources.map(|(at, _)| at).collect();
+    for resource in resources {
+        gone.insert(resource);
+        let children = &objects.nodes[resource].children;
+        gone.extend(children.iter().map(|child| at(child.node_id)));
+    }
+    let takes_path = |bound: &[i32]| bound.iter().any(|id| gone.contains(&at(*id)));
+    let functions = objects.concrete_functions.iter();
+    let functions = functions.filter(|(_, function)| takes_path(&function.bound_inputs));
+    let functions: BTreeSet<String> = functions.map(|(name, _)| name.clone()).collect();
+    for name in &functions {
+        objects.concrete_functions.remove(name);
+    }
+    for (at, object) in objects.nodes.iter_mut().enumerate() {
+        object
+            .children
+            .retain(|child| child.local_name != CONSTANTS_OBJECT);
+        let is_gone = gone.contains(&at)
+            || match &object.kind {
+                Some(Kind::BareConcreteFunction(function)) => {
+                    functions.contains(&function.concrete_function_name)
+                }
+                Some(Kind::Function(function)) => {
+                    let mut names = function.concrete_functions.iter();
+                    names.any(|name| functions.contains(name))
+                }
+                _ => false,
+            };
+        if is_gone {
+            *object = plain_object();
+        }
+    }
+}

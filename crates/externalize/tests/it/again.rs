@@ -1,0 +1,238 @@
+//! Folders that had an externalized model before.
+
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
+use proto_splitter_core::ErrorKind;
+use proto_splitter_externalize::{ExternalizePlan, RECORD_FILE, internalize};
+use proto_splitter_graph_def::proto::attr_value::Value;
+use proto_splitter_graph_def::proto::{AttrValue, NodeDef};
+use proto_splitter_saved_model::proto::saved_object::Kind;
+use proto_splitter_saved_model::proto::tensor_info::Encoding;
+use proto_splitter_saved_model::proto::trackable_object_graph::trackable_object::ObjectReference;
+use proto_splitter_saved_model::proto::{
+    AssetFileDef, SavedAsset, SavedBareConcreteFunction, SavedConcreteFunction, SavedModel,
+    SavedObject, SavedObjectGraph, SavedResource, TensorInfo,
+};
+use proto_splitter_tensor_bundle::Bundle;
+
+use crate::models::{call, constant, function, model};
+use crate::{externalize, files, fixture, node, options, read_model, write_model};
+
+const BUNDLE: [&str; 2] = [
+    "assets/proto_splitter_constants.data-00000-of-00001",
+    "assets/proto_splitter_constants.index",
+];
+
+/// A folder with this model, and the files that an externalized one has left there.
+fn saved_over(folder: &Path, model: &SavedModel) -> std::path::PathBuf {
+    let old = folder.join("old");
+    externalize(&fixture("functions_consts"), &old).unwrap();
+    fs::write(old.join("saved_model.pb"), model.encode_to_vec()).unwrap();
+    let mapped = old.join("assets.extra/proto_splitter_mapped");
+    fs::create_dir(&mapped).unwrap();
+    fs::write(mapped.join("0123"), b"old").unwrap();
+    fs::write(old.join("assets/words.txt"), b"kept").unwrap();
+    old
+}
+
+#[test]
+fn a_model_saved_over_an_externalized_one_takes_nothing_over_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, nodes) in [
+        ("large", vec![constant("x", 1)]),
+        ("small", vec![call("x", "NoOp", &[])]),
+    ] {
+        let folder = folder.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        let old = saved_over(&folder, &model(nodes, Vec::new()));
+        let out = folder.join("out");
+        fs::create_dir(&out).unwrap();
+        fs::write(out.join("saved_model.pb"), b"").unwrap();
+        let forced = options().force(true);
+        let plan = ExternalizePlan::new(&old, &forced).unwrap();
+        let written = plan.write(&out).unwrap();
+        assert_eq!(written.stale.len(), 4, "{:?}", written.stale);
+        let mut expected = vec!["assets/words.txt", "saved_model.pb"];
+        if name == "large" {
+            expected.extend([BUNDLE[0], BUNDLE[1], RECORD_FILE]);
+        }
+        expected.sort_unstable();
+        let mut found = files(&out);
+        found.retain(|file| file != "fingerprint.pb" && !file.starts_with("variables"));
+        assert_eq!(found, expected, "{name}");
+
+        let written = plan.write_in_place().unwrap();
+        assert_eq!(written.stale.len(), 4);
+        let mut found = files(&old);
+        found.retain(|file| file != "fingerprint.pb" && !file.starts_with("variables"));
+        assert_eq!(found, expected, "{name} in place");
+        if name == "large" {
+            let stored = Bundle::open(old.join("assets/proto_splitter_constants")).unwrap();
+            assert_eq!(stored.tensors().len(), 1);
+        }
+    }
+}
+
+fn object(kind: Kind) -> SavedObject {
+    SavedObject {
+        kind: Some(kind),
+        ..SavedObject::default()
+    }
+}
+
+fn child(name: &str, node_id: i32) -> ObjectReference {
+    ObjectReference {
+        local_name: name.to_owned(),
+        node_id,
+    }
+}
+
+/// As TensorFlow saves an externalized model that it loaded: captured constants are in the graph,
+/// and the bundle is an asset behind another one.
+fn saved_again() -> SavedModel {
+    let nodes = vec![constant("Const_1", 1), call("path", "Placeholder", &[])];
+    let initialize = function("__inference_initialize_7", Vec::new());
+    let mut saved = model(nodes, vec![initialize]);
+    let asset = |name: &str| AssetFileDef {
+        filename: name.to_owned(),
+        ..AssetFileDef::default()
+    };
+    let names = ["proto_splitter_constants.index", "words.txt"];
+    let last = "proto_splitter_constants.data-00000-of-00001";
+    let root = SavedObject {
+        children: vec![child("_proto_splitter_constants", 1), child("words", 4)],
+        ..SavedObject::default()
+    };
+    let mut resource = object(Kind::Resource(SavedResource::default()));
+    resource.children = vec![child("_initialize", 2), child("_proto_splitter_index", 3)];
+    let initialize = SavedBareConcreteFunction {
+        concrete_function_name: "__inference_initialize_7".to_owned(),
+        ..SavedBareConcreteFunction::default()
+    };
+    let asset_at = |at| {
+        object(Kind::Asset(SavedAsset {
+            asset_file_def_index: at,
+        }))
+    };
+    let mut objects = SavedObjectGraph {
+        nodes: vec![
+            root,
+            resource,
+            object(Kind::BareConcreteFunction(initialize)),
+            asset_at(0),
+            asset_at(1),
+            asset_at(2),
+        ],
+        ..SavedObjectGraph::default()
+    };
+    let bound = SavedConcreteFunction {
+        bound_inputs: vec![3, 5],
+        ..SavedConcreteFunction::default()
+    };
+    let functions = &mut objects.concrete_functions;
+    functions.insert("__inference_initialize_7".to_owned(), bound);
+    let meta_graph = &mut saved.meta_graphs[0];
+    meta_graph.asset_file_def = [names[0], names[1], last].map(asset).to_vec();
+    let path = Encoding::Name("path:0".to_owned());
+    meta_graph.asset_file_def[0].tensor_info = Some(TensorInfo {
+        encoding: Some(path),
+        ..TensorInfo::default()
+    });
+    meta_graph.object_graph_def = Some(objects);
+    saved
+}
+
+#[test]
+fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_model(folder.path(), &saved_again());
+    fs::create_dir(path.join("assets")).unwrap();
+    for file in BUNDLE {
+        fs::write(path.join(file), b"old").unwrap();
+    }
+    let (out, back) = (folder.path().join("out"), folder.path().join("back"));
+    let written = externalize(&path, &out).unwrap();
+    assert_eq!(written.stale.len(), 2);
+    let after = read_model(&out);
+    let meta_graph = &after.meta_graphs[0];
+    let assets = meta_graph.asset_file_def.iter();
+    let assets: Vec<&str> = assets.map(|asset| asset.filename.as_str()).collect();
+    let index = "proto_splitter_constants.index";
+    let data = "proto_splitter_constants.data-00000-of-00001";
+    assert_eq!(assets, ["words.txt", index, data]);
+    let nodes = &meta_graph.graph_def.as_ref().unwrap().node;
+    assert_eq!(node(nodes, "path").op, "Const", "no loader feeds it");
+    let objects = meta_graph.object_graph_def.as_ref().unwrap();
+    assert!(
+        !objects
+            .concrete_functions
+            .contains_key("__inference_initialize_7")
+    );
+    let kinds = [1, 2, 3, 5].map(|at| objects.nodes[at].kind.as_ref().unwrap());
+    assert!(kinds.iter().all(|kind| matches!(kind, Kind::UserObject(_))));
+    let words = objects.nodes[4].kind.as_ref().unwrap();
+    assert!(matches!(words, Kind::Asset(asset) if asset.asset_file_def_index == 0));
+    let bundles = objects.nodes[0].children.iter();
+    let bundles = bundles.filter(|child| child.local_name == "_proto_splitter_constants");
+    // One, and not the old one.
+    let bundles: Vec<i32> = bundles.map(|child| child.node_id).collect();
+    assert!(bundles.len() == 1 && bundles[0] > 5, "{bundles:?}");
+
+    let error = externalize(&out, &back).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    internalize(&out, &back, &options()).unwrap();
+    assert!(read_model(&back) == saved_again());
+    // Its constants are in the graph: that is what an original has.
+    let same = folder.path().join("same");
+    let internalized = internalize(&path, &same, &options()).unwrap();
+    assert_eq!(files(&internalized.path), files(&path));
+}
+
+#[test]
+fn what_functions_still_read_of_an_old_bundle_stays_in_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = folder.path().join("first");
+    externalize(&fixture("functions_consts"), &first).unwrap();
+    let prefix = "assets/proto_splitter_constants";
+    let old = Bundle::open(first.join(prefix)).unwrap();
+    let key = old.tensors()[0].name().to_owned();
+
+    let mut read: NodeDef = call("read", "VarHandleOp", &[]);
+    let name = Value::S(
+        format!("proto_splitter_constants/{key}")
+            .into_bytes()
+            .into(),
+    );
+    let name = AttrValue { value: Some(name) };
+    read.attr.insert("shared_name".to_owned(), Box::new(name));
+    let mut saved = saved_again();
+    let graph = saved.meta_graphs[0].graph_def.as_mut().unwrap();
+    let functions = &mut graph.library.as_mut().unwrap().function;
+    functions.push(function("__inference_reads_8", vec![read]));
+    let path = write_model(folder.path(), &saved);
+    fs::create_dir(path.join("assets")).unwrap();
+    for file in BUNDLE {
+        fs::copy(first.join(file), path.join(file)).unwrap();
+    }
+    let out = folder.path().join("out");
+    let written = externalize(&path, &out).unwrap();
+    assert!(written.stale.is_empty());
+    let new = Bundle::open(out.join(prefix)).unwrap();
+    assert_eq!(new.tensors().len(), old.tensors().len() + 1);
+    let tensor = new.find(&key).unwrap();
+    assert_eq!(
+        new.read(tensor).unwrap(),
+        old.read(&old.tensors()[0]).unwrap()
+    );
+    let after = read_model(&out);
+    let graph = after.meta_graphs[0].graph_def.as_ref().unwrap();
+    assert_eq!(node(&graph.node, "Const_1").op, "Identity");
+
+    let back = folder.path().join("back");
+    internalize(&out, &back, &options()).unwrap();
+    assert!(read_model(&back) == saved);
+    let kept = Bundle::open(back.join(prefix)).unwrap();
+    assert!(kept.find(&key).is_some(), "the original reads it");
+}

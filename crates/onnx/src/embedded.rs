@@ -1,0 +1,190 @@
+//! A safetensors file with a model in its header, as one message.
+//!
+//! The package `onnx-safetensors` writes such files, and [`EmbeddedPlan`](crate::external::EmbeddedPlan)
+//! does. An initializer has the data of the tensor of its name; what the header says of its data
+//! doesn't count then.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message;
+use prost_reflect::{DeserializeOptions, DynamicMessage};
+use proto_splitter_core::formats::Candidate;
+use proto_splitter_core::spans::{SourceId, SpansBuilder};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+use safetensors::tensor::Metadata;
+use serde::de::Error as _;
+use serde_json::Value as Json;
+use serde_value::Value;
+
+use crate::external::{EMBEDDED_KEY, HEADER_LEN_LEN, MAX_HEADER_LEN};
+use crate::model_descriptor;
+use crate::rewrite::{Change, Rewriter};
+use crate::source::{OnnxOptions, OnnxSource, named};
+use crate::tensor::Tensor;
+use crate::walk::{Cursor, Place, TensorRole, walk};
+
+/// The beginning of the header of a file with a model in it.
+const METADATA: &[u8] = b"{\"__metadata__\":{";
+
+/// Returns true if a file begins as one with a model in its header does.
+pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
+    let Some((len, header)) = head.split_first_chunk() else {
+        return false;
+    };
+    let model = format!("\"{EMBEDDED_KEY}\":\"{{");
+    u64::from_le_bytes(*len) <= MAX_HEADER_LEN
+        && header.starts_with(METADATA)
+        && header
+            .windows(model.len())
+            .any(|window| window == model.as_bytes())
+}
+
+/// The model that JSON stands for, as bytes.
+pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
+    let invalid = |error: serde_json::Error| {
+        let message = format!("the model in the header is damaged: {error}");
+        Error::new(ErrorKind::InvalidMessage, message)
+    };
+    let json = serde_json::from_str(text).map_err(invalid)?;
+    // Fields of a newer ONNX would be lost without a word.
+    let options = DeserializeOptions::new().deny_unknown_fields(true);
+    DynamicMessage::deserialize_with_options(model_descriptor(), plain(json), &options)
+        .map(|message| message.encode_to_vec())
+        .map_err(serde_json::Error::custom)
+        .map_err(invalid)
+}
+
+/// JSON as values of serde's. With the feature `arbitrary_precision`, which another crate may turn
+/// on, the library deserializes a number as a map, which messages don't take.
+fn plain(json: Json) -> Value {
+    match json {
+        Json::Null => Value::Unit,
+        Json::Bool(value) => Value::Bool(value),
+        Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(value), _) => Value::U64(value),
+            (None, Some(value)) => Value::I64(value),
+            (None, None) => Value::F64(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::String(text),
+        Json::Array(values) => Value::Seq(values.into_iter().map(plain).collect()),
+        Json::Object(entries) => {
+            let entries = entries.into_iter();
+            let entries = entries.map(|(key, value)| (Value::String(key), plain(value)));
+            Value::Map(entries.collect())
+        }
+    }
+}
+
+impl OnnxSource {
+    /// The model in the header of a safetensors file, with the tensors of the file as the data of its
+    /// initializers.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it is no
+    /// safetensors file, has no model in its header, or a tensor has other bytes than the model
+    /// says; [`ErrorKind::LimitExceeded`].
+    pub fn open_embedded(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
+        let path = path.as_ref();
+        let input = Candidate::new(path).map_err(|error| named(error, path))?;
+        OnnxSource::of_embedded(&input, options)
+    }
+
+    /// The model in the header of an input that is open already.
+    pub(crate) fn of_embedded(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
+        let mut builder = SpansBuilder::new();
+        let open = |builder: &mut SpansBuilder| {
+            let file = input.add_to(builder)?;
+            open(builder, file, options)
+        };
+        let opened = open(&mut builder).map_err(|error| named(error, input.path()));
+        let (warnings, tensors) = opened?;
+        OnnxSource::of_spans(builder.finish()?, tensors, warnings)
+    }
+}
+
+/// Puts the spans of the model together, and returns warnings and how many tensors have their data from
+/// the file.
+fn open(
+    builder: &mut SpansBuilder,
+    file: SourceId,
+    options: &OnnxOptions,
+) -> Result<(Vec<String>, usize)> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
+    let size = builder.file_size(file)?;
+    let source = builder.handle(file)?;
+    let mut len = [0; 8];
+    source.read_exact_at(0, &mut len)?;
+    let len = u64::from_le_bytes(len);
+    if len > MAX_HEADER_LEN || len > size.saturating_sub(HEADER_LEN_LEN) {
+        return Err(invalid(format!(
+            "no safetensors file: a header of {len} bytes in a file of {size}"
+        )));
+    }
+    let mut header = vec![0; usize::try_from(len).unwrap_or_default()];
+    source.read_exact_at(HEADER_LEN_LEN, &mut header)?;
+    let metadata: Metadata = serde_json::from_slice(&header)
+        .map_err(|error| invalid(format!("the header is damaged: {error}")))?;
+    drop(header);
+    let start = HEADER_LEN_LEN + len;
+    let expected = start.saturating_add(metadata.data_len() as u64);
+    if expected != size {
+        return Err(invalid(format!(
+            "{size} bytes, where the header speaks of {expected}"
+        )));
+    }
+    let said = metadata.metadata().as_ref();
+    let Some(text) = said.and_then(|said| said.get(EMBEDDED_KEY)) else {
+        return Err(invalid(
+            "a safetensors file without an ONNX model in its header".to_owned(),
+        ));
+    };
+    let bytes = Arc::new(model_of(text)?);
+    let model_size = bytes.len() as u64;
+    let model = builder.reader("the model in the header", Arc::clone(&bytes) as Arc<_>)?;
+    let mut used: HashSet<String> = HashSet::new();
+    let mut decide =
+        |tensor: &Tensor, place: &Place<'_>, _: &mut Cursor<'_>, _: &mut SpansBuilder| {
+            let is_graphs = !place.in_function() && !place.in_training();
+            let is_initializer = is_graphs && place.role == TensorRole::Initializer;
+            let found = metadata.info(&tensor.name).filter(|_| is_initializer);
+            let Some(found) = found else {
+                if tensor.is_external {
+                    let error = tensor.invalid("the file has no data of it");
+                    return Err(error.at_path(place.path()));
+                }
+                return Ok(Change::None);
+            };
+            let (from, to) = found.data_offsets;
+            let (from, to) = (start + from as u64, start + to as u64);
+            if tensor.raw_len() != Some(to - from) {
+                let needed = tensor.raw_len();
+                let needed = needed.map_or("no raw data".to_owned(), |len| format!("{len} bytes"));
+                let message = format!(
+                    "{} bytes in the file, where its type and shape take {needed}",
+                    to - from
+                );
+                return Err(tensor.invalid(&message).at_path(place.path()));
+            }
+            used.insert(tensor.name.clone());
+            Ok(Change::raw_data(file, from..to))
+        };
+    let mut rewriter = Rewriter::new(builder, model, &mut decide);
+    walk(&*bytes, model_size, options.depth(), &mut rewriter)?;
+    rewriter.finish(model_size)?;
+    let count = used.len();
+    let unused = metadata.offset_keys().len().saturating_sub(count);
+    let warnings = match unused {
+        0 => Vec::new(),
+        unused => vec![format!(
+            "{unused} tensors of the file are no initializers of the model, and are left out"
+        )],
+    };
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok((warnings, count))
+}

@@ -1,0 +1,242 @@
+//! A whole model in one safetensors file, as the package `onnx-safetensors` embeds it.
+//!
+//! ```text
+//! | length | {"__metadata__": {"onnx": "the model as JSON"}, "conv1.weight": ...} | tensors ... |
+//! ```
+//!
+//! The model in the header has no data of its initializers: these are the tensors of the same name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use prost_reflect::{DynamicMessage, SerializeOptions};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use record_file::ReadAt;
+
+use super::plan::{DataFile, ExternalPlan, check, choose, file_name, skeleton};
+use super::safetensors::{MAX_HEADER_LEN, header, stored_as};
+use super::{DataFormat, ExternalOptions, WrittenOnnx};
+use crate::model_descriptor;
+use crate::proto::tensor_proto::DataType;
+use crate::tensor::Tensor;
+use crate::walk::{Place, TensorRole};
+
+/// The key of the model in the metadata of the header.
+pub(crate) const KEY: &str = "onnx";
+
+/// The location of data that is in the file itself.
+const HERE: &str = ".";
+
+/// A model to be written to one safetensors file: which tensors it has, and the model in its header.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use prost::Message;
+/// use proto_splitter_core::atomic::MadeFrom;
+/// use proto_splitter_onnx::external::{EmbeddedPlan, ExternalOptions};
+/// use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto};
+/// use proto_splitter_onnx::{OnnxOptions, OnnxSource};
+///
+/// let w = TensorProto {
+///     dims: vec![1000],
+///     data_type: Some(1),
+///     name: Some("w".into()),
+///     raw_data: Some(vec![7; 4000].into()),
+///     ..Default::default()
+/// };
+/// let graph = GraphProto { initializer: vec![w], ..Default::default() };
+/// let model = ModelProto { ir_version: Some(10), graph: Some(graph), ..Default::default() };
+/// let bytes = model.encode_to_vec();
+/// let size = bytes.len() as u64;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.safetensors");
+/// let plan = EmbeddedPlan::new(Arc::new(bytes.clone()), size, &path, &ExternalOptions::new())?;
+/// assert_eq!(plan.tensor_count(), 1);
+/// plan.write(&MadeFrom::Nothing)?;
+///
+/// let read = OnnxSource::open_embedded(&path, &OnnxOptions::new())?;
+/// assert_eq!(read.size(), size);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct EmbeddedPlan {
+    plan: ExternalPlan,
+    /// Bytes of the model in the header.
+    model_size: u64,
+    /// Bytes of the model that its schema has no fields for.
+    unknown: u64,
+}
+
+impl EmbeddedPlan {
+    /// Plans how the model that is the first `size` bytes of `reader` is written to `target`. Headers
+    /// are read.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, a tensor has other data
+    /// than its type and shape say, or two initializers have the same name, which the form can't
+    /// tell apart; [`ErrorKind::Uncuttable`] if the model without its initializers, as JSON, is over
+    /// the 100 MB that readers take as a header.
+    pub fn new(
+        reader: Arc<dyn ReadAt>,
+        size: u64,
+        target: impl Into<PathBuf>,
+        options: &ExternalOptions,
+    ) -> Result<EmbeddedPlan> {
+        EmbeddedPlan::of(reader, None, size, target.into(), options)
+    }
+
+    /// Plans how the model in a file in chunks is written to `target`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and if a chunk that is read is damaged.
+    pub fn of_chunks(
+        merged: MergedMessage<Arc<dyn ReadAt>>,
+        target: impl Into<PathBuf>,
+        options: &ExternalOptions,
+    ) -> Result<EmbeddedPlan> {
+        let merged = Arc::new(merged);
+        let (reader, size) = (Arc::clone(&merged), merged.total_size());
+        EmbeddedPlan::of(reader, Some(merged), size, target.into(), options)
+    }
+
+    fn of(
+        reader: Arc<dyn ReadAt>,
+        merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
+        size: u64,
+        target: PathBuf,
+        options: &ExternalOptions,
+    ) -> Result<EmbeddedPlan> {
+        let options = &options.clone().data_format(DataFormat::Safetensors);
+        check(options)?;
+        let name = file_name(&target)?;
+        let mut leaving = choose(&*reader, size, options, leaves)?;
+        check_names(leaving.iter().map(|one| one.name.as_str()))?;
+        // What the offsets say is where the tensors are behind the header, which isn't known yet.
+        let mut file = DataFile {
+            name,
+            head: Vec::new(),
+            size: 0,
+        };
+        let (head, _) = header(leaving.iter_mut(), None)?;
+        for one in &mut leaving {
+            one.offset = one.offset.saturating_sub(head.len() as u64);
+        }
+        let skeleton = skeleton(&reader, size, &leaving, &[HERE.to_owned()], options)?;
+        let (text, unknown) = json_of(&skeleton)?;
+        let model_size = text.len() as u64;
+        (file.head, file.size) = header(leaving.iter_mut(), Some((KEY, text)))?;
+        let plan = ExternalPlan {
+            reader,
+            size,
+            merged,
+            target,
+            options: options.clone(),
+            skeleton,
+            leaving,
+            files: vec![file],
+        };
+        Ok(EmbeddedPlan {
+            plan,
+            model_size,
+            unknown,
+        })
+    }
+
+    /// How many tensors the file has.
+    pub fn tensor_count(&self) -> usize {
+        self.plan.tensor_count()
+    }
+
+    /// Bytes of the model that ONNX's schema has no fields for. JSON has none of them.
+    pub fn unknown_bytes(&self) -> u64 {
+        self.unknown
+    }
+
+    /// Writes the file, which appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`ExternalPlan::write`].
+    pub fn write(&self, made_from: &MadeFrom) -> Result<WrittenOnnx> {
+        let plan = &self.plan;
+        let size = plan.data_size();
+        let file = AtomicFile::create(&plan.target, made_from, plan.options.force)?;
+        file.check_space(size)?;
+        plan.copy(&[&file])?;
+        plan.options.progress.check()?;
+        file.commit()?;
+        Ok(WrittenOnnx {
+            path: plan.target.clone(),
+            data_files: Vec::new(),
+            removed_files: Vec::new(),
+            tensors: plan.tensor_count(),
+            model_size: self.model_size,
+            data_size: size.saturating_sub(self.model_size),
+        })
+    }
+}
+
+/// Returns true for an initializer whose type the form has: those that `onnx-safetensors` moves.
+fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
+    let is_graphs = !place.in_function() && !place.in_training();
+    let data_type = tensor.data_type();
+    // Of these its reader knows no form.
+    let unknown = [
+        DataType::Complex128,
+        DataType::Float6e2m3,
+        DataType::Float6e3m2,
+    ];
+    let has_type = data_type.filter(|data_type| !unknown.contains(data_type));
+    is_graphs
+        && place.role == TensorRole::Initializer
+        && !tensor.name.is_empty()
+        && has_type.is_some_and(|data_type| stored_as(data_type, &tensor.dims, len).is_some())
+}
+
+/// Fails if two tensors have the same name: the form has no other way to tell them apart.
+fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            let message = format!(
+                "two initializers are called {name:?}, and a safetensors file has each name once"
+            );
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+    }
+    Ok(())
+}
+
+/// The model as JSON, in the names of its schema, and how many bytes of it JSON hasn't got.
+fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
+    let size = skeleton.size()?;
+    // Its bytes are more in JSON, not fewer.
+    if size > MAX_HEADER_LEN {
+        let message = format!(
+            "{size} bytes are left in the model besides its initializers, over the \
+             {MAX_HEADER_LEN} that readers of safetensors take: constants of nodes leave with \
+             --to external"
+        );
+        return Err(Error::new(ErrorKind::Uncuttable, message));
+    }
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
+    skeleton.read_exact_at(0, &mut bytes)?;
+    let message = DynamicMessage::decode(model_descriptor(), bytes.as_slice())
+        .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))?;
+    let options = SerializeOptions::new().use_proto_field_name(true);
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::new(&mut text);
+    let json = |error: serde_json::Error| Error::from(std::io::Error::from(error));
+    message
+        .serialize_with_options(&mut serializer, &options)
+        .map_err(json)?;
+    let text = String::from_utf8(text)
+        .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))?;
+    let back = crate::embedded::model_of(&text)?;
+    Ok((text, size.saturating_sub(back.len() as u64)))
+}

@@ -1,0 +1,172 @@
+//! Data files in the format safetensors: a header in JSON, then the tensors without gaps.
+//!
+//! ```text
+//! model.safetensors   | length, u64 LE | header, padded with spaces to 8 bytes | tensors ... |
+//! ```
+//!
+//! Types that the format hasn't got are bytes (`U8`) there; the model says what they are.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+
+use super::ExternalOptions;
+use super::plan::{DataFile, Leaving};
+use crate::archive::dtype;
+use crate::data_type::element_bits;
+use crate::proto::tensor_proto::DataType;
+
+/// Bytes of the length before the header.
+pub(crate) const LEN_LEN: u64 = 8;
+
+/// The largest header that the library `safetensors` reads, in bytes.
+pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
+
+/// The type of a tensor's elements in the format, and the shape that goes with it.
+pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(Dtype, Vec<u64>)> {
+    // onnx-safetensors and onnx-ir have these as bytes, and know no other name of them.
+    let as_bytes = [DataType::Float8e4m3fnuz, DataType::Float8e5m2fnuz].contains(&data_type);
+    let name = dtype(data_type).safetensors();
+    let known = name.and_then(|name| serde_json::from_value(name.into()).ok());
+    let known = if as_bytes { Some(Dtype::U8) } else { known };
+    Some(match (known, element_bits(data_type)?) {
+        // Two elements are a byte, of which an odd number fills the last one in part.
+        (Some(Dtype::F4), _) => (Dtype::F4, vec![len.checked_mul(2)?]),
+        (Some(dtype), 8..) => {
+            let dims = dims.iter().map(|&dim| u64::try_from(dim).ok());
+            (dtype, dims.collect::<Option<_>>()?)
+        }
+        _ => (Dtype::U8, vec![len]),
+    })
+}
+
+/// Puts tensors one after the other in the order of the file, the widest elements first, so that
+/// each begins at a multiple of its width, and returns the header. The offsets are those behind it.
+pub(super) fn header<'a>(
+    leaving: impl Iterator<Item = &'a mut Leaving>,
+    metadata: Option<(&str, String)>,
+) -> Result<(Vec<u8>, u64)> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
+    let mut leaving: Vec<&mut Leaving> = leaving.collect();
+    leaving.sort_by_key(|one| Reverse(element_bits(one.data_type).unwrap_or(0).min(64)));
+    let (mut at, mut listed) = (0_u64, Vec::with_capacity(leaving.len()));
+    for one in &mut leaving {
+        let too_large = || invalid(format!("tensor \"{}\": too large for the format", one.name));
+        let stored = stored_as(one.data_type, &one.dims, one.len).ok_or_else(too_large)?;
+        let end = at.checked_add(one.len).ok_or_else(too_large)?;
+        let fits = |number: u64| usize::try_from(number).map_err(|_| too_large());
+        let shape = stored.1.iter().map(|&dim| fits(dim));
+        let info = TensorInfo {
+            dtype: stored.0,
+            shape: shape.collect::<Result<_>>()?,
+            data_offsets: (fits(at)?, fits(end)?),
+        };
+        listed.push((one.name.clone(), info));
+        (one.offset, one.is_copy) = (at, false);
+        at = end;
+    }
+    let metadata = metadata.map(|(key, value)| [(key.to_owned(), value)].into_iter().collect());
+    let metadata = Metadata::new(metadata, listed).map_err(|error| invalid(error.to_string()))?;
+    let json = |error: serde_json::Error| Error::from(std::io::Error::from(error));
+    let mut text = serde_json::to_vec(&metadata).map_err(json)?;
+    text.resize(text.len().next_multiple_of(8), b' ');
+    if text.len() as u64 > MAX_HEADER_LEN {
+        let message = format!(
+            "a header of {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors take",
+            text.len()
+        );
+        return Err(Error::new(ErrorKind::Uncuttable, message));
+    }
+    let mut head = (text.len() as u64).to_le_bytes().to_vec();
+    head.append(&mut text);
+    let start = head.len() as u64;
+    for one in leaving {
+        one.offset += start;
+    }
+    Ok((head, start + at))
+}
+
+/// The names of the data files beside a model of this name.
+fn file_name(name: &str, at: usize, count: usize) -> String {
+    let stem = name.strip_suffix(".onnx").unwrap_or(name);
+    match count {
+        1 => format!("{stem}.safetensors"),
+        _ => format!("{stem}-{:05}-of-{count:05}.safetensors", at + 1),
+    }
+}
+
+/// The name of the file that says which tensor is in which data file.
+pub(super) fn index_name(name: &str) -> String {
+    format!("{}.index.json", file_name(name, 0, 1))
+}
+
+/// Gives each tensor its place: a file is full once another tensor would be too much for it.
+pub(super) fn lay_out(
+    leaving: &mut [Leaving],
+    options: &ExternalOptions,
+    name: &str,
+) -> Result<Vec<DataFile>> {
+    unique_names(leaving);
+    let limits = [options.max_file_size, options.shard_size];
+    let most = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
+    let (mut count, mut size) = (0, u64::MAX);
+    for one in leaving.iter_mut() {
+        let end = size.checked_add(one.len).filter(|&end| end <= most);
+        if let Some(limit) = options.max_file_size.filter(|&limit| one.len > limit) {
+            let message = format!(
+                "tensor \"{}\" has {} bytes, over the maximum file size of {limit}",
+                one.name, one.len
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        count += usize::from(end.is_none());
+        size = end.unwrap_or(one.len);
+        one.file = count - 1;
+    }
+    let files = (0..count).map(|at| {
+        let inside = leaving.iter_mut().filter(|one| one.file == at);
+        let (head, size) = header(inside, None)?;
+        let name = file_name(name, at, count);
+        Ok(DataFile { name, head, size })
+    });
+    files.collect()
+}
+
+/// Gives a number to names that another tensor has already: the header has each once.
+fn unique_names(leaving: &mut [Leaving]) {
+    let mut known: HashSet<String> = HashSet::with_capacity(leaving.len());
+    for one in leaving.iter() {
+        known.insert(one.name.clone());
+    }
+    let mut seen: HashMap<String, u64> = HashMap::with_capacity(leaving.len());
+    for one in leaving.iter_mut() {
+        let count = seen.entry(one.name.clone()).or_insert(0);
+        *count += 1;
+        while *count > 1 {
+            let numbered = format!("{}#{count}", one.name);
+            if !known.contains(&numbered) {
+                known.insert(numbered.clone());
+                one.name = numbered;
+                break;
+            }
+            *count += 1;
+        }
+    }
+}
+
+/// Which tensor is in which data file, as the libraries of the format write it.
+pub(super) fn index(leaving: &[Leaving], files: &[DataFile]) -> Result<String> {
+    let total: u64 = leaving.iter().map(|one| one.len).sum();
+    let places = leaving.iter().filter_map(|one| {
+        let file = files.get(one.file)?;
+        Some((one.name.as_str(), file.name.as_str()))
+    });
+    let places: BTreeMap<&str, &str> = places.collect();
+    let index = serde_json::json!({
+        "metadata": { "total_size": total },
+        "weight_map": places,
+    });
+    serde_json::to_string_pretty(&index).map_err(|error| Error::from(std::io::Error::from(error)))
+}

@@ -1,0 +1,351 @@
+//! Models in safetensors files, and beside them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::atomic::MadeFrom;
+use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
+use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
+use proto_splitter_onnx::external::{DataFormat, EmbeddedPlan, ExternalOptions, Form};
+use proto_splitter_onnx::proto::{ModelProto, TensorProto};
+use proto_splitter_onnx::{OnnxFormat, OnnxOptions, OnnxSource, OnnxSplitter};
+use safetensors::SafeTensors;
+
+use crate::support::{
+    FLOAT, bytes_of, everywhere, noise, of_initializers, open, raw, whole, write,
+};
+
+static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
+
+/// A tensor of floats one by one.
+fn typed(name: &str, values: &[f32]) -> TensorProto {
+    TensorProto {
+        dims: vec![i64::try_from(values.len()).unwrap()],
+        data_type: Some(FLOAT),
+        name: Some(name.into()),
+        float_data: values.to_vec(),
+        ..Default::default()
+    }
+}
+
+/// A tensor of this type and shape.
+fn of_type(name: &str, number: i32, dims: &[i64], bytes: usize) -> TensorProto {
+    TensorProto {
+        dims: dims.to_vec(),
+        data_type: Some(number),
+        ..raw(name, noise(7, bytes))
+    }
+}
+
+fn embed(model: &ModelProto, target: &Path) -> proto_splitter_core::Result<usize> {
+    let bytes = model.encode_to_vec();
+    let size = bytes.len() as u64;
+    let plan = EmbeddedPlan::new(Arc::new(bytes), size, target, &ExternalOptions::new())?;
+    plan.write(&MadeFrom::Nothing)?;
+    Ok(plan.tensor_count())
+}
+
+fn extract(path: &Path) -> proto_splitter_core::Result<OnnxSource> {
+    OnnxSource::open_embedded(path, &OnnxOptions::new())
+}
+
+#[test]
+fn a_model_in_a_safetensors_file_is_read_back_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let mut model = everywhere(|number| raw(&format!("t{number}"), noise(number, 40)));
+    let graph = model.graph.as_mut().unwrap();
+    for (number, dims, bytes) in [
+        (1, &[2, 3][..], 24), // float32
+        (11, &[3], 24),       // double
+        (10, &[3], 6),        // float16
+        (9, &[5], 5),         // bool
+        (7, &[], 8),          // int64, a scalar
+        (22, &[3, 3], 5),     // int4: nine elements in five bytes
+        (23, &[3], 2),        // float4
+        (18, &[4], 4),        // float8, which safetensors hasn't got
+        (15, &[2], 32),       // complex128, which leaves nowhere
+        (1, &[0, 4], 0),
+    ] {
+        let name = format!("type {number} of {dims:?}");
+        graph.initializer.push(of_type(&name, number, dims, bytes));
+    }
+    graph.name = Some("g \"quoted\" \u{e9} \u{1f600}".into());
+    let tensors = embed(&model, &path).unwrap();
+    // The graph's own initializers, and those of two subgraphs.
+    assert_eq!(tensors, 1 + 9 + 2);
+    let read = extract(&path).unwrap();
+    assert_eq!(bytes_of(&read), model.encode_to_vec());
+    assert_eq!(read.external_tensors(), tensors);
+
+    // The library of the format reads the tensors.
+    let bytes = fs::read(&path).unwrap();
+    let listed = SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(listed.len(), tensors);
+    assert_eq!(listed.tensor("t0").unwrap().data(), noise(0, 40));
+    let shapes = ["type 1 of [2, 3]", "type 22 of [3, 3]", "type 23 of [3]"]
+        .map(|name| listed.tensor(name).unwrap().shape().to_vec());
+    assert_eq!(shapes, [vec![2, 3], vec![5], vec![4]]);
+}
+
+#[test]
+fn elements_one_by_one_become_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    embed(&of_initializers(vec![typed("w", &[1.5, -2.0])]), &path).unwrap();
+    let read = ModelProto::decode(&bytes_of(&extract(&path).unwrap())[..]).unwrap();
+    let expected: Vec<u8> = [1.5_f32, -2.0]
+        .iter()
+        .flat_map(|one| one.to_le_bytes())
+        .collect();
+    let w = &read.graph.unwrap().initializer[0];
+    assert_eq!(w.raw_data.as_deref(), Some(&expected[..]));
+    assert!(w.float_data.is_empty());
+}
+
+#[test]
+fn names_that_two_initializers_have_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let model = of_initializers(vec![raw("w", [1]), raw("w", [2])]);
+    let error = embed(&model, &path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+    assert!(
+        error
+            .to_string()
+            .contains("two initializers are called \"w\"")
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_model_in_a_header_is_one_input_to_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let model = of_initializers(vec![raw("a", noise(1, 300)), raw("b", noise(2, 30))]);
+    embed(&model, &path).unwrap();
+    let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+    assert_eq!(opened.files(), std::slice::from_ref(&path));
+    assert_eq!(opened.format().map(|format| format.name()), Some("onnx"));
+    assert_eq!(opened.tensor("b").unwrap().to_vec().unwrap(), noise(2, 30));
+    // And is written in every other form, and as itself.
+    let form = OnnxFormat.form_of(&opened).unwrap();
+    assert_eq!(form.name, "onnx-safetensors");
+    for form in OnnxFormat.targets() {
+        let target = folder.path().join(format!("{}.onnx", form.name));
+        OnnxFormat
+            .convert(&opened, form, &target, &ConvertOptions::new())
+            .unwrap();
+        let read = FORMATS.open(&target, &OpenOptions::new());
+        if form.name == "onnx-safetensors" {
+            // The name says something else.
+            assert_eq!(bytes_of(&extract(&target).unwrap()), model.encode_to_vec());
+        } else {
+            assert_eq!(
+                read.unwrap().tensor("a").unwrap().to_vec().unwrap(),
+                noise(1, 300)
+            );
+            assert_eq!(whole(&target), model);
+        }
+    }
+    // The input isn't replaced by what is made of it.
+    let options = ConvertOptions::new().force(true);
+    assert!(OnnxFormat.convert(&opened, form, &path, &options).is_err());
+}
+
+#[test]
+fn a_model_in_chunks_becomes_one_file_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = of_initializers(
+        (0..9)
+            .map(|at| raw(&at.to_string(), noise(at, 3000)))
+            .collect(),
+    );
+    let source = Source::from_bytes(
+        model.encode_to_vec(),
+        proto_splitter_onnx::model_descriptor(),
+    );
+    let options = SplitOptions::new()
+        .max_chunk_size(5000)
+        .value_chunk_size(Some(1000));
+    OnnxSplitter
+        .write_with(source, folder.path().join("m"), &options)
+        .unwrap();
+    let opened = FORMATS
+        .open(folder.path().join("m.cpb"), &OpenOptions::new())
+        .unwrap();
+    let form = OnnxFormat
+        .targets()
+        .iter()
+        .find(|form| form.name == "onnx-safetensors")
+        .unwrap();
+    let path = folder.path().join("m.safetensors");
+    OnnxFormat
+        .convert(&opened, form, &path, &ConvertOptions::new())
+        .unwrap();
+    assert_eq!(bytes_of(&extract(&path).unwrap()), model.encode_to_vec());
+}
+
+/// A file with this header and so many bytes behind it.
+fn file(folder: &Path, header: &str, bytes: usize) -> PathBuf {
+    let mut all = (header.len() as u64).to_le_bytes().to_vec();
+    all.extend_from_slice(header.as_bytes());
+    all.extend(noise(3, bytes));
+    let path = folder.join("f.safetensors");
+    fs::write(&path, all).unwrap();
+    path
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = |tensor: &str| {
+        let model = format!(r#"{{"graph": {{"initializer": [{tensor}]}}}}"#);
+        serde_json::to_string(&model).unwrap()
+    };
+    let w = r#"{"dims": ["2"], "data_type": 1, "name": "w"}"#;
+    let of = |model: &str, end: usize| {
+        format!(
+            r#"{{"__metadata__":{{"onnx":{model}}},"w":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{end}]}}}}"#,
+            end / 4
+        )
+    };
+    let outside = r#"{"dims": ["2"], "data_type": 1, "name": "v", "data_location": "EXTERNAL"}"#;
+    for (header, bytes, expected) in [
+        (of(&model(w), 8), 8, None),
+        (of(&model(w), 8), 7, Some("where the header speaks of")),
+        (
+            of(&model(w), 12),
+            12,
+            Some("tensor \"w\": 12 bytes in the file, where its type and shape take 8 bytes"),
+        ),
+        (
+            of(&model(outside), 8),
+            8,
+            Some("tensor \"v\": the file has no data of it"),
+        ),
+        (
+            of(r#""{\"no_field\": 1}""#, 8),
+            8,
+            Some("the model in the header is damaged"),
+        ),
+        (
+            of(r#""{} {}""#, 8),
+            8,
+            Some("the model in the header is damaged"),
+        ),
+        (
+            r#"{"__metadata__":{"onnx":"{}"},"w":"#.into(),
+            0,
+            Some("the header is damaged"),
+        ),
+        (
+            of(r#""""#, 8).replace("onnx", "other"),
+            8,
+            Some("without an ONNX model in its header"),
+        ),
+    ] {
+        let path = file(folder.path(), &header, bytes);
+        let opened = extract(&path);
+        match (opened, expected) {
+            (Ok(_), None) => {}
+            (Err(error), Some(expected)) => {
+                let text = error.to_string();
+                assert!(
+                    text.contains(expected) && text.contains("f.safetensors"),
+                    "{text}"
+                );
+            }
+            (opened, expected) => panic!("{opened:?} {expected:?}"),
+        }
+    }
+    // A length that is past the end, or more than readers take.
+    for len in [1 << 40, 99_000_000_u64, u64::MAX] {
+        let path = folder.path().join("long.safetensors");
+        fs::write(&path, [&len.to_le_bytes()[..], b"{"].concat()).unwrap();
+        assert_eq!(
+            extract(&path).unwrap_err().kind(),
+            ErrorKind::InvalidMessage
+        );
+    }
+}
+
+#[test]
+fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensors = (0..5).map(|at| of_type(&format!("w{at}"), 1, &[500], 2000));
+    let model = of_initializers(tensors.collect());
+    let path = write(folder.path(), &model);
+    let out = tempfile::tempdir().unwrap();
+    let target = out.path().join("m.onnx");
+    let options = ExternalOptions::new()
+        .data_format(DataFormat::Safetensors)
+        .shard_size(Some(4500))
+        .force(true);
+    let written = open(&path)
+        .unwrap()
+        .write(&target, Form::External, &options)
+        .unwrap();
+    let names = [
+        "m-00001-of-00003.safetensors",
+        "m-00002-of-00003.safetensors",
+        "m-00003-of-00003.safetensors",
+        "m.safetensors.index.json",
+    ];
+    assert_eq!(written.data_files, names.map(|name| out.path().join(name)));
+    assert_eq!(whole(&target), model);
+    let index: serde_json::Value =
+        serde_json::from_slice(&fs::read(out.path().join(names[3])).unwrap()).unwrap();
+    assert_eq!(index["metadata"]["total_size"], 10_000);
+    assert_eq!(index["weight_map"]["w3"], names[1]);
+    for (name, tensors) in names.iter().zip([2, 2, 1]) {
+        let bytes = fs::read(out.path().join(name)).unwrap();
+        assert_eq!(SafeTensors::deserialize(&bytes).unwrap().len(), tensors);
+    }
+    // A tensor that is larger than a shard has one of its own, and the list goes with its files.
+    let small = options.clone().shard_size(Some(1000));
+    let written = open(&path)
+        .unwrap()
+        .write(&target, Form::External, &small)
+        .unwrap();
+    assert_eq!(
+        (written.data_files.len(), written.removed_files.len()),
+        (6, 3)
+    );
+    let plain = ExternalOptions::new().force(true);
+    let written = open(&path)
+        .unwrap()
+        .write(&target, Form::External, &plain)
+        .unwrap();
+    assert_eq!(written.removed_files.len(), 6);
+    assert!(!out.path().join(names[3]).exists());
+}
+
+#[test]
+fn tensors_of_one_name_get_numbers_in_a_safetensors_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["w", "w", "w#2", "w"];
+    let model = of_initializers(
+        names
+            .iter()
+            .zip(1..)
+            .map(|(name, at)| raw(name, noise(at, 2000)))
+            .collect(),
+    );
+    let path = write(folder.path(), &model);
+    let target = folder.path().join("out.onnx");
+    let options = ExternalOptions::new().data_format(DataFormat::Safetensors);
+    open(&path)
+        .unwrap()
+        .write(&target, Form::External, &options)
+        .unwrap();
+    assert_eq!(whole(&target), model);
+    let bytes = fs::read(folder.path().join("out.safetensors")).unwrap();
+    let listed = SafeTensors::deserialize(&bytes).unwrap();
+    let mut names = listed.names();
+    names.sort_unstable();
+    assert_eq!(names, ["w", "w#2", "w#3", "w#4"]);
+}

@@ -1,0 +1,140 @@
+//! The chunked file that a merge or a verification in parts reads.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::identity::{check as check_unchanged, check_same, identify, identify_object};
+use super::message_type::apply;
+use super::objects::{Objects, Stores, given, is_absolute, is_object, named};
+use super::options::PartOptions;
+use super::shares::{check_ends, share, share_of_items};
+use crate::proto::{Input, MessageType};
+use proto_splitter_core::container::Limits;
+use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::part_work::{RecordStore, open_path_as, open_sources};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// A chunked file of a plan that was checked, what is known of its message, and where each part of
+/// the work ends.
+#[derive(Clone, Debug)]
+pub(super) struct ChunkedInput {
+    planned: Input,
+    options: ReadOptions,
+    part_ends: Vec<u64>,
+}
+
+/// That the plan of a `verb` isn't one.
+pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidMessage,
+        format!("the plan of a {verb} {why}"),
+    )
+}
+
+/// A chunked message, in files or in objects.
+pub(super) type Chunked = RecordStore<Arc<dyn ReadAt>>;
+
+/// Opens a chunked message, and says what it is.
+pub(super) fn open(input: &Path, stores: Stores<'_>, limits: &Limits) -> Result<(Chunked, Input)> {
+    match named(input, stores)? {
+        Some((name, objects)) => open_object(name, &**objects, limits),
+        None => {
+            let planned = identify(input)?;
+            Ok((open_file(input, limits)?, planned))
+        }
+    }
+}
+
+fn open_file(input: &Path, limits: &Limits) -> Result<Chunked> {
+    open_path_as(input, limits, |file| Arc::new(file) as Arc<dyn ReadAt>)
+}
+
+fn open_object(name: &str, objects: &dyn Objects, limits: &Limits) -> Result<(Chunked, Input)> {
+    let object = objects.open(name)?;
+    let now = identify_object(name, &object)?;
+    let store = open_sources(object.source, limits, |named| {
+        objects.open_beside(name, &named.path)
+    })?;
+    Ok((store, now))
+}
+
+impl ChunkedInput {
+    /// Checks what the plan of a `verb` says of its input.
+    pub(super) fn checked(
+        verb: &str,
+        input: Option<Input>,
+        message_type: Option<&MessageType>,
+        part_ends: Vec<u64>,
+    ) -> Result<ChunkedInput> {
+        let planned = input.ok_or_else(|| invalid_plan(verb, "has no input"))?;
+        if !is_absolute(&planned.path) {
+            return Err(invalid_plan(verb, "has paths that aren't absolute"));
+        }
+        let input = ChunkedInput {
+            planned,
+            options: apply(message_type, ReadOptions::new())?,
+            part_ends,
+        };
+        check_ends(&input.part_ends, input.end())?;
+        Ok(input)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        Path::new(&self.planned.path)
+    }
+
+    /// How many parts there are.
+    pub(super) fn parts(&self) -> usize {
+        self.part_ends.len()
+    }
+
+    /// Where the last part ends.
+    pub(super) fn end(&self) -> u64 {
+        self.part_ends.last().copied().unwrap_or(0)
+    }
+
+    /// Where a part begins and ends.
+    pub(super) fn share(&self, part: usize) -> Result<Range<u64>> {
+        share(&self.part_ends, part)
+    }
+
+    /// The same of items that are all in memory.
+    pub(super) fn share_of_items(&self, part: usize) -> Result<Range<usize>> {
+        share_of_items(&self.part_ends, part)
+    }
+
+    /// Fails unless the parts share out so much.
+    pub(super) fn check_shares(&self, all: u64) -> Result<()> {
+        check_ends(&self.part_ends, all)
+    }
+
+    /// How the file is read in a part that is done like this.
+    pub(super) fn options(&self, options: &PartOptions) -> ReadOptions {
+        let reading = self.options.clone().limits(options.limits.clone());
+        reading
+            .threads(options.threads)
+            .progress(options.progress.clone())
+    }
+
+    /// The file that it is in, if it is in files.
+    pub(super) fn file(&self) -> Option<&Path> {
+        (!is_object(&self.planned.path)).then(|| self.path())
+    }
+
+    /// The message, if it still is what was planned.
+    pub(super) fn open(&self, options: &PartOptions) -> Result<Chunked> {
+        let name = &self.planned.path;
+        if is_object(name) {
+            let objects = given(options.objects.as_ref(), name)?;
+            let (store, now) = open_object(name, &**objects, &options.limits)?;
+            check_same(&self.planned, &now)?;
+            return Ok(store);
+        }
+        let store = open_file(self.path(), &options.limits)?;
+        check_unchanged(&self.planned)?;
+        Ok(store)
+    }
+}

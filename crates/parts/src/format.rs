@@ -1,0 +1,96 @@
+//! The form that plans and reports share as files: a message that ends with its own checksum.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// The version of plans and reports that this program writes.
+pub const PLAN_VERSION: u32 = 1;
+
+/// The largest file that is read as a plan or a report: 1 GiB. A chunk takes some 40 bytes.
+pub const DEFAULT_MAX_PLAN_SIZE: u64 = 1 << 30;
+
+/// The tag of field 15, a fixed32: the checksum, in plans and reports alike.
+const CHECKSUM_TAG: u8 = 15 << 3 | 5;
+
+/// Bytes of that field.
+const CHECKSUM_LEN: usize = 5;
+
+/// Adds the checksum to a serialized plan or report that has none.
+#[doc(hidden)]
+#[must_use]
+pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
+    let crc32c = crc32c::crc32c(&message);
+    message.push(CHECKSUM_TAG);
+    message.extend(crc32c.to_le_bytes());
+    message
+}
+
+/// Compares a plan or report, which `name` names, with the checksum that it ends with.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if it ends with none, [`ErrorKind::ChecksumMismatch`] if it has
+/// other bytes.
+pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
+    let parts = bytes.split_last_chunk::<CHECKSUM_LEN>();
+    let Some((message, &[CHECKSUM_TAG, ref stored @ ..])) = parts else {
+        let message = format!("not {name}: it does not end with its checksum");
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    };
+    let (stored, found) = (stored.iter().rev(), crc32c::crc32c(message));
+    let stored = stored.fold(0, |crc32c, &byte| crc32c << 8 | u32::from(byte));
+    if stored == found {
+        return Ok(());
+    }
+    let message = format!("{name} that was damaged: its crc32c is {found:08x}, not {stored:08x}");
+    Err(Error::new(ErrorKind::ChecksumMismatch, message))
+}
+
+/// Reads a file that isn't larger than a plan may be.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(DEFAULT_MAX_PLAN_SIZE + 1).read_to_end(&mut bytes));
+    read.map_err(|error| Error::from(error).context(path.display()))?;
+    if bytes.len() as u64 > DEFAULT_MAX_PLAN_SIZE {
+        let message = format!("a file of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).context(path.display()));
+    }
+    Ok(bytes)
+}
+
+/// Writes a plan or report to a file, which appears complete or not at all.
+pub(super) fn write_file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+    let mut file = AtomicFile::create(path, &MadeFrom::Nothing, force)?;
+    let written = file.as_file_mut().write_all(bytes);
+    written.map_err(|error| Error::from(error).context(path.display()))?;
+    file.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_change_of_a_bit_or_of_the_length_is_found() {
+        let bytes = with_checksum(b"a plan".to_vec());
+        check_checksum(&bytes, "a plan").unwrap();
+        check_checksum(&with_checksum(Vec::new()), "a plan").unwrap();
+        for at in 0..8 * bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at / 8] ^= 1 << (at % 8);
+            check_checksum(&changed, "a plan").unwrap_err();
+        }
+        for len in 0..bytes.len() {
+            check_checksum(&bytes[..len], "a plan").unwrap_err();
+        }
+        let twice = [&bytes[..], &bytes].concat();
+        let error = check_checksum(&twice, "a plan").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+        assert!(error.to_string().starts_with("a plan that was damaged: "));
+    }
+}

@@ -1,0 +1,82 @@
+//! Splitting, merging and verifying by many hosts that know nothing of one another.
+//!
+//! The work is planned once, done in parts by whoever comes, and committed once:
+//!
+//! ```text
+//! plan (one host) -> run a part (any host, any number of times) -> commit (one host)
+//! ```
+//!
+//! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] does a part of it and
+//! gives a [`PartReport`]; a part that was killed is run again, and one that is run twice does the
+//! same twice. [`PartsPlan::commit`] takes a report of every part. It fails if one is missing or is
+//! of another plan, and before it nothing is at the place of the result. So any scheduler will do:
+//! a shell, a Slurm array, an indexed job of Kubernetes, Ray.
+//!
+//! All hosts see the same files under the same paths, or the same objects in stores: a [`Planner`]
+//! and [`PartOptions`] that are given [`Objects`] take URLs as they take paths. Files of the parts of a split go where a
+//! [`PartStore`] says: by default to the folder of the result.
+//!
+//! ```
+//! use std::num::NonZeroUsize;
+//!
+//! use proto_splitter_parts::{Committed, PartOptions, PartsPlan};
+//! use proto_splitter_core::prost::Message;
+//! use proto_splitter_core::prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+//! use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let source = folder.path().join("model.pb");
+//! let dependency = (0..9).map(|at| at.to_string().repeat(900)).collect();
+//! let message = FileDescriptorProto { dependency, ..Default::default() };
+//! std::fs::write(&source, message.encode_to_vec())?;
+//!
+//! let source = Source::open(source, message.descriptor())?;
+//! let options = SplitOptions::new().max_chunk_size(1000).profile(Profile::Extended);
+//! let prefix = folder.path().join("model");
+//! let parts = NonZeroUsize::new(3).unwrap();
+//! let plan = PartsPlan::split(&SizeSplitter, &source, &prefix, &options.force(true), parts)?;
+//!
+//! // Each on a host of its own, in any order.
+//! let run = |part| plan.run(part, &PartOptions::new());
+//! let reports = (0..plan.parts()).map(run).collect::<Result<Vec<_>, _>>()?;
+//! let Committed::Split(written) = plan.commit(&reports, &PartOptions::new())? else { panic!() };
+//! assert_eq!(written.files.len(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod chunked_input;
+mod format;
+mod identity;
+mod merging;
+mod message_type;
+mod object_folder;
+mod objects;
+mod options;
+mod plan;
+pub mod proto;
+mod report;
+mod rereading;
+mod shard;
+mod shares;
+mod split_message;
+mod splitting;
+mod store;
+mod uploading;
+mod verifying;
+mod work;
+
+#[doc(hidden)]
+pub use format::with_checksum;
+pub use format::{DEFAULT_MAX_PLAN_SIZE, PLAN_VERSION};
+pub use objects::{ObjectUpload, Objects, OpenObject, UploadParts};
+pub use options::PartOptions;
+pub use plan::{PartsPlan, Planner};
+pub use report::PartReport;
+pub use shard::{Shard, ShardOptions, ShardWriter, commit_shards};
+pub use splitting::CommittedSplit;
+pub use store::{FolderStore, PartStore};
+pub use verifying::CommittedVerify;
+pub use work::Committed;

@@ -1,0 +1,432 @@
+//! A merge in parts, into one file that was made for all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::chunked_input::{ChunkedInput, invalid_plan, open};
+use super::identity::{absolute_beside, text_of};
+use super::message_type::message_type;
+use super::objects::{Stores, is_absolute, named};
+use super::options::PartOptions;
+use super::rereading::{WrittenRange, reread_ranges, sum_up};
+use super::shares::shares;
+use super::uploading::{Uploading, check_no_object};
+use crate::proto::report::Result as Outcome;
+use crate::proto::{MergePlan as PlanMessage, MergeReport, Upload};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target, check_space};
+use proto_splitter_core::atomic::{sync_folder, warn_unless_synced};
+use proto_splitter_core::checksum::combine;
+use proto_splitter_core::merge::{ChunkStore, MergeOptions, MergePlan, Merged};
+use proto_splitter_core::part_work::remove_file;
+use proto_splitter_core::part_work::{check_absent, folder, open_file, written_through};
+use proto_splitter_core::part_work::{check_size, compared, with_plan, write_at};
+use proto_splitter_core::part_work::{hold_shared, remove_abandoned};
+use proto_splitter_core::threads;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// Plans it.
+pub(super) fn plan(
+    input: &Path,
+    target: &Path,
+    options: &MergeOptions,
+    (parts, stores): (NonZeroUsize, Stores<'_>),
+) -> Result<PlanMessage> {
+    let (force, options) = (options.force, &options.reading);
+    let object = named(target, stores)?;
+    let place = match object {
+        Some((name, _)) => name.to_owned(),
+        None => place_of(input, target, force)?,
+    };
+    if let Some((name, objects)) = object {
+        check_no_object(name, &**objects, force)?;
+    }
+    let (store, planned) = open(input, stores, &options.limits)?;
+    if planned.path == place {
+        return Err(reads(&place));
+    }
+    let trailer = store.trailer();
+    let (part_ends, upload) = with_plan(trailer, &store, options, |_, plan| {
+        let total = plan.total_len();
+        if trailer.is_whole() {
+            check_size(trailer, total)?;
+        }
+        let Some((name, objects)) = object else {
+            return Ok((ends(plan, parts), None));
+        };
+        let upload = objects.begin_upload(name, total)?;
+        let upload = Upload {
+            id: upload.id,
+            part_size: upload.part_size,
+        };
+        Ok((ends_of_upload(total, upload.part_size, parts), Some(upload)))
+    })?;
+    Ok(PlanMessage {
+        input: Some(planned),
+        target: place,
+        force,
+        part_ends,
+        r#type: Some(message_type(options)),
+        upload,
+    })
+}
+
+/// Where the file is going to be, by a path that means the same on every host.
+fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
+    let target = written_through(target)?;
+    MadeFrom::files([input]).check_apart(&target)?;
+    check_absent(&target, force)?;
+    let name = text_of(target.file_name().unwrap_or_default().into())?;
+    absolute_beside(&target, &name)
+}
+
+#[cold]
+fn reads(target: &str) -> Error {
+    let message = format!("refusing to overwrite the input {target}");
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+/// Where the bytes of each part end: between segments, so that no chunk is read by two parts of
+/// which neither needs all of it.
+fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
+    let spans = plan.spans();
+    let sizes: Vec<u64> = spans.iter().map(|span| span.len).collect();
+    let ends = shares(&sizes, parts, |_| true);
+    let end = |count: u64| {
+        let next = usize::try_from(count).ok().and_then(|at| spans.get(at));
+        next.map_or(plan.total_len(), |next| next.offset)
+    };
+    ends.into_iter().map(end).collect()
+}
+
+/// The same of an upload, where shares end where parts of the upload do.
+fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
+    let count = usize::try_from(total.div_ceil(part_size.max(1))).unwrap_or(usize::MAX);
+    let ends = shares(&vec![part_size; count], parts, |_| true);
+    let ends = ends.into_iter();
+    ends.map(|end| end.saturating_mul(part_size).min(total))
+        .collect()
+}
+
+/// A merge that is planned, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    input: ChunkedInput,
+    target: PathBuf,
+    force: bool,
+    /// If the target is an object.
+    upload: Option<Uploading>,
+}
+
+impl Planned {
+    /// Checks a plan that was read.
+    pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
+        let PlanMessage {
+            input,
+            target,
+            force,
+            part_ends,
+            r#type,
+            upload,
+        } = message;
+        if !is_absolute(&target) {
+            return Err(invalid_plan("merge", "has paths that aren't absolute"));
+        }
+        let upload = Uploading::checked(&target, upload, force, &part_ends)?;
+        let target = PathBuf::from(target);
+        let input = ChunkedInput::checked("merge", input, r#type.as_ref(), part_ends)?;
+        Ok(Planned {
+            input,
+            target,
+            force,
+            upload,
+        })
+    }
+
+    pub(super) fn input(&self) -> &ChunkedInput {
+        &self.input
+    }
+
+    pub(super) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    fn total(&self) -> u64 {
+        self.input.end()
+    }
+
+    /// The file that the parts write to.
+    fn room(&self, id: &[u8; 16]) -> PathBuf {
+        let id: String = id[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{}{id}.tmp", self.rooms());
+        self.target().with_file_name(name)
+    }
+
+    /// The beginning of the names of such files, whatever the plan.
+    fn rooms(&self) -> String {
+        let name = self.target.file_name().unwrap_or_default();
+        let name = crc32c::crc32c(name.as_encoded_bytes());
+        format!(".protosplit-merge-{name:08x}-")
+    }
+
+    /// Removes the files of earlier plans of a merge to the same target, unless a host works on one:
+    /// this plan takes their place.
+    fn remove_earlier(&self, room: &Path) {
+        let (rooms, folder) = (self.rooms(), folder(room));
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name());
+        let of_target = |name: &OsString| {
+            let id = name.to_str().and_then(|name| name.strip_prefix(&rooms));
+            id.is_some_and(|id| id.len() == "0123456789abcdef.tmp".len() && id.ends_with(".tmp"))
+        };
+        for path in names.filter(of_target).map(|name| folder.join(name)) {
+            if path != room {
+                remove_abandoned(&path);
+            }
+        }
+    }
+
+    /// Makes the file that the parts write to. One that is there has what parts of the same plan
+    /// have written.
+    pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
+        if self.upload.is_some() {
+            return Ok(());
+        }
+        let room = self.room(id);
+        self.remove_earlier(&room);
+        let failed = |error: io::Error| Error::from(error).context(room.display());
+        check_space(&room, self.total())?;
+        if fs::metadata(&room).is_ok_and(|there| there.len() == self.total()) {
+            return Ok(());
+        }
+        let file = AtomicFile::create(&room, &MadeFrom::files(self.input.file()), true)?;
+        file.as_file().set_len(self.total()).map_err(failed)?;
+        file.commit()
+    }
+
+    /// The file that the parts write to, opened.
+    fn open_room(&self, room: &Path) -> Result<File> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(room)
+            .map_err(|error| {
+                if error.kind() == io::ErrorKind::NotFound {
+                    return self.no_room(room);
+                }
+                Error::from(error).context(room.display())
+            })?;
+        hold_shared(&file);
+        let size = file.metadata()?.len();
+        if size != self.total() {
+            let message = format!(
+                "{}: it has {size} bytes, where the plan says {}",
+                room.display(),
+                self.total()
+            );
+            return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+        }
+        Ok(file)
+    }
+
+    #[cold]
+    fn no_room(&self, room: &Path) -> Error {
+        let (room, target) = (room.display(), self.target().display());
+        let message = if self.target().exists() {
+            format!("{room} is not there: the merge to {target} was committed")
+        } else {
+            format!("{room} is not there: the plan of the merge was made anew or given up")
+        };
+        let kind = if self.target().exists() {
+            ErrorKind::AlreadyExists
+        } else {
+            ErrorKind::Io
+        };
+        Error::new(kind, message)
+    }
+
+    /// Writes a part's bytes to their place.
+    pub(super) fn run(&self, part: usize, id: &[u8; 16], options: &PartOptions) -> Result<Outcome> {
+        let range = self.input.share(part)?;
+        let size = range.end - range.start;
+        if let Some(upload) = &self.upload {
+            let first = upload.begin(range.start, options)?;
+            let (crc32c, uploaded) = self.with_part(range, options, |own, chunks| {
+                first.send(own, chunks, &options.progress)
+            })?;
+            return Ok(Outcome::Merge(MergeReport {
+                size,
+                crc32c,
+                uploaded,
+            }));
+        }
+        let room = self.room(id);
+        let file = self.open_room(&room)?;
+        let start = range.start;
+        let crc32c = self.with_part(range, options, |own, chunks| {
+            let meter = options.progress.meter(own.total_len());
+            let threads = threads::count(options.threads);
+            write_at(own, chunks, (&file, start), threads, &meter)
+                .map_err(|error| at_target(error, &room))
+        })?;
+        let failed = |error: io::Error| Error::from(error).context(room.display());
+        file.sync_data().map_err(failed)?;
+        // After the commit it has another name, and whoever reads it has what is right.
+        if !is_at(&file, &room) {
+            return Err(self.no_room(&room));
+        }
+        Ok(Outcome::Merge(MergeReport {
+            size,
+            crc32c,
+            uploaded: Vec::new(),
+        }))
+    }
+
+    /// Plans the merge, and has `execute` execute the part of it that is this range.
+    fn with_part<T>(
+        &self,
+        range: Range<u64>,
+        options: &PartOptions,
+        execute: impl FnOnce(&MergePlan, &dyn ChunkStore) -> Result<T>,
+    ) -> Result<T> {
+        let merging = self.input.options(options);
+        let store = self.input.open(options)?;
+        with_plan(store.trailer(), &store, &merging, |chunks, plan| {
+            if plan.total_len() != self.total() {
+                let message = format!(
+                    "the merge has {} bytes, where the plan says {}",
+                    plan.total_len(),
+                    self.total()
+                );
+                return Err(Error::new(ErrorKind::SourceChanged, message));
+            }
+            execute(&plan.clip(&[range]), chunks)
+        })
+    }
+
+    /// Puts the file in its place.
+    pub(super) fn commit(
+        &self,
+        outcomes: &[&Outcome],
+        id: &[u8; 16],
+        options: &PartOptions,
+    ) -> Result<Merged> {
+        let written = self.written(outcomes)?;
+        let crc32c = written.iter().fold(0, |crc32c, part| {
+            combine(crc32c, part.crc32c, part.range.end - part.range.start)
+        });
+        let store = self.input.open(options)?;
+        let trailer = store.trailer();
+        if trailer.is_whole() {
+            check_size(trailer, self.total())?;
+        }
+        let mut merged = compared(trailer, self.total(), crc32c)?;
+        merged.input = self.input.path().to_owned();
+        options.progress.check()?;
+        if let Some(upload) = &self.upload {
+            upload.commit(outcomes, (&written, crc32c), options)?;
+            return Ok(merged);
+        }
+        let room = self.room(id);
+        match self.open_room(&room) {
+            Ok(_) if !self.force && self.is_done(crc32c, options)? => {
+                // A commit before this one ended in between.
+                remove_room(&room);
+                return Ok(merged);
+            }
+            Ok(file) if options.reread => {
+                reread_ranges(&file, &written, &room.display().to_string(), options)?;
+            }
+            Ok(file) => drop(file),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return if self.is_done(crc32c, options)? {
+                    Ok(merged)
+                } else {
+                    Err(error)
+                };
+            }
+            Err(error) => return Err(error),
+        }
+        self.place(&room)?;
+        Ok(merged)
+    }
+
+    /// The ranges that the parts wrote, by their reports.
+    fn written(&self, outcomes: &[&Outcome]) -> Result<Vec<WrittenRange>> {
+        let written = outcomes.iter().enumerate().map(|(part, outcome)| {
+            let range = self.input.share(part)?;
+            match outcome {
+                Outcome::Merge(done) if done.size == range.end - range.start => Ok(WrittenRange {
+                    range,
+                    crc32c: done.crc32c,
+                }),
+                _ => {
+                    let message = format!("part {part}: its report has other bytes than the plan");
+                    Err(Error::new(ErrorKind::InvalidMessage, message))
+                }
+            }
+        });
+        written.collect()
+    }
+
+    /// Returns true if the target is the merged message already: this commit was done before.
+    fn is_done(&self, crc32c: u32, options: &PartOptions) -> Result<bool> {
+        let target = self.target();
+        let failed = |error: Error| error.context(target.display());
+        match fs::metadata(target) {
+            Ok(there) if there.is_file() && there.len() == self.total() => {}
+            _ => return Ok(false),
+        }
+        let file = open_file(target)?;
+        let meter = options.progress.meter(self.total());
+        Ok(sum_up(&file, 0..self.total(), &meter).map_err(failed)? == crc32c)
+    }
+
+    fn place(&self, room: &Path) -> Result<()> {
+        let target = self.target();
+        let failed = |error: io::Error| {
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => check_absent(target, false).err(),
+                _ => None,
+            }
+            .unwrap_or_else(|| Error::from(error).context(target.display()))
+        };
+        if self.force {
+            fs::rename(room, target).map_err(failed)?;
+        } else {
+            // Unlike a rename, it fails if something is there.
+            fs::hard_link(room, target).map_err(failed)?;
+            sync_folder(folder(target)).map_err(failed)?;
+            remove_room(room);
+        }
+        warn_unless_synced(target);
+        Ok(())
+    }
+}
+
+/// Removes the name of the file that the parts wrote to, which has the target's by now. If that
+/// fails, the next commit does it.
+fn remove_room(room: &Path) {
+    if let Err(error) = remove_file(room) {
+        tracing::warn!("{} was not removed: {error}", room.display());
+    }
+}
+
+/// Whether the file that is open is the one that has this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let [open, named] =
+            [file.metadata(), fs::metadata(path)].map(|found| found.map(identity).ok());
+        open.is_some() && open == named
+    }
+    #[cfg(not(unix))]
+    {
+        file.metadata().is_ok() && path.exists()
+    }
+}

@@ -1,0 +1,105 @@
+//! The folder of a main file that is an object, as a store of the files of parts.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::objects::Objects;
+use super::store::PartStore;
+use proto_splitter_core::atomic::TemporaryFolder;
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// Keeps the files of parts as objects beside the main file. Until a file is complete it is in a
+/// temporary folder of the host's own.
+#[derive(Debug)]
+pub(super) struct ObjectFolder {
+    objects: Arc<dyn Objects>,
+    main: String,
+    folder: TemporaryFolder,
+}
+
+impl ObjectFolder {
+    pub(super) fn beside(main: String, objects: &Arc<dyn Objects>) -> Result<ObjectFolder> {
+        let temporary = std::env::temp_dir();
+        // Of the main object's name only a checksum becomes part of the folder's.
+        let named = temporary.join(main.replace(std::path::is_separator, "_"));
+        let folder = TemporaryFolder::beside(&named, None)
+            .map_err(|error| Error::from(error).context(temporary.display()))?;
+        Ok(ObjectFolder {
+            objects: Arc::clone(objects),
+            main,
+            folder,
+        })
+    }
+}
+
+impl PartStore for ObjectFolder {
+    fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
+        AtomicFile::create(self.folder.path().join("part"), made_from, true)
+    }
+
+    fn keep(&self, mut file: AtomicFile, name: &str) -> Result<()> {
+        let folder = self.main.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let name = format!("{folder}/{name}");
+        let content = file.as_file_mut();
+        let size = content.metadata()?.len();
+        content.seek(SeekFrom::Start(0))?;
+        match self.objects.put(&name, content, size, false) {
+            // Its name is that of its content, so it is what another run has brought there. The
+            // commit looks into it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            done => done,
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let content = self.objects.open_beside(&self.main, name);
+        content.map_err(|error| error.context(name.escape_debug()))
+    }
+}
+
+/// Puts a main file in its place, an object of this name. Gives its size, and whether the same was
+/// there before.
+pub(super) fn place_object(
+    objects: &dyn Objects,
+    name: &str,
+    mut file: AtomicFile,
+    force: bool,
+) -> Result<(u64, bool)> {
+    let mut content = Vec::new();
+    let handle = file.as_file_mut();
+    handle.seek(SeekFrom::Start(0))?;
+    handle.read_to_end(&mut content)?;
+    let size = content.len() as u64;
+    if is_there(objects, name, &content)? {
+        return Ok((size, true));
+    }
+    match objects.put_at_once(name, content.clone(), force) {
+        Ok(()) => Ok((size, false)),
+        // Another commit of the same was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if is_there(objects, name, &content)? {
+                Ok((size, true))
+            } else {
+                Err(error)
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the object is there and is this.
+fn is_there(objects: &dyn Objects, name: &str, content: &[u8]) -> Result<bool> {
+    if !objects.exists(name)? {
+        return Ok(false);
+    }
+    let there = objects.open(name)?.source;
+    if there.size()? != content.len() as u64 {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; content.len()];
+    there.read_exact_at(0, &mut bytes)?;
+    Ok(bytes == content)
+}

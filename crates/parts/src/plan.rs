@@ -1,0 +1,429 @@
+//! The plan: what all hosts read.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use highway::{HighwayHash, HighwayHasher, Key};
+use prost::Message;
+use prost_reflect::MessageDescriptor;
+
+use super::format::{PLAN_VERSION, check_checksum, read_file, with_checksum, write_file};
+use super::objects::{Objects, Stores, given};
+use super::options::PartOptions;
+use super::report::{PartReport, of_all_parts};
+use super::store::{PartStore, main_of};
+use super::work::Committed;
+use super::{merging, splitting, verifying};
+use crate::proto::Plan;
+use crate::proto::plan::Work;
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// A split, a merge or a verification that is done in parts; see the [module](super).
+#[derive(Clone, Debug)]
+pub struct PartsPlan {
+    work: Planned,
+    id: [u8; 16],
+    bytes: Bytes,
+}
+
+/// The work, checked.
+#[derive(Clone, Debug)]
+enum Planned {
+    Split(Box<splitting::Planned>),
+    Merge(merging::Planned),
+    Verify(verifying::Planned),
+}
+
+/// How work is shared out: to how many parts, and where the objects are that it reads or writes.
+///
+/// What is named by URL is an object in the [stores](Self::objects); all else is a file, as with
+/// [`PartsPlan::split`], [`merge`](PartsPlan::merge) and [`verify`](PartsPlan::verify).
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use proto_splitter_core::merge::ReadOptions;
+/// use proto_splitter_parts::Planner;
+/// let planner = Planner::new(NonZeroUsize::MIN);
+/// let error = planner.verify("s3://bucket/model.cpb", &ReadOptions::new()).unwrap_err();
+/// assert!(error.to_string().starts_with("s3://bucket/model.cpb: an object in a store"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Planner {
+    parts: NonZeroUsize,
+    objects: Option<Arc<dyn Objects>>,
+}
+
+impl Planner {
+    /// Of work that has at most this many parts, on files.
+    #[must_use]
+    pub const fn new(parts: NonZeroUsize) -> Planner {
+        Planner {
+            parts,
+            objects: None,
+        }
+    }
+
+    /// Where objects are (nowhere).
+    #[must_use]
+    pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Planner {
+        self.objects = objects.into();
+        self
+    }
+
+    fn how(&self) -> (NonZeroUsize, Stores<'_>) {
+        (self.parts, self.objects.as_ref())
+    }
+
+    /// Plans to split a message that is in a file, as [`PartsPlan::split`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn split<P: ComposableSplitter + ?Sized>(
+        &self,
+        splitter: &P,
+        source: &Source,
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+    ) -> Result<PartsPlan> {
+        let source = (source, splitting::of_file(source)?);
+        let work = splitting::plan(splitter, source, prefix.as_ref(), options, self.how())?;
+        PartsPlan::new(Work::Split(work))
+    }
+
+    /// Plans to split the message of this type that an object is, as [`PartsPlan::split`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn split_object<P: ComposableSplitter + ?Sized>(
+        &self,
+        splitter: &P,
+        (name, descriptor): (&str, MessageDescriptor),
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+    ) -> Result<PartsPlan> {
+        let objects = given(self.objects.as_ref(), name)?;
+        let (source, now) = splitting::of_object(name, &**objects, descriptor)?;
+        let source = (&source, now);
+        let work = splitting::plan(splitter, source, prefix.as_ref(), options, self.how())?;
+        PartsPlan::new(Work::Split(work))
+    }
+
+    /// Plans a merge, as [`PartsPlan::merge`]. If the target is an object, an upload is begun that
+    /// all parts belong to; one that is never committed stays in the store, invisible, until a
+    /// rule of the store's removes it.
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn merge(
+        &self,
+        input: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+        options: impl Into<MergeOptions>,
+    ) -> Result<PartsPlan> {
+        let (input, target) = (input.as_ref(), target.as_ref());
+        let work = merging::plan(input, target, &options.into(), self.how())?;
+        let plan = PartsPlan::new(Work::Merge(work))?;
+        if let Planned::Merge(planned) = &plan.work {
+            planned.make_room(&plan.id)?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans a verification, as [`PartsPlan::verify`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and what the stores report.
+    pub fn verify(&self, input: impl AsRef<Path>, options: &ReadOptions) -> Result<PartsPlan> {
+        let work = verifying::plan(input.as_ref(), options, self.how())?;
+        PartsPlan::new(Work::Verify(work))
+    }
+}
+
+impl PartsPlan {
+    /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
+    /// file of its own beside it. Only tags and lengths are read. There are more parts if a
+    /// [maximum file size](SplitOptions::max_file_size) needs more files, and fewer if there are
+    /// fewer chunks.
+    ///
+    /// Equal chunks are shared within a part, not between parts. A message in which nothing has to
+    /// be cut becomes a `.cpb`, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan); [`ErrorKind::InvalidConfig`] if the
+    /// message is in no file, or the profile isn't
+    /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files need;
+    /// [`ErrorKind::LimitExceeded`] if there would be over 100,000 files. Over
+    /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) readers need a larger
+    /// [`max_files`](proto_splitter_core::merge::Limits::max_files).
+    pub fn split<P: ComposableSplitter + ?Sized>(
+        splitter: &P,
+        source: &Source,
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+        parts: NonZeroUsize,
+    ) -> Result<PartsPlan> {
+        Planner::new(parts).split(splitter, source, prefix, options)
+    }
+
+    /// Plans to merge a chunked file to the file `target` in at most this many parts. Makes a hidden
+    /// file of its size beside it, into which the parts write.
+    ///
+    /// # Errors
+    ///
+    /// As [`Merger::merge_to_file`](proto_splitter_core::merge::Merger::merge_to_file).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use proto_splitter_core::merge::ReadOptions;
+    /// # use proto_splitter_parts::{Committed, PartOptions, PartsPlan};
+    /// # use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (prefix, target) = (folder.path().join("m"), folder.path().join("m.pb"));
+    /// # let file = proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto {
+    /// #     name: Some("n".repeat(5000)), ..Default::default() };
+    /// # let written = SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000))?;
+    /// # let two = NonZeroUsize::new(2).unwrap();
+    /// let plan = PartsPlan::merge(&written.path, &target, &ReadOptions::new(), two)?;
+    /// let options = PartOptions::new();
+    /// let reports = (0..plan.parts()).map(|part| plan.run(part, &options)).collect::<Result<Vec<_>, _>>()?;
+    /// assert!(!target.exists());
+    /// let Committed::Merge(merged) = plan.commit(&reports, &options)? else { panic!() };
+    /// assert_eq!((merged.size, merged.byte_exact), (5003, Some(true)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn merge(
+        input: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+        options: impl Into<MergeOptions>,
+        parts: NonZeroUsize,
+    ) -> Result<PartsPlan> {
+        Planner::new(parts).merge(input, target, options)
+    }
+
+    /// Plans to verify a chunked file in at most this many parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChunkedFile::open`](crate::ChunkedFile::open).
+    pub fn verify(
+        input: impl AsRef<Path>,
+        options: &ReadOptions,
+        parts: NonZeroUsize,
+    ) -> Result<PartsPlan> {
+        Planner::new(parts).verify(input, options)
+    }
+
+    fn new(work: Work) -> Result<PartsPlan> {
+        let plan = Plan {
+            version: PLAN_VERSION,
+            work: Some(work),
+            crc32c: 0,
+        };
+        PartsPlan::from_bytes(with_checksum(plan.encode_to_vec()))
+    }
+
+    /// A plan from its [bytes](Self::to_bytes). All of it is checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if they are none, or contradict themselves;
+    /// [`ErrorKind::ChecksumMismatch`] if they were damaged;
+    /// [`ErrorKind::UnsupportedVersion`] if they are of a later version.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<PartsPlan> {
+        let bytes: Bytes = bytes.into();
+        let invalid = |why: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::InvalidMessage, format!("not a plan: {why}"))
+        };
+        check_checksum(&bytes, "a plan")?;
+        let plan = Plan::decode(bytes.clone()).map_err(|error| invalid(&error))?;
+        if plan.version > PLAN_VERSION {
+            let message = format!("a plan in version {}", plan.version);
+            return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+        }
+        let work = match plan.work {
+            Some(work) if plan.version > 0 => work,
+            _ => return Err(invalid(&"it says nothing to be done")),
+        };
+        let work = match work {
+            Work::Split(work) => Planned::Split(Box::new(splitting::Planned::checked(work)?)),
+            Work::Merge(work) => Planned::Merge(merging::Planned::checked(work)?),
+            Work::Verify(work) => Planned::Verify(verifying::Planned::checked(work)?),
+        };
+        let [high, low] = HighwayHasher::new(Key::default()).hash128(&bytes);
+        let id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        Ok(PartsPlan { work, id, bytes })
+    }
+
+    /// The plan as bytes.
+    pub fn to_bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    /// Reads a plan from a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
+    /// [`ErrorKind::LimitExceeded`] if it is larger than
+    /// [`DEFAULT_MAX_PLAN_SIZE`](super::DEFAULT_MAX_PLAN_SIZE).
+    pub fn read(path: impl AsRef<Path>) -> Result<PartsPlan> {
+        let path = path.as_ref();
+        PartsPlan::from_bytes(read_file(path)?).map_err(|error| error.context(path.display()))
+    }
+
+    /// Writes the plan to a file, which appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicFile::create`] and [`AtomicFile::commit`].
+    pub fn write(&self, path: impl AsRef<Path>, force: bool) -> Result<()> {
+        write_file(path.as_ref(), &self.bytes, force)
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        match &self.work {
+            Planned::Split(work) => work.parts(),
+            Planned::Merge(work) => work.input().parts(),
+            Planned::Verify(work) => work.input().parts(),
+        }
+    }
+
+    /// What tells it from other plans.
+    pub fn id(&self) -> String {
+        self.id.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What is done: `split`, `merge` or `verify`.
+    pub fn verb(&self) -> &'static str {
+        match &self.work {
+            Planned::Split(_) => "split",
+            Planned::Merge(_) => "merge",
+            Planned::Verify(_) => "verify",
+        }
+    }
+
+    /// The file that is read, and the one that is going to be written, if any is; an object by its
+    /// URL.
+    pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
+        match &self.work {
+            Planned::Split(work) => (work.source(), Some(work.main())),
+            Planned::Merge(work) => (work.input().path(), Some(work.target().to_owned())),
+            Planned::Verify(work) => (work.input().path(), None),
+        }
+    }
+
+    /// Does part `part`, counted from 0. Files of a split's parts are kept beside the main file.
+    /// What is an object is in the [stores](PartOptions::objects) that the options have.
+    ///
+    /// It can be run any number of times, on any host, also at once, or after the commit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SourceChanged`] if what is read isn't what was planned;
+    /// [`ErrorKind::InvalidConfig`] if there is no such part; what splitting, merging or opening a
+    /// file reports. A part of a verification reports what is wrong with the file, and doesn't fail
+    /// for that.
+    pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
+        let outcome = match &self.work {
+            Planned::Split(work) => work.run(part, &*work.store(options)?, options)?,
+            Planned::Merge(work) => work.run(part, &self.id, options)?,
+            Planned::Verify(work) => work.run(part, options)?,
+        };
+        Ok(PartReport::new(&self.id, part, outcome))
+    }
+
+    /// [`run`](Self::run), where the files of a split's parts are kept in `store`.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and what the store reports.
+    pub fn run_to(
+        &self,
+        part: usize,
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<PartReport> {
+        match &self.work {
+            Planned::Split(work) => {
+                let outcome = work.run(part, store, options)?;
+                Ok(PartReport::new(&self.id, part, outcome))
+            }
+            _ => self.run(part, options),
+        }
+    }
+
+    /// Puts the result in its place, given a report of every part. Of a part that ran more often,
+    /// the first report counts.
+    ///
+    /// A commit that was done before and is repeated with the same reports succeeds again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if a report is missing, or is of another plan;
+    /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a part is no longer there
+    /// or is another; [`ErrorKind::AlreadyExists`] if something else is in the place of the result
+    /// and the plan doesn't say to replace it; [`ErrorKind::SourceChanged`].
+    pub fn commit(&self, reports: &[PartReport], options: &PartOptions) -> Result<Committed> {
+        let outcomes = of_all_parts(reports, &self.id, self.parts())?;
+        match &self.work {
+            Planned::Split(work) => {
+                let store = work.store(options)?;
+                let written = work.commit(&outcomes, &*store, options);
+                written.map(Committed::Split)
+            }
+            Planned::Merge(work) => {
+                let merged = work.commit(&outcomes, &self.id, options);
+                merged.map(Committed::Merge)
+            }
+            Planned::Verify(work) => work.commit(&outcomes, options).map(Committed::Verify),
+        }
+    }
+
+    /// The main file of a split, given a report of every part whose file is in `store`: for a
+    /// caller that puts it in its place by other means, once and only if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit); [`ErrorKind::InvalidConfig`] if it isn't a split.
+    pub fn main_file(
+        &self,
+        reports: &[PartReport],
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<AtomicFile> {
+        let outcomes = of_all_parts(reports, &self.id, self.parts())?;
+        match &self.work {
+            Planned::Split(work) => Ok(work.main_file(&outcomes, store, options)?.0),
+            _ => {
+                let message = format!("the plan of a {}, which has no main file", self.verb());
+                Err(Error::new(ErrorKind::InvalidConfig, message))
+            }
+        }
+    }
+
+    /// The name that a main file of these parts has, without a folder; none if it isn't a split.
+    pub fn main_name(&self) -> Option<String> {
+        match &self.work {
+            Planned::Split(work) => {
+                let main = main_of(work.prefix());
+                Some(main.file_name()?.to_str()?.to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Comparing what parts have written with the checksums in their reports.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::options::PartOptions;
+use super::store::PartStore;
+use proto_splitter_core::container::Limits;
+use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::part_work::{open_sources_with, verify_part};
+use proto_splitter_core::progress::{Meter, Progress};
+use proto_splitter_core::proto::chunk_metadata::ExternalFile;
+use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
+use proto_splitter_core::threads;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// Bytes read at once to sum them up.
+const STEP: usize = 1 << 20;
+
+/// The range of a merged message that a part wrote, and its crc32c by the part's report.
+pub(super) struct WrittenRange {
+    pub(super) range: Range<u64>,
+    pub(super) crc32c: u32,
+}
+
+/// Reads all ranges of the message that `name` names once.
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`] with the first part whose bytes are not those that it wrote.
+pub(super) fn reread_ranges(
+    source: &dyn ReadAt,
+    written: &[WrittenRange],
+    name: &str,
+    options: &PartOptions,
+) -> Result<()> {
+    let total = written.last().map_or(0, |last| last.range.end);
+    let meter = options.progress.meter(total);
+    let compare = |part: usize| {
+        let Some(written) = written.get(part) else {
+            return Ok(());
+        };
+        let found = sum_up(source, written.range.clone(), &meter)
+            .map_err(|error| error.context(name.escape_debug()))?;
+        if found == written.crc32c {
+            return Ok(());
+        }
+        let message = format!(
+            "{name}: crc32c of bytes {:?} is {found:08x}, where part {part} wrote {:08x}: they were damaged, and the part has to be run again",
+            written.range, written.crc32c
+        );
+        Err(Error::new(ErrorKind::ChecksumMismatch, message))
+    };
+    threads::map(threads::count(options.threads), written.len(), compare).map(drop)
+}
+
+/// The crc32c of a range of a source.
+pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> Result<u32> {
+    source.prefetch(std::slice::from_ref(&range));
+    let mut block = vec![0; STEP];
+    let (mut at, mut crc32c) = (range.start, 0);
+    while at < range.end {
+        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+        let step = &mut block[..left.min(STEP)];
+        source.read_exact_at(at, step)?;
+        crc32c = crc32c::crc32c_append(crc32c, step);
+        at += step.len() as u64;
+        meter.advance(step.len() as u64)?;
+    }
+    Ok(crc32c)
+}
+
+/// The file that a part of a split wrote, with the chunks in it: each once, by offset.
+pub(super) struct WrittenPart {
+    pub(super) file: ExternalFile,
+    pub(super) chunks: Vec<ChunkInfo>,
+}
+
+/// Reads the files of all parts of a split once: every record, and every byte between them.
+///
+/// # Errors
+///
+/// What is wrong with the first file that was damaged.
+pub(super) fn reread_files(
+    parts: &[WrittenPart],
+    store: &dyn PartStore,
+    options: &PartOptions,
+) -> Result<()> {
+    let sizes = parts.iter().map(|part| part.file.size);
+    let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
+    for (number, part) in parts.iter().enumerate() {
+        meter.check()?;
+        let source = store.open(&part.file.path)?;
+        let read = reread_file(source, &part.chunks, options.threads);
+        read.map_err(|error| {
+            error
+                .context("damaged since it was written: delete it and have the part run again")
+                .context(part.file.path.escape_debug())
+                .context(format_args!("part {number}"))
+        })?;
+        meter.advance(part.file.size)?;
+    }
+    Ok(())
+}
+
+fn reread_file(
+    source: Arc<dyn ReadAt>,
+    chunks: &[ChunkInfo],
+    threads: Option<NonZeroUsize>,
+) -> Result<()> {
+    // The sizes of the chunks are those of the plan, so nothing here can be larger than planned.
+    let limits = Limits::new().max_merged_size(u64::MAX);
+    let metadata = ChunkMetadata {
+        chunks: chunks.to_vec(),
+        message: Some(ChunkedMessage::default()),
+        ..ChunkMetadata::default()
+    };
+    let none = |_: &ExternalFile| proto_splitter_core::merge::no_way_to_others();
+    let store = open_sources_with(source, metadata, &limits, none)?;
+    let options = ReadOptions::new()
+        .limits(limits)
+        .threads(threads)
+        .progress(Progress::none());
+    let read = verify_part(&store, &store.groups(), |_| true, &options);
+    read.problems.into_iter().next().map_or(Ok(()), Err)
+}

@@ -1,0 +1,124 @@
+//! Sharing out work: neighbours stay together, and the largest share is as small as can be.
+
+use std::num::NonZeroUsize;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// Shares out what has these sizes to at most `count` shares, none empty: where each ends. A share
+/// may have to be closed earlier: `has_room` is asked whether the range of what is in it and its
+/// next has room in one. Then there may be more.
+pub(super) fn shares(
+    sizes: &[u64],
+    count: NonZeroUsize,
+    has_room: impl Fn(std::ops::Range<usize>) -> bool,
+) -> Vec<u64> {
+    let total = sizes
+        .iter()
+        .fold(0u64, |sum, size| sum.saturating_add(*size));
+    let (mut least, mut most) = (sizes.iter().copied().max().unwrap_or(0), total);
+    while least < most {
+        let middle = least + (most - least) / 2;
+        if filled(sizes, middle, &has_room).len() <= count.get() {
+            most = middle
+        } else {
+            least = middle + 1
+        }
+    }
+    filled(sizes, most, &has_room)
+}
+
+/// The ends of shares of at most this many bytes each.
+fn filled(
+    sizes: &[u64],
+    most: u64,
+    has_room: &impl Fn(std::ops::Range<usize>) -> bool,
+) -> Vec<u64> {
+    let mut ends = Vec::new();
+    let (mut begin, mut used) = (0, 0u64);
+    for (at, &size) in sizes.iter().enumerate() {
+        match used.checked_add(size).filter(|&next| next <= most) {
+            Some(next) if at == begin || has_room(begin..at + 1) => used = next,
+            _ if at == begin => used = size,
+            _ => {
+                ends.push(at as u64);
+                (begin, used) = (at, size);
+            }
+        }
+    }
+    if !sizes.is_empty() {
+        ends.push(sizes.len() as u64);
+    }
+    ends
+}
+
+/// Fails unless these are ends of shares of so much.
+pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
+    let ascend = ends.windows(2).all(|pair| pair[0] < pair[1]);
+    if ascend && ends.first() != Some(&0) && ends.last().copied().unwrap_or(0) == all {
+        return Ok(());
+    }
+    let message = format!("the plan's parts don't share out the {all} that there are");
+    Err(Error::new(ErrorKind::InvalidMessage, message))
+}
+
+/// What part `part` has of what is shared out like that.
+pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
+    let Some(&end) = ends.get(part) else {
+        let message = format!(
+            "part {part}: the plan has {} parts, counted from 0",
+            ends.len()
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    };
+    let begin = part.checked_sub(1).map_or(0, |before| ends[before]);
+    Ok(begin..end)
+}
+
+/// The same of items that are all in memory.
+pub(super) fn share_of_items(ends: &[u64], part: usize) -> Result<std::ops::Range<usize>> {
+    let items = share(ends, part)?;
+    let within = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);
+    Ok(within(items.start)..within(items.end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(n: usize) -> NonZeroUsize {
+        NonZeroUsize::new(n).unwrap()
+    }
+
+    #[test]
+    fn shares_cover_everything_and_the_largest_is_as_small_as_can_be() {
+        for (sizes, n, expected) in [
+            (&[][..], 3, &[][..]),
+            (&[5], 3, &[1]),
+            (&[1, 1, 1, 1], 2, &[2, 4]),
+            (&[9, 1, 1, 1, 9], 3, &[1, 4, 5]),
+            (&[1, 2, 3, 4, 5, 6], 3, &[3, 5, 6]),
+            (&[0, 0, 7], 2, &[3]),
+            (&[u64::MAX, u64::MAX], 2, &[1, 2]),
+        ] {
+            let ends = shares(sizes, count(n), |_| true);
+            assert_eq!(ends, expected, "{sizes:?} to {n}");
+            check_ends(&ends, sizes.len() as u64).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_together_makes_more_shares() {
+        let ends = shares(&[1; 10], count(2), |range| range.len() <= 3);
+        assert_eq!(ends, [3, 6, 9, 10]);
+    }
+
+    #[test]
+    fn ends_that_go_back_or_leave_something_out_are_refused() {
+        for ends in [&[0, 3][..], &[2, 2, 3], &[2, 1, 3], &[2], &[4], &[]] {
+            assert!(check_ends(ends, 3).is_err(), "{ends:?}");
+        }
+        check_ends(&[], 0).unwrap();
+        assert_eq!(share(&[2, 3], 1).unwrap(), 2..3);
+        assert!(share(&[2, 3], 2).is_err());
+    }
+}

@@ -1,0 +1,523 @@
+//! A split in parts.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use prost_reflect::{MessageDescriptor, ReflectMessage};
+use record_file::RecordsMetadata;
+
+use super::chunked_input::invalid_plan;
+use super::identity::{
+    absolute_beside, check as check_unchanged, check_same, identify, identify_object,
+};
+use super::object_folder::{ObjectFolder, place_object};
+use super::objects::{Objects, Stores, given, is_absolute, is_object, named};
+use super::options::PartOptions;
+use super::rereading::{WrittenPart, reread_files};
+use super::shares::{check_ends, share_of_items, shares};
+use super::split_message::{chunk_of, decoded};
+use super::store::{FolderStore, PartStore, main_of};
+use super::uploading::check_no_object;
+use crate::proto::report::Result as Outcome;
+use crate::proto::{Input, Plan, SplitPlan as PlanMessage, SplitReport};
+use proto_splitter_core::atomic::{AtomicFile, at_target, same_file};
+use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
+use proto_splitter_core::container::{Limits, Profile, Trailer, TrailerUse};
+use proto_splitter_core::part_work::describe_type;
+use proto_splitter_core::part_work::{
+    Commit, Sibling, crc32c_of_runs, draft_trailer, most_of_trailer, most_stored, part_trailer,
+    runs, stem_beside, write_main, write_part,
+};
+use proto_splitter_core::part_work::{check_absent, written_through};
+use proto_splitter_core::proto::chunk_metadata::ExternalFile;
+use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata};
+use proto_splitter_core::split::{
+    ChunkCompression, ComposableSplitter, PlannedChunk, Source, SplitExt, SplitOptions, SplitPlan,
+    WrittenFile,
+};
+use proto_splitter_core::threads;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// The most parts that a split has. Over [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) of
+/// them, readers have to be told to open this many files.
+const MOST_PARTS: usize = 100_000;
+
+/// How many files a commit looks at at once.
+const MOST_CHECKED_AT_ONCE: usize = 16;
+
+/// A message that was split in parts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CommittedSplit {
+    /// The main file, `PREFIX.cpb`.
+    pub path: PathBuf,
+    /// The files of the parts, in their order.
+    pub files: Vec<WrittenFile>,
+    /// How many chunks there are.
+    pub chunks: usize,
+    /// Bytes of the message.
+    pub source_size: u64,
+    /// Bytes of all files.
+    pub output_size: u64,
+    /// Whether a merge gives the very bytes of the source.
+    pub byte_exact: bool,
+    /// Whether the same commit was done before, so that nothing was left to do.
+    pub was_there: bool,
+    /// Files of an earlier split, or of parts that ran more often with another result, that were
+    /// removed, as was asked for.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Plans it.
+pub(super) fn plan<P: ComposableSplitter + ?Sized>(
+    splitter: &P,
+    (source, input): (&Source, Input),
+    prefix: &Path,
+    options: &SplitOptions,
+    (parts, stores): (NonZeroUsize, Stores<'_>),
+) -> Result<PlanMessage> {
+    if options.profile != Profile::Extended {
+        let message =
+            "a split in parts has several files, which are only for the profile `extended`";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    let (main, prefix) = place_of(prefix, options.force, stores)?;
+    stem_beside(&main)?;
+    let plan = splitter.plan(source, options)?;
+    source.check_unchanged()?;
+    let stored = |size: &u64| most_stored(*size);
+    let sizes: Vec<u64> = plan.chunks().iter().map(PlannedChunk::size).collect();
+    let mut before = vec![0u64];
+    for size in sizes.iter().map(stored) {
+        before.push(before[before.len() - 1].saturating_add(size));
+    }
+    let most = options.max_file_size.unwrap_or(u64::MAX);
+    let has_room = |range: Range<usize>| {
+        let chunks = before[range.end] - before[range.start];
+        let rest = most_stored(0) + most_of_trailer(range.len());
+        chunks.saturating_add(rest) <= most
+    };
+    let part_ends = shares(&sizes, parts, has_room);
+    check_count(part_ends.len())?;
+    let mut literals = Vec::new();
+    let chunks = plan.chunks().iter();
+    let chunks = chunks.map(|chunk| chunk_of(chunk, &mut literals)).collect();
+    Ok(PlanMessage {
+        source: Some(input),
+        prefix,
+        force: options.force,
+        compression: options.compression.to_string(),
+        max_chunk_size: options.effective_max_chunk_size(),
+        max_file_size: options.max_file_size,
+        trailer: draft_trailer(&plan).encode_to_vec().into(),
+        records_metadata: describe_type(plan.descriptor(), options.embed_schema)
+            .serialize()
+            .into(),
+        chunks,
+        literals: literals.into(),
+        part_ends,
+    })
+}
+
+/// The message of a file, as it is now.
+pub(super) fn of_file(source: &Source) -> Result<Input> {
+    match source.path() {
+        Some(path) => identify(path),
+        None => {
+            let message = "only a message in a file can be split in parts";
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+    }
+}
+
+/// The message that an object is, as it is now.
+pub(super) fn of_object(
+    name: &str,
+    objects: &dyn Objects,
+    descriptor: MessageDescriptor,
+) -> Result<(Source, Input)> {
+    let object = objects.open(name)?;
+    let now = identify_object(name, &object)?;
+    Ok((
+        Source::from_reader(object.source, now.size, descriptor),
+        now,
+    ))
+}
+
+/// Where the main file is going to be, and the prefix of it that means the same on every host.
+fn place_of(prefix: &Path, force: bool, stores: Stores<'_>) -> Result<(PathBuf, String)> {
+    let main = main_of(prefix);
+    if let Some((name, objects)) = named(&main, stores)? {
+        check_no_object(name, &**objects, force)?;
+        let prefix = prefix.to_string_lossy().into_owned();
+        return Ok((main, prefix));
+    }
+    let main = written_through(&main)?;
+    check_absent(&main, force)?;
+    let prefix = absolute_beside(&main, stem_beside(&main)?)?;
+    Ok((main, prefix))
+}
+
+/// Fails if a split has too many parts.
+pub(super) fn check_count(parts: usize) -> Result<()> {
+    if parts <= MOST_PARTS {
+        return Ok(());
+    }
+    let message = format!("{parts} parts, where a split has at most {MOST_PARTS}");
+    Err(Error::new(ErrorKind::LimitExceeded, message))
+}
+
+/// A split that is planned, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    message: PlanMessage,
+    plan: SplitPlan,
+    trailer: ChunkMetadata,
+    compression: ChunkCompression,
+}
+
+impl Planned {
+    /// Checks a plan that was read.
+    pub(super) fn checked(mut message: PlanMessage) -> Result<Planned> {
+        let invalid = |why: &str| invalid_plan("split", why);
+        let trailer = std::mem::take(&mut message.trailer);
+        let metadata = ChunkMetadata::decode(trailer).map_err(|_| invalid("has no trailer"))?;
+        let limits = Limits::new();
+        let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &limits)?;
+        let trailer = trailer.metadata().clone();
+        if trailer.chunks.is_empty() || trailer.chunks.len() != message.chunks.len() {
+            return Err(invalid("and its trailer have different chunks"));
+        }
+        let source = message.source.as_ref();
+        let source = source.ok_or_else(|| invalid("has no source"))?;
+        if !is_absolute(&message.prefix) || !is_absolute(&source.path) {
+            return Err(invalid("has paths that aren't absolute"));
+        }
+        check_ends(&message.part_ends, message.chunks.len() as u64)?;
+        check_count(message.part_ends.len())?;
+        let literals = std::mem::take(&mut message.literals);
+        let chunks = std::mem::take(&mut message.chunks);
+        let plan = decoded(chunks, &trailer.chunks, literals, source.size, descriptor())?;
+        Ok(Planned {
+            compression: message.compression.parse()?,
+            message,
+            plan,
+            trailer,
+        })
+    }
+
+    pub(super) fn parts(&self) -> usize {
+        self.message.part_ends.len()
+    }
+
+    pub(super) fn source(&self) -> &Path {
+        let source = self.message.source.as_ref();
+        Path::new(source.map_or("", |source| &source.path))
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.message.prefix
+    }
+
+    pub(super) fn main(&self) -> PathBuf {
+        main_of(&self.message.prefix)
+    }
+
+    fn options(&self, options: &PartOptions) -> SplitOptions {
+        SplitOptions::new()
+            .profile(Profile::Extended)
+            .compression(self.compression)
+            .max_chunk_size(self.message.max_chunk_size)
+            .max_file_size(self.message.max_file_size)
+            .force(self.message.force)
+            .threads(options.threads)
+            .progress(options.progress.clone())
+    }
+
+    /// The source, if it still is what was planned.
+    fn open(&self, options: &PartOptions) -> Result<Source> {
+        let planned = self.message.source.as_ref();
+        if let Some(planned) = planned.filter(|planned| is_object(&planned.path)) {
+            let objects = given(options.objects.as_ref(), &planned.path)?;
+            let (source, now) = of_object(&planned.path, &**objects, descriptor())?;
+            check_same(planned, &now)?;
+            return Ok(source);
+        }
+        let source = Source::open(self.source(), descriptor())?;
+        planned.map_or(Ok(()), check_unchanged)?;
+        Ok(source)
+    }
+
+    /// Where the files of the parts are kept: where the main file is going to be.
+    pub(super) fn store(&self, options: &PartOptions) -> Result<Box<dyn PartStore>> {
+        if !is_object(&self.message.prefix) {
+            return Ok(Box::new(FolderStore::beside(self.main())));
+        }
+        let objects = given(options.objects.as_ref(), &self.message.prefix)?;
+        Ok(Box::new(ObjectFolder::beside(self.main_object(), objects)?))
+    }
+
+    /// The main file by its name, if it is an object.
+    fn main_object(&self) -> String {
+        format!("{}.{CHUNKED_EXTENSION}", self.message.prefix)
+    }
+
+    /// Which chunks a part has.
+    fn chunks(&self, part: usize) -> Result<Range<usize>> {
+        share_of_items(&self.message.part_ends, part)
+    }
+
+    /// The chunks of a part, as a plan of their own.
+    fn part(&self, part: usize) -> Result<SplitPlan> {
+        let chunks = self.plan.chunks().get(self.chunks(part)?);
+        Ok(self.plan.with_chunks(chunks.unwrap_or_default().to_vec()))
+    }
+
+    /// Writes a part's file.
+    pub(super) fn run(
+        &self,
+        part: usize,
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<Outcome> {
+        let chunks = self.part(part)?;
+        let source = self.open(options)?;
+        let file = store.begin(&source.made_from())?;
+        let options = self.options(options);
+        let written = write_part(&chunks, &source, file, (&self.main(), part), &options)
+            .map_err(|error| at_target(error, &self.main()))?;
+        source.check_unchanged()?;
+        options.progress.check()?;
+        store.keep(written.file, &written.named.path)?;
+        Ok(Outcome::Split(SplitReport {
+            file: written.named.path,
+            size: written.named.size,
+            trailer_crc32c: written.named.trailer_crc32c,
+            offsets: written.infos.iter().map(|info| info.offset).collect(),
+            crc32cs: crc32cs(&written.infos).collect(),
+            run_crc32cs: written.run_crc32cs,
+            ..Default::default()
+        }))
+    }
+
+    /// The main file over the files of all parts, which are all there, and those files.
+    pub(super) fn main_file(
+        &self,
+        outcomes: &[&Outcome],
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<(AtomicFile, Vec<ExternalFile>)> {
+        let source = self.open(options)?;
+        let mut trailer = self.trailer.clone();
+        let mut spans = Vec::new();
+        let mut written = Vec::with_capacity(outcomes.len());
+        trailer.files = Vec::with_capacity(outcomes.len());
+        for (part, outcome) in outcomes.iter().enumerate() {
+            let chunks = self.chunks(part)?;
+            let runs = runs(self.plan.chunks().get(chunks.clone()).unwrap_or_default());
+            let infos = trailer.chunks.get_mut(chunks);
+            let added = self.add(part, outcome, infos.unwrap_or_default(), &runs);
+            let (file, crcs) = added.map_err(|error| error.context(format_args!("part {part}")))?;
+            trailer.files.push(file.file.clone());
+            written.push(file);
+            spans.extend(runs.into_iter().zip(crcs.iter().copied()));
+        }
+        check_all(&trailer.files, store, options)?;
+        if options.reread {
+            reread_files(&written, store, options)?;
+        }
+        if trailer.source_crc32c.is_some() {
+            trailer.source_crc32c = Some(crc32c_of_runs(&source, spans)?);
+        }
+        source.check_unchanged()?;
+        let files = trailer.files.clone();
+        let file = if is_object(&self.message.prefix) {
+            store.begin(&source.made_from())?
+        } else {
+            AtomicFile::create(self.main(), &source.made_from(), true)?
+        };
+        let described = RecordsMetadata::parse(&self.message.records_metadata)?;
+        write_main(&file, &described, trailer, &self.options(options))
+            .map_err(|error| at_target(error, &self.main()))?;
+        Ok((file, files))
+    }
+
+    /// Puts into the trailer what part `part` says of its chunks. Gives its file, and the checksums
+    /// of its runs.
+    fn add<'a>(
+        &self,
+        part: usize,
+        outcome: &'a Outcome,
+        infos: &mut [ChunkInfo],
+        runs: &[Range<u64>],
+    ) -> Result<(WrittenPart, &'a [u32])> {
+        let invalid = |why: &str| {
+            let message = format!("its report {why}");
+            Err(Error::new(ErrorKind::InvalidMessage, message))
+        };
+        let Outcome::Split(done) = outcome else {
+            return invalid("isn't one of a split");
+        };
+        let is_name = Path::new(&done.file).file_name() == Some(done.file.as_ref());
+        if !is_name {
+            return invalid("names a file in another folder");
+        }
+        let count = infos.len();
+        if done.offsets.len() != count || done.crc32cs.len() != count {
+            return invalid("has other chunks than the plan");
+        }
+        if done.run_crc32cs.len() != runs.len() {
+            return invalid("has other bytes of the source than the plan");
+        }
+        let mut distinct: Vec<ChunkInfo> = Vec::with_capacity(count);
+        for ((info, offset), crc32c) in infos.iter_mut().zip(&done.offsets).zip(&done.crc32cs) {
+            info.offset = *offset;
+            info.crc32c = Some(*crc32c);
+            info.file = 0;
+            // One that shares a record comes after the one that has it.
+            if distinct.last().is_none_or(|last| last.offset < *offset) {
+                distinct.push(*info);
+            }
+            info.file = u32::try_from(part + 1).unwrap_or(u32::MAX);
+        }
+        let last = part_trailer(distinct.clone()).encode_to_vec();
+        if crc32c::crc32c(&last) != done.trailer_crc32c {
+            return invalid("contradicts the end of its file");
+        }
+        let file = ExternalFile {
+            path: done.file.clone(),
+            size: done.size,
+            trailer_crc32c: done.trailer_crc32c,
+        };
+        let written = WrittenPart {
+            file,
+            chunks: distinct,
+        };
+        Ok((written, &done.run_crc32cs))
+    }
+
+    /// Puts the main file in its place.
+    pub(super) fn commit(
+        &self,
+        outcomes: &[&Outcome],
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<CommittedSplit> {
+        let (file, files) = self.main_file(outcomes, store, options)?;
+        let counts =
+            (0..files.len()).map(|part| self.chunks(part).map_or(0, |chunks| chunks.len()));
+        let mut done = CommittedSplit {
+            chunks: self.trailer.chunks.len(),
+            source_size: self.plan.source_size(),
+            byte_exact: self.trailer.byte_exact || !self.trailer.source_layout.is_empty(),
+            ..CommittedSplit::over(&self.main(), &files, &counts.collect::<Vec<_>>())
+        };
+        if is_object(&self.message.prefix) {
+            let objects = given(options.objects.as_ref(), &self.message.prefix)?;
+            let name = self.main_object();
+            let (size, was_there) = place_object(&**objects, &name, file, self.message.force)?;
+            done.output_size = done.output_size.saturating_add(size);
+            done.was_there = was_there;
+            return Ok(done);
+        }
+        let options = self.options(options);
+        place_main(file, &files, done, (store, Some(self.source())), &options)
+    }
+}
+
+impl CommittedSplit {
+    /// A main file over these others, with this many chunks each.
+    pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
+        let written = files.iter().zip(counts).map(|(file, &chunks)| {
+            WrittenFile::new(main.with_file_name(&file.path), file.size, chunks)
+        });
+        let bytes = files.iter().map(|file| file.size);
+        CommittedSplit {
+            path: main.to_owned(),
+            files: written.collect(),
+            chunks: 0,
+            source_size: 0,
+            output_size: bytes.fold(0, u64::saturating_add),
+            byte_exact: false,
+            was_there: false,
+            removed: Vec::new(),
+        }
+    }
+}
+
+/// Puts a main file in its place, beside the files that it names, if they are all there. Files of an
+/// earlier split go only if the options say so; the source stays.
+pub(super) fn place_main(
+    mut file: AtomicFile,
+    files: &[ExternalFile],
+    mut done: CommittedSplit,
+    (store, source): (&dyn PartStore, Option<&Path>),
+    options: &SplitOptions,
+) -> Result<CommittedSplit> {
+    let main = file.target().to_owned();
+    let mut content = Vec::new();
+    let handle = file.as_file_mut();
+    handle.seek(SeekFrom::Start(0))?;
+    handle.read_to_end(&mut content)?;
+    done.output_size = done.output_size.saturating_add(content.len() as u64);
+    let is_there = || fs::read(&main).is_ok_and(|there| there == content);
+    if is_there() {
+        done.was_there = true;
+        return Ok(done);
+    }
+    let sibling = main.with_extension(PLAIN_EXTENSION);
+    let is_source = |path: &Path| source.is_some_and(|source| same_file(source, path));
+    let force = options.force;
+    let commit = Commit {
+        main: file.forced(force),
+        parts: Vec::new(),
+        chunked: &main,
+        sibling: Some(Sibling {
+            path: &sibling,
+            is_preferred: false,
+        })
+        .filter(|_| !is_source(&sibling)),
+        force,
+        progress: &options.progress,
+    };
+    let check = || files.iter().try_for_each(|file| store.check(file));
+    let is_needed = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        files.iter().any(|file| Some(file.path.as_str()) == name)
+    };
+    match commit.run_if(check, |path| !force || is_needed(path) || is_source(path)) {
+        Ok(removed) => {
+            done.removed = removed.parts;
+            done.removed.extend(removed.sibling);
+        }
+        // Another commit of the same was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_there() => {
+            done.was_there = true;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(done)
+}
+
+/// Fails unless all these files are there. Several are looked at at once: a store takes its time.
+fn check_all(files: &[ExternalFile], store: &dyn PartStore, options: &PartOptions) -> Result<()> {
+    let at_once = NonZeroUsize::MIN.saturating_add(MOST_CHECKED_AT_ONCE - 1);
+    threads::map(at_once, files.len(), |at| {
+        options.progress.check()?;
+        files.get(at).map_or(Ok(()), |file| store.check(file))
+    })
+    .map(drop)
+}
+
+fn crc32cs(infos: &[ChunkInfo]) -> impl Iterator<Item = u32> {
+    infos.iter().map(|info| info.crc32c.unwrap_or_default())
+}
+
+/// What stands for the message's type: parts are runs of bytes, and nobody asks for it.
+fn descriptor() -> MessageDescriptor {
+    Plan::default().descriptor()
+}

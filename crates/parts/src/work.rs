@@ -1,0 +1,17 @@
+//! What a commit comes to.
+
+use super::splitting::CommittedSplit;
+use super::verifying::CommittedVerify;
+use proto_splitter_core::merge::Merged;
+
+/// What a [commit](super::PartsPlan::commit) comes to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Committed {
+    /// A message was split.
+    Split(CommittedSplit),
+    /// A chunked file was merged.
+    Merge(Merged),
+    /// A chunked file was verified.
+    Verify(CommittedVerify),
+}

@@ -1,0 +1,87 @@
+//! Counting how often files are opened, by whoever opens them: the system tells it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+/// Counts how often the files of a folder are opened while it is there.
+#[derive(Debug)]
+pub struct Opens {
+    events: OwnedFd,
+    files: BTreeMap<i32, PathBuf>,
+}
+
+impl Opens {
+    /// Watches all files in a folder and below.
+    ///
+    /// # Panics
+    ///
+    /// If the folder can't be watched.
+    pub fn of(folder: &Path) -> Opens {
+        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        let mut opens = Opens {
+            events,
+            files: BTreeMap::new(),
+        };
+        opens.watch(folder);
+        opens
+    }
+
+    fn watch(&mut self, folder: &Path) {
+        // An event equal to the one before it is left out. Told of the folder, too, no two are equal.
+        inotify::add_watch(&self.events, folder, WatchFlags::OPEN).unwrap();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                self.watch(&path);
+            } else {
+                let watch = inotify::add_watch(&self.events, &path, WatchFlags::OPEN).unwrap();
+                self.files.insert(watch, path);
+            }
+        }
+    }
+
+    /// Returns how often each file was opened, without those that never were.
+    ///
+    /// # Panics
+    ///
+    /// If the events can't be read, or were too many.
+    pub fn counts(self) -> BTreeMap<PathBuf, usize> {
+        let mut counts = BTreeMap::new();
+        let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
+        let mut events = Reader::new(&self.events, &mut buffer);
+        loop {
+            let event = match events.next() {
+                Err(Errno::WOULDBLOCK) => return counts,
+                event => event.unwrap(),
+            };
+            assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW));
+            if let Some(path) = self.files.get(&event.wd()) {
+                *counts.entry(path.clone()).or_default() += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_open_counts_also_those_in_a_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let [read, left] = ["read", "left"].map(|name| folder.path().join(name));
+        fs::write(&read, b"1").unwrap();
+        fs::write(&left, b"2").unwrap();
+        let opens = Opens::of(folder.path());
+        for _ in 0..5 {
+            drop(fs::File::open(&read).unwrap());
+        }
+        assert_eq!(opens.counts(), BTreeMap::from([(read, 5)]));
+    }
+}

@@ -1,0 +1,145 @@
+//! What a receiver checks before it takes anything.
+
+use bytes::Bytes;
+use proto_splitter_core::proto::ChunkMetadata;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::options::ReceiveOptions;
+use crate::proto::{Begin, Data};
+use crate::{MAX_SESSION_SIZE, VERSION};
+
+/// Largest size of a frame's piece once it is decompressed, whatever it claims: 64 MiB.
+const MAX_PIECE_SIZE: u64 = 64 << 20;
+
+/// Refuses what the options don't allow, and numbers that can't be true.
+pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()> {
+    if begin.version != VERSION {
+        let found = begin.version;
+        let message = format!("the transfer has version {found}, where {VERSION} is known");
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
+    options.check_type(&begin.message_type)?;
+    let max_size = options.get_max_message_size();
+    for (what, found, most) in [
+        ("a message of", begin.message_size, max_size),
+        ("chunks of", begin.chunk_bytes, max_size),
+        (
+            "a trailer of",
+            begin.trailer_size,
+            options.limits().max_trailer_size,
+        ),
+    ] {
+        if found > most {
+            let message = format!("{what} {found} bytes, where {most} are allowed");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+    }
+    let (count, most) = (begin.chunk_count, options.get_max_chunks());
+    if count > most {
+        let message = format!("{count} chunks, where {most} are allowed");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    if count == 0 {
+        return Err(invalid("a transfer without chunks"));
+    }
+    if begin.first_chunk > count {
+        let first = begin.first_chunk;
+        let message = format!("the transfer starts at chunk {first} of {count}");
+        return Err(invalid(message));
+    }
+    let session = begin.session.len();
+    if session > MAX_SESSION_SIZE {
+        let message = format!("a session of {session} bytes, where {MAX_SESSION_SIZE} are allowed");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    Ok(())
+}
+
+/// Compares a trailer with what was announced.
+pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()> {
+    let sizes = trailer.chunks.iter().map(|info| info.size);
+    let bytes = sizes.fold(0, u64::saturating_add);
+    for (what, found, said) in [
+        ("chunks", trailer.chunks.len() as u64, begin.chunk_count),
+        ("bytes of chunks", bytes, begin.chunk_bytes),
+        (
+            "bytes of the message",
+            trailer.source_size.unwrap_or(begin.message_size),
+            begin.message_size,
+        ),
+    ] {
+        if found != said {
+            let message = format!("the trailer has {found} {what}, where {said} were announced");
+            return Err(invalid(message));
+        }
+    }
+    if !trailer.files.is_empty() {
+        return Err(invalid("the trailer names other files"));
+    }
+    Ok(())
+}
+
+/// Compares the place of a piece with the one expected, and returns its bytes, decompressed.
+pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
+    if data.chunk != chunk || data.offset != offset {
+        let message = format!(
+            "bytes of chunk {} at {} came, where chunk {chunk} at {offset} was expected",
+            data.chunk, data.offset
+        );
+        return Err(invalid(message));
+    }
+    let left = size - offset;
+    let bytes = match data.zstd_size {
+        None => data.content,
+        Some(size) => decompress(&data.content, size, left)?,
+    };
+    let len = bytes.len() as u64;
+    if len > left || (len == 0 && size > 0) {
+        let message = format!("a piece has {len} bytes, where {left} are left");
+        return Err(invalid(message));
+    }
+    match (len == left, data.crc32c.is_some()) {
+        (true, false) => Err(invalid("its last piece has no checksum")),
+        (false, true) => Err(invalid("a checksum comes before its last piece")),
+        _ => Ok(bytes),
+    }
+}
+
+pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
+    if found == said {
+        return Ok(());
+    }
+    let message = format!("{what} crc32c {found:08x}, where {said:08x} was sent");
+    Err(Error::new(ErrorKind::ChecksumMismatch, message))
+}
+
+/// Decompresses a piece that says how large it is, where at most `left` bytes are expected.
+fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
+    if size > left.min(MAX_PIECE_SIZE) {
+        let message = format!("a piece claims {size} bytes, where {left} are left");
+        return Err(invalid(message));
+    }
+    inflate(content, usize::try_from(size).unwrap_or(usize::MAX))
+}
+
+#[cfg(feature = "zstd")]
+fn inflate(content: &[u8], size: usize) -> Result<Bytes> {
+    let failed = |error| invalid(format!("a piece can't be decompressed: {error}"));
+    let bytes = zstd::bulk::decompress(content, size).map_err(failed)?;
+    if bytes.len() != size {
+        let message = format!("a piece has {} bytes, where it claims {size}", bytes.len());
+        return Err(invalid(message));
+    }
+    Ok(bytes.into())
+}
+
+#[cfg(not(feature = "zstd"))]
+fn inflate(_content: &[u8], _size: usize) -> Result<Bytes> {
+    let message = "a compressed piece came, and this build has no zstd";
+    Err(Error::new(ErrorKind::UnsupportedVersion, message))
+}
+
+#[cold]
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}

@@ -1,0 +1,219 @@
+//! A message that was received: in memory, as a typed message, in a file, or as a handle.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::container::{ChunkedFile, Trailer, TrailerUse};
+use proto_splitter_core::merge::{ReadOptions, shared_pieces};
+use proto_splitter_core::proto::ChunkMetadata;
+use proto_splitter_core::{Error, Result};
+use record_file::ReadAt;
+
+use crate::checks::invalid;
+use crate::receive::Receiver;
+use crate::store::{Spool, Store};
+
+impl Receiver {
+    /// Returns the bytes of the message.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if the transfer isn't complete; as
+    /// [`Merger::merge`](proto_splitter_core::merge::Merger::merge).
+    pub fn into_bytes(self) -> Result<Bytes> {
+        match self.into_whole()? {
+            Whole::Pieces(mut pieces) => Ok(pieces.copy_to_bytes(pieces.remaining())),
+            Whole::File(file, reading) => file.merge_to_bytes(&reading),
+        }
+    }
+
+    /// Returns the message, of a type known to the program. Its values of type [`Bytes`] share the memory
+    /// of the chunks that came, where these were kept in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_bytes`](Self::into_bytes); [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if it is not a message of
+    /// that type.
+    pub fn into_message<M: prost::Message + Default>(self) -> Result<M> {
+        let undecodable = |error| invalid(format!("the message can't be decoded: {error}"));
+        match self.into_whole()? {
+            Whole::Pieces(pieces) => M::decode(pieces),
+            Whole::File(file, reading) => M::decode(file.merge_to_bytes(&reading)?),
+        }
+        .map_err(undecodable)
+    }
+
+    /// Returns the message as a handle whose parts are read as they are asked for. One in memory is
+    /// written to a temporary file.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_bytes`](Self::into_bytes), but for what a merge finds; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
+    pub fn into_chunked_file(self) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
+        let limits = self.options.limits().clone();
+        ChunkedFile::from_source(self.into_reader()?, &limits)
+    }
+
+    /// Returns the chunks and the trailer as the bytes of a `.cpb` file without a name. Chunks in memory are
+    /// written to a temporary file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if the transfer isn't complete;
+    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
+    pub fn into_reader(self) -> Result<Arc<dyn ReadAt>> {
+        let (store, trailer, _) = self.complete()?;
+        match store {
+            Store::File(spool) => finished(&spool, trailer),
+            Store::Memory { chunks, .. } => {
+                let mut spool = Spool::create(None)?;
+                for chunk in chunks {
+                    spool.add_whole(&chunk)?;
+                }
+                finished(&spool, trailer)
+            }
+        }
+    }
+
+    /// Returns the message as a handle that can be read while the rest of it comes: what is asked for and
+    /// hasn't come is waited for. `None` before the frames with the trailer came, and for a receiver in
+    /// memory.
+    ///
+    /// Chunks are compared with their checksums before they can be read, the message as a whole
+    /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the transfer breaks off or the receiver is dropped
+    /// before its end.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidTrailer`](proto_splitter_core::ErrorKind::InvalidTrailer) if the trailer contradicts itself;
+    /// [`ErrorKind::LimitExceeded`](proto_splitter_core::ErrorKind::LimitExceeded).
+    pub fn handle(&self) -> Result<Option<ChunkedFile<Arc<dyn ReadAt>>>> {
+        let (Some(Store::File(spool)), Some(trailer)) = (&self.store, &self.trailer) else {
+            return Ok(None);
+        };
+        let (file, mut trailer) = spool.arriving(trailer.clone())?;
+        for info in &mut trailer.chunks {
+            info.crc32c = None;
+        }
+        let source: Arc<dyn ReadAt> = Arc::clone(&file) as _;
+        let chunked = ChunkedFile::with_metadata(source, trailer, self.options.limits())?;
+        file.opened();
+        Ok(Some(chunked))
+    }
+
+    /// Writes the merged message to a file, which appears complete or not at all, and returns its size in
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_bytes`](Self::into_bytes); [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind::AlreadyExists) if the file is there and
+    /// `force` isn't set; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails.
+    pub fn write_file(self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
+        // What comes over a network is in no file.
+        let file = AtomicFile::create(target, &MadeFrom::Nothing, force)?;
+        file.write(|mut sink| self.write_to(&mut sink))
+    }
+
+    /// Writes the merged message to `sink`, and returns its size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_bytes`](Self::into_bytes), and [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails. Then `sink` has had
+    /// bytes that are not to be used.
+    pub fn write_to(self, sink: &mut impl Write) -> Result<u64> {
+        match self.into_whole()? {
+            Whole::Pieces(pieces) => {
+                let size = pieces.left as u64;
+                for piece in pieces.queue {
+                    sink.write_all(&piece)?;
+                }
+                Ok(size)
+            }
+            Whole::File(file, reading) => Ok(file.merge_to(sink, &reading)?.size),
+        }
+    }
+
+    fn into_whole(self) -> Result<Whole> {
+        let (store, trailer, options) = self.complete()?;
+        match store {
+            Store::Memory { chunks, .. } => {
+                let trailer = Trailer::from_metadata(trailer, TrailerUse::Whole, options.limits())?;
+                let pieces = shared_pieces(&trailer, &chunks, options.get_reading())?;
+                Ok(Whole::Pieces(Pieces::new(pieces)))
+            }
+            Store::File(spool) => {
+                let file = finished(&spool, trailer)?;
+                let file = ChunkedFile::from_source(file, options.limits())?;
+                Ok(Whole::File(Box::new(file), options.get_reading().clone()))
+            }
+        }
+    }
+}
+
+fn finished(spool: &Spool, trailer: ChunkMetadata) -> Result<Arc<dyn ReadAt>> {
+    Ok(spool.finish(trailer).map_err(Error::from)?)
+}
+
+/// A message that was received.
+enum Whole {
+    Pieces(Pieces),
+    File(Box<ChunkedFile<Arc<dyn ReadAt>>>, ReadOptions),
+}
+
+/// A message in pieces, each of which is released when it was read.
+struct Pieces {
+    queue: VecDeque<Bytes>,
+    left: usize,
+}
+
+impl Pieces {
+    fn new(pieces: Vec<Bytes>) -> Pieces {
+        let queue: VecDeque<Bytes> = pieces.into_iter().filter(|one| !one.is_empty()).collect();
+        let left = queue.iter().map(Bytes::len).sum();
+        Pieces { queue, left }
+    }
+}
+
+impl Buf for Pieces {
+    fn remaining(&self) -> usize {
+        self.left
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.queue.front().map_or(&[], |piece| &piece[..])
+    }
+
+    #[allow(clippy::panic, reason = "as `Buf` asks")]
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.left, "{count} bytes of {}", self.left);
+        self.left -= count;
+        while let Some(piece) = self.queue.front_mut() {
+            if count < piece.len() {
+                piece.advance(count);
+                return;
+            }
+            count -= piece.len();
+            self.queue.pop_front();
+        }
+    }
+
+    fn copy_to_bytes(&mut self, len: usize) -> Bytes {
+        if let Some(piece) = self.queue.front_mut()
+            && len <= piece.len()
+        {
+            let bytes = piece.split_to(len);
+            self.left -= len;
+            if piece.is_empty() {
+                self.queue.pop_front();
+            }
+            return bytes;
+        }
+        let mut copied = BytesMut::with_capacity(len);
+        copied.put(self.take(len));
+        copied.freeze()
+    }
+}

@@ -1,0 +1,100 @@
+//! Errors as gRPC tells them: a code, and details that say where something is wrong.
+
+use bytes::Bytes;
+use prost::Message;
+use prost_reflect::prost_types::Any;
+use proto_splitter_core::{Error, ErrorKind};
+
+use crate::proto::ErrorDetail;
+
+/// The URL of the type of the detail.
+const DETAIL_TYPE: &str = "type.googleapis.com/proto_splitter.transfer.ErrorDetail";
+
+/// `google.rpc.Status`, which is what gRPC has in `grpc-status-details-bin`.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// Returns the number of the gRPC status code for a kind of error: 14 (`UNAVAILABLE`) for a transfer that
+/// broke off, and so can be resumed.
+///
+/// ```
+/// use proto_splitter_core::ErrorKind;
+/// use proto_splitter_transfer::status::code;
+///
+/// assert_eq!(code(ErrorKind::Io), 14);
+/// assert_eq!(code(ErrorKind::ChecksumMismatch), 15);
+/// ```
+#[must_use]
+pub const fn code(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::Cancelled => 1,
+        ErrorKind::InvalidMessage
+        | ErrorKind::InvalidPath
+        | ErrorKind::InvalidSchema
+        | ErrorKind::InvalidTrailer
+        | ErrorKind::NotChunked
+        | ErrorKind::SchemaNeeded
+        | ErrorKind::Uncuttable => 3,
+        ErrorKind::NoFolder => 5,
+        ErrorKind::AlreadyExists => 6,
+        ErrorKind::LimitExceeded => 8,
+        ErrorKind::InvalidConfig => 9,
+        ErrorKind::SourceChanged => 10,
+        ErrorKind::UnsupportedVersion => 12,
+        ErrorKind::Io => 14,
+        ErrorKind::ChecksumMismatch | ErrorKind::Record => 15,
+        _ => 13,
+    }
+}
+
+/// Longest line or path of a status, in bytes: peers bound the size of what it is sent in.
+const LONGEST: usize = 1024;
+
+/// Returns the line of an error, as far as a status has room for it.
+pub fn message(error: &Error) -> String {
+    shortened(error.to_string())
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > LONGEST {
+        let boundary = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(boundary.unwrap_or_default());
+        text.push_str(" ...");
+    }
+    text
+}
+
+/// Returns the details of an error as gRPC has them in `grpc-status-details-bin`: a `google.rpc.Status` with
+/// one [`ErrorDetail`].
+pub fn details(error: &Error) -> Bytes {
+    let detail = ErrorDetail {
+        kind: format!("{:?}", error.kind()),
+        path: shortened(error.path().unwrap_or_default().to_owned()),
+        chunk: error.chunk().map(|chunk| chunk.get()),
+        offset: error.offset(),
+    };
+    let any = Any {
+        type_url: DETAIL_TYPE.to_owned(),
+        value: detail.encode_to_vec(),
+    };
+    let status = RpcStatus {
+        code: code(error.kind()),
+        message: message(error),
+        details: vec![any],
+    };
+    status.encode_to_vec().into()
+}
+
+/// Returns the detail that [`details`] put there, if there is one.
+pub fn parse_details(bytes: &[u8]) -> Option<ErrorDetail> {
+    let status = RpcStatus::decode(bytes).ok()?;
+    let any = (status.details.iter()).find(|any| any.type_url == DETAIL_TYPE)?;
+    ErrorDetail::decode(&any.value[..]).ok()
+}

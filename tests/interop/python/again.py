@@ -1,0 +1,201 @@
+"""Saves in TensorFlow what was loaded, and saves over what was there, with `proto_splitter.tensorflow` and without it.
+
+Ends with one line, `N passed, 0 failed`.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
+
+# It looks at what importing the package imports, and so comes first.
+from shim import CONSTANTS, Checks, Dense, results_of, run_everywhere, same  # noqa: E402
+
+import tensorflow as tf  # noqa: E402
+
+import loaders  # noqa: E402
+import models  # noqa: E402
+import proto_splitter as ps  # noqa: E402
+import proto_splitter.tensorflow as pst  # noqa: E402
+
+SPEC = [tf.TensorSpec([None, 256], tf.float32, name="x")]
+
+
+def files(folder):
+    return sorted(os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names)
+
+
+def size(folder):
+    return os.path.getsize(os.path.join(folder, "saved_model.pb"))
+
+
+class Wrapper(tf.Module):
+    """A model around a loaded one, with a large constant of its own."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.more = inner, models.numbers(50, 64, 64)
+
+    @tf.function(input_signature=SPEC)
+    def call(self, x):
+        return {"y": tf.tanh(tf.reshape(self.inner.call(x)["y0"], [1, 64]) @ tf.constant(self.more))}
+
+
+def check_again(checks, work):
+    stock, first = os.path.join(work, "stock"), os.path.join(work, "first")
+    models.everything(stock)
+    expected = results_of(stock)
+    pst.externalize(stock, first, min_size="1KiB")
+    with_shim, without, rescued, third = (os.path.join(work, name) for name in ("with", "without", "rescued", "third"))
+    with checks.check("a model that was loaded is saved with the shim"):
+        loaded = tf.saved_model.load(first)
+        pst.save(loaded, with_shim, signatures=loaded.signatures, min_size="1KiB")
+        assert size(with_shim) < size(stock) / 2, (size(with_shim), size(stock))
+    run_everywhere(checks, "saved again with the shim", expected, with_shim)
+    with checks.check("and again, and doesn't grow"):
+        loaded = tf.saved_model.load(with_shim)
+        pst.save(loaded, third, signatures=loaded.signatures, min_size="1KiB")
+        assert os.path.getsize(os.path.join(third, CONSTANTS)) == os.path.getsize(os.path.join(with_shim, CONSTANTS))
+    run_everywhere(checks, "saved a third time", expected, third)
+    with checks.check("what TensorFlow alone saved is externalized"):
+        loaded = tf.saved_model.load(first)
+        tf.saved_model.save(loaded, without, signatures=loaded.signatures)
+        report = ps.externalize(without, rescued, min_size="1KiB")
+        assert len(report["stale"]) == 2 and size(rescued) < size(stock) / 2, report
+    run_everywhere(checks, "saved by TensorFlow and externalized", expected, rescued)
+    with checks.check("and internalized"):
+        ps.internalize(without, os.path.join(work, "internal"))
+        ps.internalize(rescued, os.path.join(work, "back"))
+        for name in ("internal", "back"):
+            with open(os.path.join(work, name, "saved_model.pb"), "rb") as one, open(os.path.join(without, "saved_model.pb"), "rb") as two:
+                assert one.read() == two.read(), name
+            same(expected["tf.saved_model.load"], loaders.run_v2(loaders.load_v2(os.path.join(work, name))))
+
+
+def check_around(checks, work):
+    inner = os.path.join(work, "inner")
+    model = Dense(64)
+    pst.save(model, inner, signatures=model.call, min_size="1KiB")
+    # Its functions hold it only weakly.
+    outer = Wrapper(model)
+    expected = outer.call(tf.ones([2, 256]))["y"].numpy()
+    with checks.check("a module around a loaded model is saved with its own large constant"):
+        path = os.path.join(work, "around")
+        with pst.enabled(min_size="1KiB"):
+            wrapper = Wrapper(tf.saved_model.load(inner))
+            tf.saved_model.save(wrapper, path, signatures=wrapper.call)
+        assert (tf.saved_model.load(path).call(tf.ones([2, 256]))["y"].numpy() == expected).all()
+        assert os.path.getsize(os.path.join(path, CONSTANTS)) == 4 * (256 * 64 + 64 * 64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            same(loaders.run_v1(path, ["serve"]), loaders.run_v2(tf.saved_model.load(path)))
+    with checks.check("a Keras model around a loaded one is exported"):
+        path = os.path.join(work, "keras")
+
+        class Layer(tf.keras.layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.inner = tf.saved_model.load(inner)
+
+            def call(self, x):
+                return tf.reshape(self.inner.call(x)["y0"], [1, 64]) @ tf.constant(models.numbers(50, 64, 64))
+
+        keras = tf.keras.Sequential([tf.keras.Input([256]), Layer()])
+        wanted = keras(tf.ones([2, 256])).numpy()
+        with pst.enabled(min_size="1KiB"):
+            keras.export(path, verbose=False)
+        got = tf.saved_model.load(path).serve(tf.ones([2, 256])).numpy()
+        assert (got == wanted).all()
+        assert os.path.getsize(os.path.join(path, CONSTANTS)) >= 4 * (256 * 64 + 64 * 64)
+
+
+def check_over(checks, work):
+    path, x = os.path.join(work, "over"), tf.ones([2, 256])
+    for how in ("with the shim", "by TensorFlow", "in chunks"):
+        with checks.check(f"a small model saved over a large one {how} leaves nothing of that"):
+            shutil.rmtree(path, ignore_errors=True)
+            model, small = Dense(64), Dense(64)
+            pst.save(model, path, signatures=model.call, min_size="1KiB")
+            assert os.path.exists(os.path.join(path, CONSTANTS))
+            if how == "by TensorFlow":
+                tf.saved_model.save(small, path, signatures=small.call)
+                report = ps.externalize(path, path + ".made", min_size="1KiB")
+                assert len(report["stale"]) == 3, report["stale"]
+                ps.externalize(path, path + ".made", min_size="1KiB", force=True)
+                assert sum("proto_splitter" in name for name in files(path + ".made")) == 3, files(path + ".made")
+                ps.externalize(path, path + ".made", min_size="1MiB", force=True)
+                path = path + ".made"
+            elif how == "in chunks":
+                pst.save(small, path, signatures=small.call, min_size="1KiB", format="cpb")
+            else:
+                pst.save(small, path, signatures=small.call, min_size="1MiB")
+            assert not [name for name in files(path) if "proto_splitter" in name], files(path)
+            assert (pst.load(path).call(x)["y0"].numpy() == small.call(x)["y0"].numpy()).all()
+
+
+class Unsavable(tf.Module):
+    def __init__(self):
+        super().__init__()
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), 0)
+        self.f = tf.function(lambda x: table.lookup(x), input_signature=[tf.TensorSpec([1], tf.int32)])
+
+
+def check_failing(checks, work):
+    path = os.path.join(work, "failing")
+    with checks.check("a save that fails leaves nothing half made"):
+        try:
+            pst.save(Unsavable(), path)
+            raise RuntimeError("it didn't fail")
+        except AssertionError:
+            pass
+        assert not os.path.exists(path)
+    with checks.check("no message names a temporary folder"):
+        model = Dense(64)
+        before = pst._writer._models.externalize
+
+        def full(folder, made, **options):
+            raise OSError(28, "No space left on device", os.path.join(made, "assets/x"))
+
+        pst._writer._models.externalize = full
+        try:
+            pst.save(model, path, signatures=model.call, min_size="1KiB")
+            raise RuntimeError("it didn't fail")
+        except OSError as error:
+            assert error.filename == os.path.join(path, "assets/x"), error
+            assert error.errno == 28
+        finally:
+            pst._writer._models.externalize = before
+        assert not os.path.exists(path)
+
+
+def check_remote(checks):
+    with checks.check("a model is saved to where tf.io.gfile writes"):
+        model, x = Dense(64), tf.ones([2, 256])
+        pst.save(model, "ram://remote/model", signatures=model.call, min_size="1KiB")
+        assert tf.io.gfile.exists("ram://remote/model/" + CONSTANTS)
+        # TensorFlow joins the paths of assets as those of local files.
+        loaded = tf.saved_model.load("ram://remote/model")
+        assert (loaded.call(x)["y0"].numpy() == model.call(x)["y0"].numpy()).all()
+
+
+def main():
+    checks = Checks()
+    with tempfile.TemporaryDirectory(prefix="again-") as work:
+        check_again(checks, work)
+        check_around(checks, work)
+        check_over(checks, work)
+        check_failing(checks, work)
+        check_remote(checks)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    sys.exit(bool(checks.failed))
+
+
+if __name__ == "__main__":
+    main()
