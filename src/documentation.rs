@@ -25,6 +25,13 @@ pub mod xla {}
 #[doc = include_str!("../docs/python.md")]
 pub mod python {}
 
+#[cfg(all(feature = "externalize", feature = "tensorflow"))]
+#[doc = include_str!("../docs/cookbook.md")]
+pub mod cookbook {}
+
+#[doc = include_str!("../docs/limits.md")]
+pub mod limits {}
+
 #[doc = include_str!("../docs/size-splitter.md")]
 pub mod size_splitter {}
 

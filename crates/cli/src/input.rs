@@ -619,7 +619,7 @@ mod tests {
             input.descriptor().map(|known| known.full_name().to_owned())
         };
         for name in ["saved_model.pb", "saved_model"] {
-            let known = known(name, b"");
+            let known = known(name, b"\x08\x01");
             assert_eq!(known.as_deref(), Some(proto_splitter::SAVED_MODEL));
         }
         assert_eq!(known("graph.pb", b""), None);

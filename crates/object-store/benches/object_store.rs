@@ -1,4 +1,4 @@
-//! What reading from a store costs: a `.cpb` file behind a server of this program's own, which takes
+//! The cost of reading from a store: a `.cpb` file behind this program's own server, which takes
 //! 30 ms for each answer, as stores do, and listens on the loopback address alone.
 //!
 //!     cargo bench -p proto-splitter-object-store --bench object_store            64 MiB

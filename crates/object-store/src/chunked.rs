@@ -18,7 +18,7 @@ use crate::reader::ObjectReader;
 ///
 /// # Errors
 ///
-/// What [`ChunkedFile::from_sources`] finds wrong; [`ErrorKind::InvalidTrailer`] if the trailer
+/// As [`ChunkedFile::from_sources`]; [`ErrorKind::InvalidTrailer`] if the trailer
 /// names an object that isn't in the same folder or below.
 ///
 /// # Examples

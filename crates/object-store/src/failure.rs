@@ -1,4 +1,4 @@
-//! What stores report, as errors of reading and writing.
+//! Failures reported by stores, as errors of reading and writing.
 
 use std::error::Error as _;
 use std::io;
@@ -11,7 +11,7 @@ use crate::trouble::Trouble;
 /// What stores call an error by which there is no bucket, or container.
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 
-/// What went wrong with a request; it can be said several times.
+/// A failed request. The failure can be reported several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: io::ErrorKind,

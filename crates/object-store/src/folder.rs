@@ -55,7 +55,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// What the store reports; [`ErrorKind::InvalidMessage`] if a name can't be one of a file.
+    /// Any error of the store; [`ErrorKind::InvalidMessage`] if a name cannot name a file.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Where an object is: a URL, and the store behind it.
+//! The location of an object: a URL, and the store it belongs to.
 
 use std::fmt;
 use std::io;
@@ -196,7 +196,7 @@ impl ObjectLocation {
     ///
     /// # Errors
     ///
-    /// What the store reports, but for that it isn't there.
+    /// Any error of the store, except that the object is absent.
     pub fn exists(&self) -> io::Result<bool> {
         use object_store::ObjectStoreExt;
         match runtime::wait(self.store.head(&self.path))? {

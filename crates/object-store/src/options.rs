@@ -1,4 +1,4 @@
-//! How stores are asked, and objects read and written.
+//! Options for requests to stores, and for reading and writing objects.
 
 use std::io;
 use std::time::Duration;

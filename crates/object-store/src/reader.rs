@@ -150,7 +150,7 @@ impl ObjectReader {
     ///
     /// # Errors
     ///
-    /// What opening it reports.
+    /// As opening the object.
     pub fn version(&self) -> io::Result<Option<String>> {
         let (state, _) = self.shared.object(self.shared.lock())?;
         Ok(match &state.opened {

@@ -40,7 +40,7 @@ const METADATA_HOSTS: &[&str] = &[
     "metadata.google.internal",
 ];
 
-/// What is particular to a kind of store.
+/// The particulars of a kind of store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kind {
     /// What to set where no credentials are found.

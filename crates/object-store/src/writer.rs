@@ -168,7 +168,7 @@ impl ObjectWriter {
     ///
     /// # Errors
     ///
-    /// What the store reports: then what was uploaded may be there still.
+    /// Any error of the store. Uploaded parts may then still exist.
     pub fn abort(mut self) -> io::Result<()> {
         self.buffer.clear();
         match self.upload.take() {

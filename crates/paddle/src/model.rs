@@ -92,7 +92,7 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// What [`variables`] says of the program and [`ParameterFile::open`] of the parameters;
+    /// As [`variables`] and [`ParameterFile::open`];
     /// [`ErrorKind::InvalidConfig`] if a folder has no program or several;
     /// [`ErrorKind::InvalidPath`] if the name of a variable with a file of its own leads outside the
     /// folder; [`ErrorKind::Io`] if a file isn't there or can't be read.

@@ -216,7 +216,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     ))
 }
 
-/// What is said of a pickle.
+/// The refusal of a pickle.
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
@@ -244,7 +244,7 @@ fn variable<S: ReadAt + ?Sized>(
     Ok(PaddleVariable::new(block, var, place))
 }
 
-/// What a parameter is by its program: what its stream has to agree with.
+/// A parameter as its program declares it; its stream has to agree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
     pub(crate) name: String,

@@ -86,7 +86,7 @@ impl ChunkedInput {
         Path::new(&self.planned.path)
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub(super) fn parts(&self) -> usize {
         self.part_ends.len()
     }

@@ -1,4 +1,4 @@
-//! What tells whether a file or an object is the one that a plan was made of, on whichever host.
+//! The identity of a file or object, by which any host recognises the input of a plan.
 
 use std::fs;
 use std::path::{Path, PathBuf};

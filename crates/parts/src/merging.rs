@@ -89,7 +89,7 @@ fn reads(target: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Where the bytes of each part end: between segments, so that no chunk is read by two parts of
+/// Returns the end of each part's bytes: between segments, so that no chunk is read by two parts of
 /// which neither needs all of it.
 fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let spans = plan.spans();
@@ -415,7 +415,7 @@ fn remove_room(room: &Path) {
     }
 }
 
-/// Whether the file that is open is the one that has this name.
+/// Returns true if the open file is the one at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

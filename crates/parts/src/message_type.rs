@@ -1,4 +1,4 @@
-//! What a plan says of a message's type, for merges that depend on it.
+//! The message's type in a plan, for merges that depend on it.
 
 use crate::proto::MessageType;
 use proto_splitter_core::merge::ReadOptions;

@@ -90,7 +90,7 @@ pub(super) fn place_object(
     }
 }
 
-/// Whether the object is there and is this.
+/// Returns true if an object of this name and content exists.
 fn is_there(objects: &dyn Objects, name: &str, content: &[u8]) -> Result<bool> {
     if !objects.exists(name)? {
         return Ok(false);

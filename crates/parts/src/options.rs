@@ -1,4 +1,4 @@
-//! How a part is done.
+//! Options for running a part.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

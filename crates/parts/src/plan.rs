@@ -42,7 +42,7 @@ enum Planned {
 
 /// How work is shared out: to how many parts, and where the objects are that it reads or writes.
 ///
-/// What is named by URL is an object in the [stores](Self::objects); all else is a file, as with
+/// A URL names an object in the [stores](Self::objects); any other name is a file, as with
 /// [`PartsPlan::split`], [`merge`](PartsPlan::merge) and [`verify`](PartsPlan::verify).
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! What the run of a part comes to.
+//! The report of a part's run.
 
 use std::path::Path;
 

@@ -83,7 +83,7 @@ pub(super) struct WrittenPart {
 ///
 /// # Errors
 ///
-/// What is wrong with the first file that was damaged.
+/// The error of the first damaged file.
 pub(super) fn reread_files(
     parts: &[WrittenPart],
     store: &dyn PartStore,

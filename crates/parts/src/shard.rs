@@ -76,7 +76,7 @@ pub trait Shard {
     ///
     /// # Errors
     ///
-    /// What the writer reports.
+    /// Any error of the writer.
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()>;
 
     /// Writes the file of this host, which is number `number`, counted from 0. If it is written more
@@ -84,7 +84,7 @@ pub trait Shard {
     ///
     /// # Errors
     ///
-    /// What [`write_chunks`](Self::write_chunks) reports, and as [`ShardWriter::finish`].
+    /// As [`write_chunks`](Self::write_chunks) and [`ShardWriter::finish`].
     fn write(
         &self,
         prefix: impl AsRef<Path>,
@@ -328,7 +328,7 @@ pub fn commit_shards(
     place_main(file, &files, done, (&store, None), &options)
 }
 
-/// What the hosts have written, one behind the other.
+/// The files that the hosts wrote, in order.
 #[derive(Default)]
 struct Together {
     files: Vec<ExternalFile>,

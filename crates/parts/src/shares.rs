@@ -61,7 +61,7 @@ pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// What part `part` has of what is shared out like that.
+/// Returns the share of part `part`.
 pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     let Some(&end) = ends.get(part) else {
         let message = format!(

@@ -79,7 +79,7 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
     Ok(planned)
 }
 
-/// What the pieces of chunks are of.
+/// The sources of the pieces of chunks.
 struct Pieces {
     literals: Bytes,
     /// How many bytes of literals chunks may still have: each is of one chunk.

@@ -1,4 +1,4 @@
-//! Where the files of the parts of a split are kept.
+//! The place where files of the parts of a split are kept.
 
 use std::fs::{self, File};
 use std::io;

@@ -123,7 +123,7 @@ impl Uploading {
         }
     }
 
-    /// Whether the object is there, and is what the merge gives.
+    /// Returns true if the object exists and equals the merge.
     fn is_done(
         &self,
         objects: &dyn Objects,

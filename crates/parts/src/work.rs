@@ -1,4 +1,4 @@
-//! What a commit comes to.
+//! The outcome of a commit.
 
 use super::splitting::CommittedSplit;
 use super::verifying::CommittedVerify;

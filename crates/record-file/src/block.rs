@@ -1,4 +1,4 @@
-//! How a file is cut into blocks, and what that does to distances.
+//! The division of a file into blocks, and its effect on distances.
 //!
 //! A position is converted to a count of payload bytes before it (its *linear* position) and back;
 //! in that coordinate chunks are contiguous and no case distinction is left.
@@ -111,7 +111,7 @@ impl BlockHeader {
         })
     }
 
-    /// Whether this is the header that the chunk from `begin` to `end` has at `block`.
+    /// Checks that this is the header that the chunk from `begin` to `end` has at `block`.
     pub(crate) fn check(self, block: u64, begin: u64, end: u64) -> Result<()> {
         if self == BlockHeader::within(block, begin, end) {
             return Ok(());

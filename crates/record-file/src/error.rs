@@ -1,4 +1,4 @@
-//! What can go wrong: its kind, and where in the file.
+//! Errors: the kind, and the offset in the file.
 use std::borrow::Cow;
 use std::fmt;
 use std::io;

@@ -158,7 +158,7 @@ impl<S: ReadAt> RecordFile<S> {
 
     /// Has only some fields of the records in transposed chunks read.
     ///
-    /// How long such a record then is shows only when it is decoded, so
+    /// The length of a projected record is known only once it is decoded, so
     /// [`record_len`](Self::record_len) decodes it.
     #[must_use]
     pub fn with_field_projection(mut self, projection: FieldProjection) -> Self {

@@ -1,4 +1,4 @@
-//! What the bytes of a file are, for those who read or write them in another way, or look at a
+//! The bytes of a file, described for other readers and writers, and for those who look at a
 //! dump. There is nothing to call here.
 //!
 //! All integers are little-endian, all hashes HighwayHash-64 with one key, the 32 bytes

@@ -13,7 +13,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// What is hashed at once where other work on the same bytes takes turns with it: little enough for
+/// Bytes hashed at once where other work on the same bytes takes turns with it: little enough for
 /// a core to begin with the other work while it still waits for results of the hash, and a multiple
 /// of [`PACKET`].
 const TURN: usize = 512;
@@ -62,7 +62,7 @@ impl Hasher {
     }
 }
 
-/// Where two hashes take turns, this is little enough for a core to have both in flight at once.
+/// Bytes per turn of two hashes: little enough for a core to have both in flight at once.
 const TURN_OF_TWO: usize = 256;
 /// What memory is aligned to where those who see it read whole words.
 const WORD: usize = 8;

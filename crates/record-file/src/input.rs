@@ -1,4 +1,4 @@
-//! What chunks are read from: a source with positioned reads, or a plain stream that only moves
+//! The input that chunks are read from: a source with positioned reads, or a plain stream that only moves
 //! forward.
 use std::io::{self, IoSliceMut, Read};
 

@@ -1,4 +1,4 @@
-//! What a file says of itself.
+//! The metadata of a file: the options it was written with, and its schema.
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 

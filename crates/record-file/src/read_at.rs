@@ -30,14 +30,14 @@ pub trait ReadAt: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the underlying source says.
+    /// Any error of the underlying source.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
     /// The number of bytes there are now.
     ///
     /// # Errors
     ///
-    /// What the underlying source says.
+    /// Any error of the underlying source.
     fn size(&self) -> io::Result<u64>;
 
     /// Fills `buf` from `offset`.
@@ -58,7 +58,7 @@ pub trait ReadAt: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the underlying source says.
+    /// Any error of the underlying source.
     fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match bufs.iter_mut().find(|buf| !buf.is_empty()) {
             Some(buf) => self.read_at(offset, buf),

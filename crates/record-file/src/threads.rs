@@ -118,7 +118,7 @@ impl<S, J, T> std::fmt::Debug for Threads<S, J, T> {
     }
 }
 
-/// What a thread does until there are no more jobs.
+/// Runs jobs until there are no more.
 fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Submitted<J, T>>>, work: &Work<S, J, T>) {
     let mut state = S::default();
     loop {

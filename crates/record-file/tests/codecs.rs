@@ -1,4 +1,4 @@
-//! What a build can do that has only some of the codecs. CI runs this without any of them, and with all.
+//! Abilities of a build with only some of the codecs. CI runs this without any of them, and with all.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Cursor;

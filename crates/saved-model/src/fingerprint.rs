@@ -40,10 +40,10 @@ use crate::proto::{FingerprintDef, descriptor_pool};
 /// The name of the file in a SavedModel's folder.
 pub const FINGERPRINT_FILE: &str = "fingerprint.pb";
 
-/// What TensorFlow 2.21 writes as the producer of a `.pb`'s fingerprint.
+/// The producer that TensorFlow 2.21 writes to the fingerprint of a `.pb`.
 const PLAIN_PRODUCER: i32 = 4;
 
-/// What TensorFlow 2.21 writes as the producer of a `.cpb`'s fingerprint.
+/// The producer that TensorFlow 2.21 writes to the fingerprint of a `.cpb`.
 const CHUNKED_PRODUCER: i32 = 2;
 
 /// Why there is no fingerprint.

@@ -23,7 +23,7 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! What that saves, for a message of sixteen tensors on two busy cores, up to where the split can
+//! The time saved, for a message of sixteen tensors on two busy cores, up to where the split can
 //! begin:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |

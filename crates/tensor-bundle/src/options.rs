@@ -1,4 +1,4 @@
-//! How bundles are written and checked.
+//! Options for writing and checking bundles.
 
 use std::num::NonZeroUsize;
 

@@ -57,7 +57,7 @@ impl std::fmt::Debug for NewTensor<'_> {
     }
 }
 
-/// Where each tensor of a bundle goes.
+/// The place of each tensor of a bundle.
 ///
 /// The tensors are in ascending order of their names, one after the other without room between
 /// them. If there are several data files, each gets about as much as the others.

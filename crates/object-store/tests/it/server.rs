@@ -128,7 +128,7 @@ impl Server {
         format!("http://me:secret@{host}/{name}")
     }
 
-    /// How long every answer takes.
+    /// Sets the time that every answer takes.
     pub fn set_latency(&self, latency: Duration) {
         self.state.lock().unwrap().latency = latency;
     }

@@ -127,7 +127,7 @@ impl From<parameter_file::Layout> for Layout {
     }
 }
 
-/// What a stream holds. The stream itself doesn't say so: the variable in the program does.
+/// The kind of value in a stream. The variable in the program tells it, not the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKind {

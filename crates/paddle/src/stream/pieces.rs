@@ -1,4 +1,4 @@
-//! What a stream is made of, in each layout.
+//! The pieces of a stream, in each layout.
 
 use std::ops::Range;
 

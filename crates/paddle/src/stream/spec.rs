@@ -1,4 +1,4 @@
-//! What a stream is to hold besides its data.
+//! The description of a stream to write, without its data.
 
 use prost::Message;
 use proto_splitter_core::{Error, ErrorKind, Result};

@@ -113,7 +113,7 @@ fn lines(bytes: usize) -> Vec<String> {
     (0..bytes / 40).map(line).collect()
 }
 
-/// What gets large: how a program of about this many bytes has it, and where it is cut.
+/// A large value: its name, a program of about this many bytes with it, and the path of the cut.
 type Large = (&'static str, fn(usize) -> ProgramDesc, &'static str);
 
 /// All that does in real programs, or might.

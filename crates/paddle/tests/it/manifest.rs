@@ -1,4 +1,4 @@
-//! What `manifest.json` says that Paddle has read from its own files.
+//! The contents of Paddle's own files as Paddle read them, from `manifest.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

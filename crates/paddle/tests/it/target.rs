@@ -1,4 +1,4 @@
-//! What holds for any bytes that are taken for a stream: for the tests here, and for the fuzzer.
+//! Properties that hold for any bytes taken for a stream, shared by the tests and the fuzzer.
 
 use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, TensorSpec, write_stream};
 

@@ -63,7 +63,7 @@ impl Encoder {
     }
 }
 
-/// What decompresses one stream.
+/// A decompressor of one stream.
 pub(crate) struct Decoder(BrotliDecoder);
 
 impl Decoder {

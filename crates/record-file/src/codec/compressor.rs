@@ -34,7 +34,7 @@ impl Compressor {
 
     /// Compresses `input`, appending to `out`; `end` says that nothing follows.
     ///
-    /// What comes out in the end doesn't depend on how the input was cut, except with brotli's
+    /// The output doesn't depend on how the input was cut, except with brotli's
     /// levels 0 and 1, nor on how much room there was.
     pub(super) fn run(
         &mut self,

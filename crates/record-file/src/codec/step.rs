@@ -1,4 +1,4 @@
-//! What the codecs and those who use them have in common: how far a step came, and errors.
+//! Types shared by the codecs and their callers: the progress of a step, and errors.
 use crate::error::{Error, ErrorKind, Result};
 
 /// The most that output grows by at once; a block of zstd's is as large.

@@ -141,7 +141,7 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// # Errors
     ///
-    /// What reading headers and a chunk can give.
+    /// Any error of reading headers and a chunk.
     ///
     /// # Examples
     ///

@@ -44,7 +44,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// With [`threads`](ReaderOptions::threads), so do those that threads have already.
     ///
-    /// What is wrong with a record that is read as it comes is an error of the stream, with a
+    /// Damage in a record that is read as it comes is an error of the stream, with a
     /// [callback](Self::on_damage) too; reading goes on after it.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub(crate) struct Storage<'a> {
 
 /// Encodes chunks one after the other.
 ///
-/// What a chunk takes is in blocks, which go from one step to the next: records are given up as
+/// The memory of a chunk is in blocks, which go from one step to the next: records are freed as
 /// they come apart into columns, columns as they are compressed. So at no time there is much more
 /// than the records, or the columns and what is compressed of them.
 #[derive(Debug, Default)]

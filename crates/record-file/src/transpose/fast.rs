@@ -25,7 +25,7 @@ pub(crate) const LEFT_OPEN: &str = "transposed chunk: a message ends that doesn'
 pub(crate) const STILL_OPEN: &str = "transposed chunk: a record begins inside a message";
 pub(crate) const MESSAGE_TOO_LARGE: &str = "transposed chunk: a message of more than 4 GiB";
 
-/// What is left of a buffer: a range of the bytes that all buffers lie in.
+/// The unread part of a buffer: a range of the bytes that hold all buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) at: usize,

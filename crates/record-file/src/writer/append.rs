@@ -12,7 +12,7 @@ impl<W: Write> RecordWriter<W> {
     /// Goes on with a file of `position` bytes; `inner` stands at its end. With 0 it is a
     /// new file.
     ///
-    /// What is there isn't read. Where no chunk can begin at its end, zeros are written up to the
+    /// The existing content isn't read. Where no chunk can begin at its end, zeros are written up to the
     /// next block, which readers find to be damage: that happens only if what is there doesn't
     /// end with a chunk. Then comes the [initial padding](WriterOptions::initial_padding).
     ///

@@ -18,7 +18,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// What reading the chunk can give, a wrong hash included, and [`Io`](crate::ErrorKind::Io) if
+    /// Any error of reading the chunk, a wrong hash included; [`Io`](crate::ErrorKind::Io) if
     /// writing fails: nothing more can be written then.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! What a writer does.
+//! Options of a writer.
 mod text;
 
 use crate::chunk::MAX_RECORDS;

@@ -20,7 +20,7 @@ pub trait SyncData {
     ///
     /// # Errors
     ///
-    /// What the sink says; what was written before may then be lost.
+    /// Any error of the sink. Bytes written before may then be lost.
     fn sync_data(&mut self) -> io::Result<()>;
 }
 

@@ -63,7 +63,7 @@ fn subjects() -> Vec<Subject> {
     both.into_iter().flatten().collect()
 }
 
-/// What reading all records says in the end, in one way.
+/// A way to read all records, named.
 type Way = (
     &'static str,
     fn(&[u8], &[RecordPosition]) -> Result<(), Error>,

@@ -1,4 +1,4 @@
-//! Where bytes lie around the boundaries of blocks, compared with files that are put together byte
+//! The layout of bytes around the boundaries of blocks, compared with files that are put together byte
 //! by byte.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,

@@ -1,4 +1,4 @@
-//! What files say of themselves.
+//! The metadata of files.
 use std::io::Cursor;
 
 use record_file::{

@@ -1,4 +1,4 @@
-//! What no compression makes smaller.
+//! Bytes that no compression shrinks.
 
 /// Bytes that don't compress, the same for the same seed.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {

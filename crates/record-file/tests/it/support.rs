@@ -24,7 +24,7 @@ pub(crate) struct Fixture {
     pub(crate) sidecar: Value,
 }
 
-/// What a sidecar says of one record.
+/// One record as its sidecar describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) len: u64,

@@ -1,4 +1,4 @@
-//! What is fuzzed: functions that take any bytes, and hold to what must be true of them. `/fuzz`
+//! Fuzz targets: functions that take any bytes and check properties that must hold for them. `/fuzz`
 //! runs them with libFuzzer, and `mutations.rs` with mutations that are the same each time.
 use std::io::Read;
 

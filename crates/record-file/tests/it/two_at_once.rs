@@ -34,7 +34,7 @@ const FORMATS: [&str; 4] = [
     "transpose,zstd:1",
 ];
 
-/// What a reader says: a record, or what is wrong.
+/// One result of a reader: a record, or an error.
 type Said = Result<(Vec<u8>, RecordPosition), String>;
 
 /// All that a reader says until the end, or until an error stays, and where it is then.

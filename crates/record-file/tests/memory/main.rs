@@ -1,4 +1,4 @@
-//! How much memory readers and writers hold at most. Alone in its process: the allocator counts for
+//! The memory that readers and writers hold at most. Alone in its process: the allocator counts for
 //! all of it. What zstd and brotli allocate themselves, in C, isn't counted: a context for each
 //! thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
@@ -27,7 +27,7 @@ use record_file::{
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// What is held whatever the size of chunks and records: buffers for input, output, and streams.
+/// Memory held whatever the size of chunks and records: buffers for input, output, and streams.
 const FIXED: usize = 3 * MIB;
 const CHUNK: usize = 4 * MIB;
 const LARGE: usize = 72 * MIB;

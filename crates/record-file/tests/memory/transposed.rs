@@ -1,4 +1,4 @@
-//! What is held of transposed chunks.
+//! The memory held for transposed chunks.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };

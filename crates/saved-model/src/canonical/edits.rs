@@ -1,4 +1,4 @@
-//! What changes from the source.
+//! The changes to the source.
 
 use std::ops::Range;
 

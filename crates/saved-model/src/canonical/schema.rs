@@ -1,4 +1,4 @@
-//! What the walk needs to know of the types, looked up once.
+//! The facts about types that the walk needs, looked up once.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Where a folder is put aside while another takes its place.
+//! Moving a folder aside while another takes its place.
 
 use std::fs;
 use std::path::{Path, PathBuf};

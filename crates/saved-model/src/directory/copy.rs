@@ -70,7 +70,7 @@ fn copy_within(
     Ok(())
 }
 
-/// How often one folder is copied to several places.
+/// The most copies of one folder to several places.
 const MOST_COPIES: u32 = 16;
 
 /// The folders that a walk has been to.

@@ -1,4 +1,4 @@
-//! What is in a model, found by hopping to it.
+//! The contents of a model, found by hopping to them.
 
 use std::collections::BTreeMap;
 use std::fmt;

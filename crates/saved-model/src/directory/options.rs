@@ -1,4 +1,4 @@
-//! How a SavedModel is written, and who hears of it.
+//! Options for writing a SavedModel, with progress reporting.
 
 use std::path::Path;
 use std::sync::Arc;

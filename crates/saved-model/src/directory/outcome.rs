@@ -1,4 +1,4 @@
-//! What becomes of a model's `fingerprint.pb`.
+//! The fate of a model's `fingerprint.pb`.
 
 use std::path::Path;
 

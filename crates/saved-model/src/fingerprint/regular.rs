@@ -1,4 +1,4 @@
-//! What TensorFlow leaves out of a graph because it differs from one save to the next.
+//! The parts of a graph that TensorFlow leaves out because they differ from one save to the next.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What TensorFlow 2.21 wrote.
+//! Bundles written by TensorFlow 2.21.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is written, and what is refused.
+//! Writing bundles, and refusing to.
 
 use std::fs;
 use std::io;

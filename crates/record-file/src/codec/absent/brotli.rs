@@ -1,4 +1,4 @@
-//! What stands in for brotli in a build without it: nothing can be made, and so nothing else happens.
+//! Stand-ins for brotli in a build without it. None of these types can be constructed.
 use super::step::{Progress, missing};
 use crate::compression::CompressionKind;
 use crate::error::Result;

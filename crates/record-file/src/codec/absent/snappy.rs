@@ -1,4 +1,4 @@
-//! What stands in for snappy in a build without it: nothing can be made, and so nothing else happens.
+//! Stand-ins for snappy in a build without it. None of these types can be constructed.
 use super::step::missing;
 use crate::compression::CompressionKind;
 use crate::error::Result;

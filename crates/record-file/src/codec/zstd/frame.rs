@@ -1,4 +1,4 @@
-//! What the headers in a zstd frame say, before anything is decompressed.
+//! The headers of a zstd frame, read before anything is decompressed.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The bit of a frame's descriptor that says that it has no window but its content.
 const SINGLE_SEGMENT: u8 = 0x20;

@@ -70,7 +70,7 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
     }
 }
 
-/// What a [`RecordPair`] has done.
+/// One step of a [`RecordPair`].
 #[derive(Debug)]
 pub enum PairStep<W> {
     /// More bytes were read.

@@ -1,4 +1,4 @@
-//! What happens in the records of a chunk, one event after the other.
+//! The events in the records of a chunk, in order.
 use super::pairs::Pairs;
 use super::state::index;
 use crate::block_pool::{Blocks, Pieces};

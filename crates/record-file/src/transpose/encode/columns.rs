@@ -1,4 +1,4 @@
-//! Where the parts of records go: values to columns, one for each path of fields, and events to a
+//! The parts of records, sorted: values to columns, one for each path of fields, and events to a
 //! chain.
 use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};

@@ -176,7 +176,7 @@ impl Lists {
         });
     }
 
-    /// Where transitions to the public list begin: of events without a private list, and of the
+    /// Computes where transitions to the public list begin: of events without a private list, and of the
     /// ways out of those.
     fn bases(&mut self) {
         for event in 0..self.events.len() {

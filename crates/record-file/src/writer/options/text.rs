@@ -35,7 +35,7 @@ impl FromStr for WriterOptions {
     }
 }
 
-/// What a string has said so far.
+/// The options parsed so far.
 #[derive(Default)]
 struct Parsed<'a> {
     rest: WriterOptions,
