@@ -45,11 +45,15 @@
 //!     }
 //! }
 //!
-//! #[derive(Debug)]
 //! struct ToyArchive {
 //!     file: Arc<dyn ReadAt>,
 //!     info: TensorInfo,
 //! }
+//! # impl std::fmt::Debug for ToyArchive {
+//! #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+//! #         f.debug_struct("ToyArchive").field("info", &self.info).finish_non_exhaustive()
+//! #     }
+//! # }
 //!
 //! impl Archive for ToyArchive {
 //!     fn tensors(&self) -> Result<Vec<TensorInfo>> {

@@ -50,16 +50,16 @@ pub use read::source_view::{SourceView, ViewKind};
 pub use split_ext::SplitExt;
 pub use split_input::SplitInput;
 #[doc(hidden)]
+pub use write::beside::parts_beside;
+#[doc(hidden)]
+pub use write::beside::{DonePart, stem_beside};
+#[doc(hidden)]
 pub use write::chunk_file::ChunkFile;
 pub use write::chunk_pieces::{ChunkPiece, ChunkPieces};
 #[doc(hidden)]
 pub use write::commit::{Commit, Removed, Sibling};
 pub use write::in_memory::{ChunkBytes, Split};
 pub(crate) use write::multi_file::ChunkFiles;
-#[doc(hidden)]
-pub use write::multi_file::parts_beside;
-#[doc(hidden)]
-pub use write::multi_file::{DonePart, stem_beside};
 #[doc(hidden)]
 pub use write::part::{PartFile, crc32c_of_runs, runs, write_base, write_main, write_part};
 pub(crate) use write::probe::decide_stream;

@@ -31,8 +31,23 @@ impl fmt::Debug for Handle {
     }
 }
 
+impl Receive {
+    /// Receives a message as a handle that can be read while the rest comes. Returns it once the sender has
+    /// said how the message is cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`message`](Self::message).
+    pub async fn handle(
+        &self,
+        frames: impl Stream<Item = Result<Frame, Status>> + Send + Unpin + 'static,
+    ) -> Result<Handle, Status> {
+        Handle::open(self.clone(), frames).await
+    }
+}
+
 impl Handle {
-    pub(crate) async fn open(
+    async fn open(
         receive: Receive,
         frames: impl Stream<Item = Result<Frame, Status>> + Send + Unpin + 'static,
     ) -> Result<Handle, Status> {

@@ -12,7 +12,6 @@ use tokio::task::spawn_blocking;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
-use crate::handle::Handle;
 use crate::status::status;
 
 /// Default longest time without a frame: 60 s.
@@ -163,19 +162,6 @@ impl Receive {
         self.drive(frames, &slot, |_| ()).await?;
         let receiver = slot.into_receiver()?;
         blocking_if(true, move || receiver.write_file(target, force)).await
-    }
-
-    /// Receives a message as a handle that can be read while the rest comes. Returns it once the sender has
-    /// said how the message is cut.
-    ///
-    /// # Errors
-    ///
-    /// As [`message`](Self::message).
-    pub async fn handle(
-        &self,
-        frames: impl Stream<Item = Result<Frame, Status>> + Send + Unpin + 'static,
-    ) -> Result<Handle, Status> {
-        Handle::open(self.clone(), frames).await
     }
 
     /// Returns a receiver that keeps chunks in a file in the folder of these options.

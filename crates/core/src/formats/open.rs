@@ -8,7 +8,7 @@ use record_file::{ReadAt, is_record_file};
 use super::opened::Opened;
 use super::registry::Registry;
 use super::{Candidate, CandidateKind, Confidence, Format, OpenOptions};
-use crate::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION};
+use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits, PLAIN_EXTENSION};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
@@ -111,10 +111,11 @@ impl Registry {
     }
 
     /// Returns true if a file of records isn't a message in chunks: a format is certain that it is its
-    /// own.
+    /// own. A file with a trailer is in chunks, whatever its first chunk looks like to a format.
     fn is_claimed(&self, input: &Candidate<'_>) -> bool {
         let surest = self.surest(input);
         surest.is_some_and(|(sure, _)| sure == Confidence::Certain)
+            && input.chunked(&Limits::new()).is_err()
     }
 
     /// Opens an input of this format, which needn't recognise it.

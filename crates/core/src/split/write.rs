@@ -1,5 +1,6 @@
 //! Executing a plan: in memory, to one file or several, or to a stream.
 
+pub(super) mod beside;
 pub(super) mod chunk_file;
 pub(super) mod chunk_pieces;
 pub(super) mod chunk_reader;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use record_file::{Chunk, Compression, ReadAt, RecordFile, RecordWriter, WriterOptions};
 
-use super::multi_file::{DonePart, check_size, done_part};
+use super::beside::{DonePart, check_size, done_part};
 use super::parallel::fill;
 use super::sink::{ChunkSink, Chunks, Record, Taken};
 use super::trailer::write_trailer;

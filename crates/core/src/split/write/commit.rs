@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::multi_file::{DonePart, parts_beside};
+use super::beside::{DonePart, parts_beside};
 use crate::io::folder_lock::FolderLock;
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{AtomicFile, check_absent, folder};

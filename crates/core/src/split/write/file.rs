@@ -5,9 +5,9 @@ use std::path::Path;
 
 use record_file::Compression;
 
+use super::beside::{DonePart, parts_beside, stem_beside};
 use super::chunk_reader::ChunkReader;
 use super::commit::{Commit, Sibling};
-use super::multi_file::{DonePart, parts_beside, stem_beside};
 use super::records::write_records;
 use super::written::{Written, WrittenFile};
 use crate::io::folder_lock::recover;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use record_file::{RecordsMetadata, WriterOptions};
 
+use super::beside::check_size;
 use super::chunk_file::ChunkFile;
 use super::chunk_reader::{Span, source_crc32c};
-use super::multi_file::check_size;
 use super::records::front;
 use super::sink::write_chunks;
 use crate::io::{AtomicFile, combine};

@@ -2,8 +2,9 @@
 
 use record_file::{RecordsMetadata, WriterOptions};
 
+use super::beside::DonePart;
 use super::chunk_file::ChunkFile;
-use super::multi_file::{ChunkFiles, DonePart, fit_in_one, most_files};
+use super::multi_file::{ChunkFiles, fit_in_one, most_files};
 use super::sink::{ChunkSink, Chunks, Taken, write_chunks};
 use super::written::WrittenChunk;
 use crate::Result;
