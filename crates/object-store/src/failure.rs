@@ -43,15 +43,14 @@ impl Failure {
             Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
+        // Where objects are listed, it is an error like any other.
+        let may_lack = matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::Other);
+        if may_lack && NO_BUCKET.iter().any(|code| chain(error).contains(code)) {
+            let message = redact(&format!("{name}: no such bucket")).into_owned();
+            return Failure::new(io::ErrorKind::NotFound, message);
+        }
         let said = match (kind, Trouble::of(error)) {
-            (io::ErrorKind::NotFound, _) => {
-                let said = chain(error);
-                if NO_BUCKET.iter().any(|code| said.contains(code)) {
-                    "no such bucket".to_owned()
-                } else {
-                    "no such object".to_owned()
-                }
-            }
+            (io::ErrorKind::NotFound, _) => "no such object".to_owned(),
             (io::ErrorKind::AlreadyExists, _) => "the object is there already".to_owned(),
             (_, Some(trouble)) => trouble.to_string(),
             _ => chain(error),

@@ -16,6 +16,8 @@ enum Server {
     Silent,
     /// Answers with this status.
     Refusing(u16),
+    /// Answers 404 with this body.
+    Lacking(&'static str),
     /// Sends all of a file, whatever range of it is asked for, and knows no other.
     Sending(&'static str, Vec<u8>),
 }
@@ -52,6 +54,7 @@ impl Server {
                 return Ok(());
             }
             Server::Refusing(status) => (*status, &[][..]),
+            Server::Lacking(body) => (404, body.as_bytes()),
             Server::Sending(..) if !is_get => (501, &b"<html>no such method</html>"[..]),
             Server::Sending(name, bytes) if words.next() == Some(name) => (200, &bytes[..]),
             Server::Sending(..) => (404, &b"<html>no such page</html>"[..]),
@@ -173,6 +176,38 @@ fn a_store_that_says_nothing_is_told_of_and_given_up() {
         &[("PROTO_SPLITTER_RETRY_TIMEOUT", "soon")],
     ));
     assert!(wrong.contains("not a number of seconds: soon"), "{wrong}");
+}
+
+#[test]
+fn a_missing_bucket_is_no_missing_object() {
+    let body = "<Error><Code>NoSuchBucket</Code><Message>There is none</Message></Error>";
+    let server = format!("http://{}", Server::Lacking(body).start());
+    let variables = [
+        ("AWS_ENDPOINT_URL", &*server),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ];
+    let dir = Dir::new();
+    let model = fixture("functions_consts/saved_model.pb");
+    let out = dir.path("out");
+    let (url, model) = ("s3://bucket/m.cpb", model.to_str().unwrap());
+    for arguments in [
+        &["ls", url][..],
+        &["merge", url, "-o", out.to_str().unwrap()],
+        &["tensors", url],
+        &[
+            "split",
+            model,
+            "-o",
+            "s3://bucket/m",
+            "--max-chunk-size",
+            "9KiB",
+        ],
+    ] {
+        let error = said(&asked(arguments, &variables));
+        assert_eq!(error, format!("protosplit: {url}: no such bucket\n"));
+    }
 }
 
 #[test]
