@@ -358,7 +358,7 @@ pub(crate) fn merge_to<'py>(
 /// Says of a file that is no message what it is instead, if that is known.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
-        ErrorKind::InvalidMessage => what_else(path),
+        ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),
         _ => None,
     };
     match what {

@@ -129,6 +129,11 @@ impl FileLike {
             let message = format!("{said_by} gives {size}, which is not the size of a file");
             PyValueError::new_err(message)
         })?;
+        // What follows would be left out without a word.
+        if !piece_at(object, size, 1)?.is_empty() {
+            let message = format!("{said_by} gives {size}, where more bytes follow");
+            return Err(PyValueError::new_err(message));
+        }
         Ok(FileLike {
             object: object.clone().unbind(),
             size,
@@ -140,14 +145,9 @@ impl FileLike {
     fn fetch(&self, offset: u64, want: usize) -> io::Result<Vec<u8>> {
         Python::attach(|py| -> PyResult<Vec<u8>> {
             let object = self.object.bind(py);
-            object.call_method1("seek", (offset,))?;
-            let mut read = Vec::new();
-            while read.len() < want {
-                let piece = object.call_method1("read", (want - read.len(),))?;
-                let piece = piece.extract::<PyBackedBytes>().map_err(|_| {
-                    let kind = piece.get_type();
-                    PyTypeError::new_err(format!("read gives {kind}, and not bytes"))
-                })?;
+            let mut read = piece_at(object, offset, want)?.to_vec();
+            while !read.is_empty() && read.len() < want {
+                let piece = piece(object, want - read.len())?;
                 if piece.is_empty() {
                     break;
                 }
@@ -157,6 +157,32 @@ impl FileLike {
         })
         .map_err(io::Error::other)
     }
+}
+
+/// What an object reads at an offset, up to `want` bytes.
+fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyBackedBytes> {
+    let went = object.call_method1("seek", (offset,))?;
+    if let Ok(at) = went.extract::<i128>()
+        && at != i128::from(offset)
+    {
+        let message = format!("seek({offset}) went to {at}");
+        return Err(PyValueError::new_err(message));
+    }
+    piece(object, want)
+}
+
+/// What an object reads next, up to `want` bytes.
+fn piece(object: &Bound<'_, PyAny>, want: usize) -> PyResult<PyBackedBytes> {
+    let piece = object.call_method1("read", (want,))?;
+    let bytes = piece.extract::<PyBackedBytes>().map_err(|_| {
+        let kind = piece.get_type();
+        PyTypeError::new_err(format!("read gives {kind}, and not bytes"))
+    })?;
+    if bytes.len() > want {
+        let message = format!("read({want}) gives {} bytes", bytes.len());
+        return Err(PyValueError::new_err(message));
+    }
+    Ok(bytes)
 }
 
 impl ReadAt for FileLike {

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use proto_splitter::{Error, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBool, PyBytes};
 
 /// How much is given to a file-like object at once, since each write takes the interpreter's lock:
 /// 1 MiB.
@@ -57,6 +57,11 @@ impl Write for Sink {
             // Many that write everything say nothing.
             if written.is_none() {
                 return Ok(bytes.len());
+            }
+            // True is the number 1, too.
+            if written.is_instance_of::<PyBool>() {
+                let message = format!("write gives {written}, and not a number of bytes");
+                return Err(PyTypeError::new_err(message));
             }
             let written = written.extract::<usize>()?;
             if written > bytes.len() {

@@ -20,7 +20,7 @@ from typing import Any
 import proto_splitter as ps
 import pytest
 from conftest import Tree
-from proto_splitter import _messages
+from proto_splitter import _files, _messages
 from test_tensors import field
 
 
@@ -469,6 +469,61 @@ def test_an_object_that_reads_no_bytes_is_refused_and_nothing_is_written(
     with pytest.raises(TypeError, match="and not bytes"):
         ps.merge_to_bytes(given)
     assert not list(tmp_path.iterdir())
+
+
+class Elsewhere(io.BytesIO):
+    """A file that is other than it says."""
+
+    def __init__(self, content: bytes, how: str) -> None:
+        super().__init__(content)
+        self.how = how
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        at = super().seek(offset, whence)
+        if whence == 2 and self.how == "ends sooner":
+            return at // 2
+        if whence == 0 and self.how == "goes elsewhere":
+            return super().seek(1)
+        return at
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.how == "gives more" and size is not None and size >= 0:
+            size += 1
+        return super().read(size)
+
+
+@pytest.mark.parametrize("how", ["ends sooner", "goes elsewhere", "gives more"])
+def test_an_object_that_is_longer_or_elsewhere_than_it_says_is_refused(
+    tmp_path: Path, tree: Any, how: str
+) -> None:
+    name, schema = _messages.schema_of(tree)
+    message = tree.SerializeToString()
+    with pytest.raises(ValueError, match=r"more bytes follow|went to|gives \d+ bytes"):
+        ps.split(Elsewhere(message, how), tmp_path / "out", name, schema)
+    chunked = io.BytesIO()
+    ps.split(message, chunked, name, schema, always_chunked=True)
+    given = Elsewhere(chunked.getvalue(), how)
+    with pytest.raises(ValueError, match=r"more bytes follow|went to|gives \d+ bytes"):
+        ps.merge_to_bytes(given)
+    if how != "gives more":
+        with pytest.raises(ValueError, match=r"bytes are read|went to"):
+            ps.merge(given, tmp_path / "out.pb")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_an_object_that_counts_no_bytes_gets_none_twice(tree: Any, said: bool) -> None:
+    class Writer(io.BytesIO):
+        def write(self, data: Any) -> int:
+            super().write(data)
+            return said
+
+    name, schema = _messages.schema_of(tree)
+    with pytest.raises(TypeError, match=f"write gives {said}"):
+        ps.split(tree.SerializeToString(), Writer(), name, schema)
+    with pytest.raises(ValueError, match=f"write says {said} bytes"):
+        with _files.written_to(Writer()) as path:
+            Path(path).write_bytes(b"whole")
 
 
 def test_a_file_that_is_no_message_is_not_copied(tmp_path: Path) -> None:

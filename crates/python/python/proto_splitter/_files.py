@@ -94,7 +94,6 @@ def named(source: Source) -> Iterator[str]:
         given: Any = source
         with open(path, "xb") as file:
             if hasattr(given, "read") and hasattr(given, "seek"):
-                given.seek(0)
                 _copy(given, file)
             else:
                 file.write(given)
@@ -102,18 +101,29 @@ def named(source: Source) -> Iterator[str]:
 
 
 def _copy(given: Any, file: Any) -> None:
-    """Copies what an object reads to a file.
+    """Copies what an object reads to a file, from its front.
 
     Raises:
         TypeError: If it reads anything but bytes: ``None`` is not the end of a file.
+        ValueError: If it begins or ends elsewhere than it says.
     """
+    try:
+        end = given.seek(0, 2)
+    except (OSError, ValueError):
+        # Some, as what decompresses, don't know their end.
+        end = None
+    if at := given.seek(0):
+        raise ValueError(f"seek(0) went to {at}")
+    copied = 0
     while True:
         data = given.read(_STEP)
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"read gives {type(data)}, and not bytes")
         if not data:
-            return
-        file.write(data)
+            break
+        copied += file.write(data)
+    if end is not None and copied != end:
+        raise ValueError(f"seek(0, 2) gives {end}, where {copied} bytes are read")
 
 
 def existing(path: str | os.PathLike[str]) -> str:
@@ -187,7 +197,7 @@ def _hand_over(folder: str, target: Any) -> None:
         while data := file.read(_STEP):
             # Some take only a part of it; many say nothing, and take all.
             while data and (taken := target.write(data)) is not None:
-                if not 0 < taken <= len(data):
+                if isinstance(taken, bool) or not 0 < taken <= len(data):
                     raise ValueError(f"write says {taken} bytes, of {len(data)}")
                 data = data[taken:]
 
