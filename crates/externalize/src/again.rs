@@ -41,7 +41,10 @@ impl Earlier {
     pub(crate) fn find(folder: &Path, model: &SavedModel) -> Result<Earlier> {
         let is_named = model.meta_graphs.iter().any(names_bundle);
         let is_current = match Record::load(folder) {
-            Ok(Some(record)) if folder.join("saved_model.pb").is_file() => record.is_of(folder)?,
+            Ok(Some(record)) if folder.join("saved_model.pb").is_file() => {
+                record.check_undamaged(folder)?;
+                record.is_of(folder)?
+            }
             Ok(_) => false,
             // What is damaged can't be told from what is stale; that the model names it can.
             Err(error) if is_named => return Err(error),

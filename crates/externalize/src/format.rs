@@ -21,9 +21,9 @@ use crate::record::{RECORD_FILE, Record, bundle_prefix};
 /// The folder of a SavedModel that was externalized: it is read as the model that it was, over the
 /// checkpoint that has the constants. So it is equal to its original.
 ///
-/// A model that was changed since isn't recognised: it is a SavedModel like any other then. One whose
-/// original was kept and is damaged is, so that opening it says so. In a list this comes before the
-/// format of SavedModels.
+/// A model that was saved since isn't recognised: it is a SavedModel like any other then. One that is
+/// damaged is, or whose original was kept and is, so that opening it says so. In a list this comes
+/// before the format of SavedModels.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -55,7 +55,9 @@ impl Format for ExternalizedFormat {
         }
         let folder = candidate.path();
         let is_ours = match Record::load(folder) {
-            Ok(Some(record)) => record.is_of(folder).unwrap_or(false),
+            Ok(Some(record)) => {
+                record.is_of(folder).unwrap_or(false) || record.check_undamaged(folder).is_err()
+            }
             Ok(None) => false,
             Err(_) => folder.join("saved_model.pb").is_file(),
         };

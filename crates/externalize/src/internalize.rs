@@ -48,6 +48,20 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     }
 }
 
+/// Fails if the SavedModel in the folder `path` is externalized and its `saved_model.pb` is damaged, or
+/// what was kept of its original: for those who read that file as it is.
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`] if so; [`ErrorKind::Io`].
+pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    match Record::load(path)? {
+        Some(record) => record.check_undamaged(path),
+        None => Ok(()),
+    }
+}
+
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`, which
 /// appears complete or not at all.
 ///

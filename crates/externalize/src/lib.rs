@@ -52,7 +52,7 @@ mod select;
 
 pub use finish::finish_in_place;
 pub use format::ExternalizedFormat;
-pub use internalize::{Internalized, internalize, original};
+pub use internalize::{Internalized, check_model, internalize, original};
 pub use memory::MAX_MEMORY;
 pub use options::{DEFAULT_MIN_SIZE, ExternalizeOptions, LEAST_MIN_SIZE};
 pub use plan::{ConstantInfo, ExternalizePlan, Externalized};

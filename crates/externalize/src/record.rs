@@ -65,6 +65,9 @@ pub(crate) struct Record {
     /// Whether the original reads the bundle, too: it was externalized and saved again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
+    /// Bytes of the `saved_model.pb` that this belongs to; 0 where they weren't kept.
+    #[prost(uint64, tag = "8")]
+    model_size: u64,
     /// The crc32c of all bytes of the file before this field, which is its last. Version 1 has none.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
@@ -143,6 +146,7 @@ impl Record {
             pieces,
             mapped: false,
             keeps_bundle: false,
+            model_size: 0,
             crc32c: Some(whole),
             check: None,
         })
@@ -178,6 +182,7 @@ impl Record {
     /// Writes it to the folder of the model, whose `saved_model.pb` has these bytes.
     pub(crate) fn write(mut self, folder: &Path, model: &[u8], made_from: &MadeFrom) -> Result<()> {
         self.model = blake3::hash(model).as_bytes().to_vec();
+        self.model_size = model.len() as u64;
         let path = folder.join(RECORD_FILE);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)
@@ -205,9 +210,18 @@ impl Record {
         if record.is_of(folder)? {
             return Ok(Some(record));
         }
-        let model = folder.join(MODEL_FILE);
-        let message = format!("{} was changed since it was externalized", model.display());
-        Err(Error::new(ErrorKind::ChecksumMismatch, message))
+        Err(changed(folder))
+    }
+
+    /// Fails if the model in this folder isn't what it was when it was externalized, and is of the same
+    /// size: one that was saved since has another.
+    pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
+        let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
+        let is_as_large = size.is_ok_and(|size| size == self.model_size);
+        if is_as_large && !self.is_of(folder)? {
+            return Err(changed(folder));
+        }
+        Ok(())
     }
 
     /// The record in a model's folder, whatever model is there; `None` if there is none.
@@ -280,6 +294,16 @@ impl Record {
         let names = self.pieces.iter().map(|piece| piece.content.as_str());
         names.filter(|name| !name.is_empty()).collect()
     }
+}
+
+/// The error of a model that isn't the one of its record.
+fn changed(folder: &Path) -> Error {
+    let model = folder.join(MODEL_FILE);
+    let message = format!(
+        "{} was changed since it was externalized: if that was meant, remove {RECORD_FILE}",
+        model.display()
+    );
+    Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
 /// Fails unless the last field of a record is the crc32c of the bytes before it.

@@ -139,6 +139,19 @@ impl Input for Front<'_> {
     }
 }
 
+/// Says of a file that is called one in chunks what it is instead, if that is known.
+pub(super) fn no_chunks(error: Error, candidate: &Candidate<'_>) -> Error {
+    let what = match (error.kind(), candidate.size()) {
+        (ErrorKind::NotChunked, 0) => Some("it is empty".to_owned()),
+        (ErrorKind::NotChunked, size) => describe(candidate.head(), size),
+        _ => None,
+    };
+    match what {
+        Some(what) => Error::new(error.kind(), format!("{error}; {what}")),
+        None => error,
+    }
+}
+
 /// Says of a file that turned out not to be a message what it is instead, or how much of it is missing;
 /// `None` if that can't be told.
 pub fn what_else(path: &Path) -> Option<String> {

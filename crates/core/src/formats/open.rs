@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use record_file::{ReadAt, is_record_file};
 
+use super::foreign::no_chunks;
 use super::opened::Opened;
 use super::registry::Registry;
 use super::{Candidate, CandidateKind, Confidence, Format, OpenOptions};
@@ -66,7 +67,8 @@ impl Registry {
             if companion.is_some() {
                 return Err(alone("a file in chunks").context(path.display()));
             }
-            let opened = Opened::of_chunks(input, |name| self.message(name), options)?;
+            let opened = Opened::of_chunks(input, |name| self.message(name), options)
+                .map_err(|error| no_chunks(error, input))?;
             // A writer that says no type may have given the file a name that tells it.
             let by_name = || self.message(self.recognize(input)?.message_type(path)?);
             return Ok(opened.of_type(by_name).found_by(*self, None));
