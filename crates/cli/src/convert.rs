@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     }
     if let Some(target) = target {
         check_named(target)?;
-        if let Some(opened) = format::open(args)? {
+        if let Some(opened) = format::open(args, output)? {
             if chunked::is_asked(args, target)? {
                 return chunked::run(&opened, args, target, output);
             }

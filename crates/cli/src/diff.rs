@@ -47,7 +47,8 @@ struct Shown {
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
-    let inputs = Opening::of(&args.reading).open_both([&args.first, &args.second])?;
+    let inputs =
+        Opening::of(&args.reading, output.objects()).open_both([&args.first, &args.second])?;
     if inputs.iter().any(Input::is_archive) {
         return archive::diff(inputs.each_ref(), args.limit, args.json, output);
     }

@@ -53,7 +53,7 @@ struct Made {
 }
 
 pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let job = Job::open(&args.file, &args.editing, false)?;
+    let job = Job::open(&args.file, &args.editing, false, output)?;
     let mut changes = Changes::new();
     for path in &args.paths {
         changes = changes.remove(job.query(path)?);
@@ -64,7 +64,7 @@ pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<E
 pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let read = args.value.with.as_deref();
     input::check_single_standard([&args.file, read.unwrap_or(Path::new(""))])?;
-    let mut job = Job::open(&args.file, &args.editing, false)?;
+    let mut job = Job::open(&args.file, &args.editing, false, output)?;
     let query = job.query(&args.path)?;
     let value = match (&args.value.value, read) {
         (Some(text), _) => job.encoded(text, &query)?,
@@ -75,13 +75,13 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     // What is stripped isn't needed.
-    let job = Job::open(&args.file, &args.editing, true)?;
+    let job = Job::open(&args.file, &args.editing, true, output)?;
     let changes = stripping(Changes::new(), args.what.over, args.what.tensors);
     job.run(changes, output)
 }
 
 pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let mut job = Job::open(&args.file, &args.editing, false)?;
+    let mut job = Job::open(&args.file, &args.editing, false, output)?;
     let mut changes = Changes::new();
     for path in &args.remove {
         changes = changes.remove(job.query(path)?);
@@ -143,9 +143,14 @@ struct Read {
 }
 
 impl<'a> Job<'a> {
-    fn open(file: &Path, args: &'a EditingArgs, is_looked_at: bool) -> Result<Self, Failure> {
+    fn open(
+        file: &Path,
+        args: &'a EditingArgs,
+        is_looked_at: bool,
+        output: &Output<'_>,
+    ) -> Result<Self, Failure> {
         input::check_named(&args.output)?;
-        let input = Opening::of(&args.reading)
+        let input = Opening::of(&args.reading, output.objects())
             .looked_at(is_looked_at)
             .open(file)?;
         Ok(Job {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         Some(format) => format,
         None => of_name(&args.output)?,
     };
-    let input = Opening::of(&args.reading).open(&args.file)?;
+    let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let failed = |error: Error| Failure::of(input.path(), &error);
     input.check_apart(&args.output, None)?;
     let tensors = input.tensors().map_err(failed)?;

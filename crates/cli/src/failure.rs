@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter::container::is_chunked;
 use proto_splitter::formats::what_else;
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
+use crate::input::is_records;
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]
@@ -171,14 +171,14 @@ impl Failure {
             ErrorKind::SchemaNeeded => {
                 " (--message TYPE says it, --assume-plain goes without)".to_owned()
             }
-            ErrorKind::InvalidMessage => {
+            ErrorKind::NotChunked if is_records(path) => {
+                "; `protosplit layout` reads any record file".to_owned()
+            }
+            ErrorKind::InvalidMessage | ErrorKind::NotChunked => {
                 let what = what_else(path);
                 // Opening the input said it, if that is where it ended.
                 let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
-            }
-            ErrorKind::NotChunked if is_chunked(path).unwrap_or(false) => {
-                "; `protosplit layout` reads any record file".to_owned()
             }
             _ => String::new(),
         };

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
     // Before anything is written: a signal ends what waits for its input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
-    let input = Opening::of(&args.reading)
+    let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
         .progress(match target(args) {
             None if args.tensor.is_none() => output.reading("reading"),

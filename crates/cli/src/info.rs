@@ -165,7 +165,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of_parts(&args.schema, args.parts)
+    let input = Opening::of_parts(&args.schema, args.parts, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;

@@ -13,14 +13,14 @@ use proto_splitter::container::{ChunkedFile, is_chunked};
 use proto_splitter::formats::{ALL, Candidate, Format};
 use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::progress::Progress;
-use proto_splitter::record_file::ReadAt;
+use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
 use crate::args::{CompanionArgs, PartsArgs, ReadingArgs, SchemaArgs, ThreadsArgs};
 use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
-use crate::remote;
+use crate::remote::{self, OpenObjects};
 use crate::types::Types;
 
 pub(crate) use crate::display_name::shown;
@@ -66,10 +66,10 @@ impl Place {
     }
 
     /// The input, to be looked into and opened.
-    pub(crate) fn candidate(&self) -> Result<Candidate<'_>, Failure> {
+    pub(crate) fn candidate(&self, objects: &OpenObjects) -> Result<Candidate<'_>, Failure> {
         let failed = |error: Error| Failure::of(&self.file, &error);
         if remote::is_url(&self.file) {
-            return remote::candidate(&self.file);
+            return objects.candidate(&self.file);
         }
         match &self.copy {
             Some(copy) => copy
@@ -87,26 +87,37 @@ impl Place {
 pub(crate) struct Opening<'a> {
     schema: Cow<'a, SchemaArgs>,
     options: OpenOptions,
+    objects: OpenObjects,
 }
 
 impl<'a> Opening<'a> {
     /// By what is said of the message, within these limits.
-    pub(crate) fn new(schema: &'a SchemaArgs, limits: Limits) -> Opening<'a> {
-        let options = OpenOptions::new().limits(limits);
-        let schema = Cow::Borrowed(schema);
-        Opening { schema, options }
+    pub(crate) fn new(
+        schema: &'a SchemaArgs,
+        limits: Limits,
+        objects: &OpenObjects,
+    ) -> Opening<'a> {
+        Opening {
+            schema: Cow::Borrowed(schema),
+            options: OpenOptions::new().limits(limits),
+            objects: objects.clone(),
+        }
     }
 
     /// By what is said of the message and of where its chunks may be.
-    pub(crate) fn of_parts(schema: &'a SchemaArgs, parts: PartsArgs) -> Opening<'a> {
-        Opening::new(schema, parts.limits())
+    pub(crate) fn of_parts(
+        schema: &'a SchemaArgs,
+        parts: PartsArgs,
+        objects: &OpenObjects,
+    ) -> Opening<'a> {
+        Opening::new(schema, parts.limits(), objects)
     }
 
     /// By all that is said of reading.
-    pub(crate) fn of(reading: &'a ReadingArgs) -> Opening<'a> {
-        let Opening { schema, options } = Opening::new(&reading.schema, reading.limits());
-        let options = options.assume_plain(reading.assume_plain);
-        Opening { schema, options }
+    pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
+        let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
+        opening.options = opening.options.assume_plain(reading.assume_plain);
+        opening
     }
 
     pub(crate) fn progress(mut self, progress: Progress) -> Self {
@@ -142,7 +153,11 @@ impl<'a> Opening<'a> {
 
     /// Opens the input at a place.
     pub(crate) fn open_at(self, place: Place) -> Result<Input, Failure> {
-        let Opening { schema, options } = self;
+        let Opening {
+            schema,
+            options,
+            objects,
+        } = self;
         let companion = &schema.companion;
         if let Some(program) = &companion.program {
             fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
@@ -152,7 +167,7 @@ impl<'a> Opening<'a> {
             .descriptor(types.asked().cloned())
             .schemas(types.given().clone())
             .companion(companion.program.clone());
-        let candidate = place.candidate()?;
+        let candidate = place.candidate(&objects)?;
         let failed = |error: Error| Failure::of(place.path(), &error);
         // Files of records may be a format's own.
         let is_another = |format: &dyn Format| {
@@ -495,6 +510,11 @@ pub(crate) fn is_chunked_at(file: &Path) -> bool {
     is_chunked(file).unwrap_or(false)
 }
 
+/// Whether a file is one of records, whatever it is called.
+pub(crate) fn is_records(file: &Path) -> bool {
+    File::open(file).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
+}
+
 /// Fails unless this is a file.
 pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
     if metadata.is_file() {
@@ -545,7 +565,11 @@ mod tests {
     fn found(named: &Path) -> (String, Form) {
         let place = find(named).unwrap();
         let name = place.file.file_name().unwrap().to_str().unwrap().to_owned();
-        let is_chunked = place.candidate().unwrap().is_chunked().unwrap();
+        let is_chunked = place
+            .candidate(&OpenObjects::default())
+            .unwrap()
+            .is_chunked()
+            .unwrap();
         let form = if is_chunked {
             Form::Chunked
         } else {
@@ -615,7 +639,8 @@ mod tests {
         let known = |name: &str, bytes: &[u8]| {
             let path = folder.path().join(name);
             fs::write(&path, bytes).unwrap();
-            let input = Opening::new(&schema, Limits::new()).open(&path).unwrap();
+            let opening = Opening::new(&schema, Limits::new(), &OpenObjects::default());
+            let input = opening.open(&path).unwrap();
             input.descriptor().map(|known| known.full_name().to_owned())
         };
         for name in ["saved_model.pb", "saved_model"] {

@@ -104,7 +104,7 @@ struct Total {
 pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     // Of a damaged message, too, the bytes in front of the damage are explained.
     let input = input::locate(&args.file, &CompanionArgs::default())?;
-    let candidate = input.candidate()?;
+    let candidate = input.candidate(output.objects())?;
     let failed = |error: Error| Failure::of(&input.file, &error);
     let options = OpenOptions::new().limits(args.parts.limits());
     let is_chunked = candidate.is_chunked().map_err(failed)?;

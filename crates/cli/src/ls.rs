@@ -33,7 +33,7 @@ struct Listed {
 }
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of_parts(&args.schema, args.parts)
+    let input = Opening::of_parts(&args.schema, args.parts, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if args.skip_damaged {
         return salvaged::run(place, args, progress, output);
     }
-    let input = Opening::of(&args.reading)
+    let input = Opening::of(&args.reading, output.objects())
         .threads(&args.threads)
         .progress(progress)
         .open_at(place)?;

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::harmless::{self, one_line};
 use crate::interrupt::Interrupt;
 use crate::progress::Line;
+use crate::remote::OpenObjects;
 use crate::terminal::Terminal;
 
 /// Who is told how many bytes are done, and of how many.
@@ -39,6 +40,8 @@ pub(crate) struct Output<'a> {
     /// Only errors are said beside the results.
     quiet: bool,
     line: Line,
+    /// What is read where it is.
+    objects: OpenObjects,
 }
 
 impl<'a> Output<'a> {
@@ -55,6 +58,7 @@ impl<'a> Output<'a> {
             held: None,
             quiet: false,
             line: Line::default(),
+            objects: OpenObjects::default(),
         }
     }
 
@@ -88,6 +92,7 @@ impl<'a> Output<'a> {
             told: self.told.clone(),
             quiet: self.quiet,
             line: self.line.clone(),
+            objects: self.objects.clone(),
         }
     }
 
@@ -151,6 +156,17 @@ impl<'a> Output<'a> {
     /// The columns that lines have room in; none if they may have any length.
     pub(crate) fn width(&self) -> Option<usize> {
         self.terminal.width()
+    }
+
+    /// The objects that the command reads where they are.
+    pub(crate) fn objects(&self) -> &OpenObjects {
+        &self.objects
+    }
+
+    /// Sets which objects the command reads where they are.
+    #[cfg(feature = "remote")]
+    pub(crate) fn read_there(&mut self, objects: OpenObjects) {
+        self.objects = objects;
     }
 
     /// Keeps results back until they are released.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     // Before anything is written: a signal ends what waits for its input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
-    let input = Opening::of(&args.reading)
+    let input = Opening::of(&args.reading, output.objects())
         .progress(output.writing("writing"))
         .open_at(place)?;
     input.check_message()?;

@@ -34,7 +34,7 @@ struct ProtoFile {
 }
 
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of(&args.reading).open(&args.file)?;
+    let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let Some(message) = input.descriptor() else {
         let name = crate::input::shown(input.file());
         return Err(Failure::usage(match input.said_type() {

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
 use proto_splitter::formats::{ALL, Candidate};
@@ -33,8 +33,26 @@ use crate::failure::Failure;
 use crate::output::Output;
 use arguments::{Arguments, InPlace, arguments};
 
-/// What is open already, by its URL: opening takes a request, and commands look several times.
-static OPEN: LazyLock<Mutex<HashMap<PathBuf, Arc<ObjectReader>>>> = LazyLock::new(Mutex::default);
+/// The objects that a command reads where they are, open, by their URLs: opening takes a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenObjects(Arc<HashMap<PathBuf, Arc<ObjectReader>>>);
+
+impl OpenObjects {
+    /// An object, to be looked into and opened where it is.
+    pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
+        let reader = match self.0.get(named) {
+            Some(reader) => Arc::clone(reader),
+            None => open(named).map_err(|error| Failure::usage(error.to_string()))?,
+        };
+        let location = reader.location().clone();
+        let candidate = Candidate::of_source(named, reader as Arc<dyn ReadAt>);
+        let candidate = candidate.map_err(|error| Failure::of(named, &error))?;
+        Ok(candidate.beside(move |name| {
+            let part = ObjectReader::begin(&beside(&location, name)?, &ObjectReadOptions::new())?;
+            Ok(Arc::new(part) as Arc<dyn ReadAt>)
+        }))
+    }
+}
 
 /// The arguments of a command that name what it reads.
 pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
@@ -95,27 +113,10 @@ fn location(named: &Path) -> Result<ObjectLocation, Failure> {
     ObjectLocation::parse(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
-fn opened(named: &Path) -> io::Result<Arc<ObjectReader>> {
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(reader) = open.get(named) {
-        return Ok(Arc::clone(reader));
-    }
+fn open(named: &Path) -> io::Result<Arc<ObjectReader>> {
     let location = ObjectLocation::parse(named.to_str().unwrap_or_default())?;
-    let reader = Arc::new(ObjectReader::open(&location, &ObjectReadOptions::new())?);
-    open.insert(named.to_owned(), Arc::clone(&reader));
-    Ok(reader)
-}
-
-/// An object, to be looked into and opened where it is.
-pub(crate) fn candidate(named: &Path) -> Result<Candidate<'_>, Failure> {
-    let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
-    let location = reader.location().clone();
-    let candidate = Candidate::of_source(named, reader as Arc<dyn ReadAt>);
-    let candidate = candidate.map_err(|error| Failure::of(named, &error))?;
-    Ok(candidate.beside(move |name| {
-        let part = ObjectReader::begin(&beside(&location, name)?, &ObjectReadOptions::new())?;
-        Ok(Arc::new(part) as Arc<dyn ReadAt>)
-    }))
+    let reader = ObjectReader::open(&location, &ObjectReadOptions::new())?;
+    Ok(Arc::new(reader))
 }
 
 /// Whether an object that is not in chunks is read where it is by its format. What is wrong with it
@@ -207,6 +208,7 @@ fn refused(error: &io::Error) -> Failure {
 /// What was copied for a command, and what will be copied after it.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
+    open: HashMap<PathBuf, Arc<ObjectReader>>,
     folders: Vec<TempDir>,
     outputs: Vec<StagedOutput>,
     force: bool,
@@ -288,6 +290,7 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
             *input = staged.input(input, (in_place, may_copy), output)?;
         }
     }
+    output.read_there(OpenObjects(Arc::new(std::mem::take(&mut staged.open))));
     // Those that a command writes to a store itself aren't among the outputs.
     match command {
         Command::Merge(args) => check_scheme(args.output())?,
@@ -319,8 +322,14 @@ impl Staged {
             [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension)),
         );
         for named in &tried {
-            match opened(named) {
+            match self
+                .open
+                .get(named)
+                .cloned()
+                .map_or_else(|| open(named), Ok)
+            {
                 Ok(reader) if is_read_there(named, in_place, &reader)? => {
+                    self.open.insert(named.clone(), reader);
                     return Ok(named.clone());
                 }
                 Ok(_) => {}

@@ -57,7 +57,7 @@ pub(crate) fn run_recompress(
 ) -> Result<Exit, Failure> {
     input::check_named(&args.output)?;
     let schema = SchemaArgs::default();
-    let input = Opening::of_parts(&schema, args.parts).open(&args.file)?;
+    let input = Opening::of_parts(&schema, args.parts, output.objects()).open(&args.file)?;
     let Some(file) = input.chunked() else {
         let name = shown(input.file());
         let how = match input.format() {
@@ -85,7 +85,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let with = args.value.with.as_deref();
     input::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
     input::check_named(&args.output)?;
-    let input = Opening::of(&args.reading).open(&args.file)?;
+    let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     input.check_message()?;
     check_several(&args.out, &input, input.form())?;
     let reading = input.reading_options();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter::SaveOptions;
 use proto_splitter::atomic::same_file;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::externalize::check_model;
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::PartsPlan;
 use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
@@ -129,8 +130,8 @@ struct Job {
 
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let input = match open(args, args.input()) {
-            Err(failure) if failure.exit() == Exit::Bad && input::is_chunked_at(args.input()) => {
+        let input = match open(args, args.input(), output) {
+            Err(failure) if failure.exit() == Exit::Bad && input::is_records(args.input()) => {
                 return Err(split_already(args.input()));
             }
             opened => opened?,
@@ -166,7 +167,7 @@ impl Job {
         let Some(prefix) = &args.output else {
             return refuse("it has no name to call the output by: -o OUTPUT");
         };
-        let input = open(args, args.input())?;
+        let input = open(args, args.input(), output)?;
         if input.form() == Form::Chunked {
             return refuse("split already");
         }
@@ -184,7 +185,7 @@ impl Job {
             (false, false) => {
                 // A folder that a format knows.
                 if let Ok(place) = input::locate(args.input(), &args.schema.companion) {
-                    return Job::of_model(args, opening(args).open_at(place)?, output);
+                    return Job::of_model(args, opening(args, output).open_at(place)?, output);
                 }
                 return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));
             }
@@ -201,7 +202,8 @@ impl Job {
             return refuse("a folder, and needs a new one to be split to: -o OUTPUT".into());
         }
         let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
-        let input = open(args, &plain)?;
+        check_model(args.input()).map_err(|error| Failure::of(args.input(), &error))?;
+        let input = open(args, &plain, output)?;
         if input.form() == Form::Chunked {
             return refuse(format!(
                 "split already: its {MODEL_STEM}.{PLAIN} is in chunks"
@@ -405,13 +407,13 @@ impl Job {
 }
 
 /// How what is split is opened.
-fn opening(args: &SplitArgs) -> Opening<'_> {
+fn opening<'a>(args: &'a SplitArgs, output: &Output<'_>) -> Opening<'a> {
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
-    Opening::new(&args.schema, limits)
+    Opening::new(&args.schema, limits, output.objects())
 }
 
-fn open(args: &SplitArgs, named: &Path) -> Result<Input, Failure> {
-    opening(args).open(named)
+fn open(args: &SplitArgs, named: &Path, output: &Output<'_>) -> Result<Input, Failure> {
+    opening(args, output).open(named)
 }
 
 /// What is split: the file, or the message that its format makes of it and others.

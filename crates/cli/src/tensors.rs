@@ -65,7 +65,7 @@ fn row(tensor: &Tensor) -> [String; 5] {
 }
 
 pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of(&args.reading)
+    let input = Opening::of(&args.reading, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     if let Some(old) = &args.diff {
         return diff::run(args, old, output);
     }
-    let input = Opening::of(&args.reading)
+    let input = Opening::of(&args.reading, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;

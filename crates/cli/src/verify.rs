@@ -73,7 +73,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     let place = input::locate(args.file(), &args.reading.schema.companion)?;
     let file = place.file.clone();
-    let opened = Opening::of(&args.reading)
+    let opened = Opening::of(&args.reading, output.objects())
         .threads(&args.threads)
         .progress(output.reading("verifying"))
         .open_at(place);

@@ -27,7 +27,7 @@ pub(super) struct Report {
 }
 
 /// The input, if it is of a format with forms of its own.
-pub(super) fn open(args: &ConvertArgs) -> Result<Option<Input>, Failure> {
+pub(super) fn open(args: &ConvertArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
     let companion = &args.schema.companion;
     let is_said = args.schema.message.is_some() || companion.is_named();
     let place = match input::locate(&args.input, companion) {
@@ -39,7 +39,7 @@ pub(super) fn open(args: &ConvertArgs) -> Result<Option<Input>, Failure> {
     if place.folder.is_some() {
         return Ok(None);
     }
-    let input = Opening::new(&args.schema, Limits::new())
+    let input = Opening::new(&args.schema, Limits::new(), output.objects())
         .settings(&args.set)
         .open_at(place)?;
     let has_targets = |format: &dyn Format| !format.targets().is_empty();

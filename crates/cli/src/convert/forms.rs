@@ -43,7 +43,7 @@ const CHUNKED: Form = Form {
 };
 
 pub(super) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let report = match format::open(args)? {
+    let report = match format::open(args, output)? {
         Some(opened) => of_input(&opened),
         None => {
             check_folder(args)?;

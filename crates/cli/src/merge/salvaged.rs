@@ -46,7 +46,7 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(&place.file, &error);
     let types = Types::load(&args.reading.schema)?;
-    let candidate = place.candidate()?;
+    let candidate = place.candidate(output.objects())?;
     if !candidate.is_chunked().map_err(failed)? {
         let name = shown(&place.file);
         return Err(Failure::usage(format!(

@@ -16,7 +16,7 @@ use crate::output::Output;
 pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let keep = |_| TreeOptions::new().top(COMPARED);
     input::check_single_standard([old, &args.file])?;
-    let [old, new] = Opening::of(&args.reading)
+    let [old, new] = Opening::of(&args.reading, output.objects())
         .progress(output.reading("reading"))
         .open_both([old, &args.file])?;
     // A name that doesn't tell the type is no reason to compare names with numbers.

@@ -41,7 +41,7 @@ impl Original {
                 "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
             ))
         };
-        let opened = Opening::of(&args.reading)
+        let opened = Opening::of(&args.reading, output.objects())
             .alone()
             .progress(output.reading("verifying"))
             .open_at(place);

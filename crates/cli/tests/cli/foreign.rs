@@ -95,6 +95,9 @@ fn every_verb_names_what_a_file_is_instead() {
         ("saved_model.pb", b"", "the file is empty"),
         ("m.onnx", b"", "the file is empty"),
         ("m.pb", front, "run past the end of the message"),
+        ("m.cpb", pointer, "a Git LFS pointer to 104857 bytes"),
+        ("m.cpb", page, "an HTML page"),
+        ("m.cpb", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
     ];
     for (name, bytes, what) in kinds {
         for verb in VERBS {

@@ -61,6 +61,29 @@ fn what_reads_a_file_in_chunks_reads_an_object_alike() {
 }
 
 #[test]
+fn an_object_that_was_replaced_is_read_anew_by_the_next_run() {
+    let there = "memory:///again/there";
+    let url = format!("{there}.cpb");
+    for model in ["functions_consts", "keras_mlp", "lookup_strings"] {
+        let model = fixture(model).join("saved_model.pb");
+        run([
+            &"split",
+            &model,
+            &"-o",
+            &there,
+            &"--max-chunk-size",
+            &"10KiB",
+            &"--force",
+            &"-q",
+        ])
+        .ok();
+        let read = run([&"info", &url, &"--json"]).json();
+        assert_eq!(read["source_bytes"], fs::metadata(model).unwrap().len());
+        run([&"verify", &url]).ok();
+    }
+}
+
+#[test]
 fn tensors_of_an_object_are_those_of_the_file() {
     let dir = Dir::new();
     let (plain, chunked, object) = split_to(&dir, "tensors");

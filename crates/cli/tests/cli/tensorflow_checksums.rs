@@ -246,3 +246,36 @@ fn what_was_kept_of_an_original_is_compared_by_internalize_and_verify() {
         }
     }
 }
+
+#[test]
+fn an_externalized_model_that_is_damaged_is_refused_by_every_verb() {
+    for mapped in [false, true] {
+        let dir = Dir::new();
+        let runs = externalized(&dir, "runs", mapped);
+        let model = runs.join("saved_model.pb");
+        let sound = fs::read(&model).unwrap();
+        let out = dir.path("out");
+        for (at, bit) in places(sound.len(), FLIPS / 2) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 1 << bit;
+            fs::write(&model, bytes).unwrap();
+            for words in [
+                &[&"verify" as &dyn AsRef<Path>, &runs][..],
+                &[&"internalize", &runs, &"-o", &out],
+                &[&"externalize", &runs, &"-o", &out],
+                &[&"merge", &runs, &"-o", &out],
+                &[&"export", &runs, &"-o", &out, &"--format", &"npz"],
+                &[&"split", &runs, &"-o", &out],
+                &[&"convert", &runs, &out, &"--to", &"cpb"],
+                &[&"tree", &runs],
+            ] {
+                let said = command(words);
+                let verb = words[0].as_ref().display();
+                assert_eq!(said.exit, Exit::Bad, "{verb} {at} {bit}: {said:?}");
+                let is_named = said.err.contains("runs");
+                assert!(is_named, "{verb} {at} {bit}: {}", said.err);
+            }
+            assert!(!out.exists());
+        }
+    }
+}
