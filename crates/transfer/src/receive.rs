@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
-use proto_splitter_core::container::Trailer;
+use proto_splitter_core::container::{Trailer, TrailerUse};
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -182,9 +182,8 @@ impl Receiver {
         }
         self.take_trailer(&frame.trailer)?;
         for data in frame.data {
-            let chunk = usize::try_from(self.received).unwrap_or(usize::MAX);
-            self.take_data(data)
-                .map_err(|error| error.in_chunk(chunk))?;
+            let taken = self.take_data(data);
+            taken.map_err(|error| self.in_chunk_at_hand(error))?;
         }
         match frame.end {
             Some(end) => self.finish(end),
@@ -311,6 +310,26 @@ impl Receiver {
             };
         }
         self.advance(len)
+    }
+
+    /// Says where the chunk at hand belongs in the message, and how much of it came.
+    #[cold]
+    fn in_chunk_at_hand(&self, error: Error) -> Error {
+        let chunk = usize::try_from(self.received).unwrap_or(usize::MAX);
+        let error = error.in_chunk(chunk);
+        let State::Chunk { offset, .. } = self.state else {
+            return error;
+        };
+        let error = error.at_offset(offset);
+        let limits = self.options.limits();
+        let trailer = (self.trailer.clone())
+            .and_then(|trailer| Trailer::from_metadata(trailer, TrailerUse::Part, limits).ok());
+        let places = trailer.map(|trailer| trailer.places()).unwrap_or_default();
+        let Some(place) = places.get(chunk).and_then(|places| places.first()) else {
+            return error;
+        };
+        let root = self.options.get_reading().descriptor.as_ref();
+        error.at_path(place.path.display(root))
     }
 
     fn finish(&mut self, end: End) -> Result<()> {

@@ -8,6 +8,7 @@ use prost::Message;
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_transfer::proto::{Begin, Data, End, Frame};
+use proto_splitter_transfer::status::{details, parse_details};
 use proto_splitter_transfer::{ReceiveOptions, Receiver};
 
 use crate::support::{frames, message, small_chunks};
@@ -156,6 +157,24 @@ fn lies_are_refused_by_name() {
         lie(&mut lying);
         let error = refused(lying);
         assert!(error.to_string().contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn an_error_says_where_in_the_message_it_is() {
+    let sent = frames(&message(), &small_chunks());
+    for (chunk, path) in [(1, "1"), (2, "4[0].1"), (3, "4[1].1")] {
+        let mut lying = sent.clone();
+        let mut pieces = lying.iter_mut().flat_map(|frame| &mut frame.data);
+        let piece = pieces.find(|piece| piece.chunk == chunk && piece.offset > 0);
+        let piece = piece.unwrap();
+        let offset = std::mem::take(&mut piece.offset);
+        let error = refused(lying);
+        assert_eq!(error.path(), Some(path), "{error}");
+        assert_eq!(error.chunk().map(|chunk| chunk.get()), Some(chunk));
+        assert_eq!(error.offset(), Some(offset));
+        let detail = parse_details(&details(&error)).unwrap();
+        assert_eq!((&*detail.path, detail.offset), (path, Some(offset)));
     }
 }
 
