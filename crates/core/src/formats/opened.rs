@@ -270,6 +270,11 @@ impl Opened {
     }
 }
 
+#[cold]
+fn untyped() -> Error {
+    Error::new(ErrorKind::SchemaNeeded, "no type is known for the message")
+}
+
 /// The type of a message in chunks: what the options say comes before what `known` makes of the name
 /// that the file says, and that before the schema in the file.
 fn type_of(
@@ -618,10 +623,7 @@ impl Opened {
             let message = "the message is in chunks already";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         };
-        let Some(descriptor) = message.descriptor.clone() else {
-            let message = "no type is known for the message";
-            return Err(Error::new(ErrorKind::SchemaNeeded, message));
-        };
+        let descriptor = message.descriptor.clone().ok_or_else(untyped)?;
         match file {
             Some((path, file)) => {
                 let source = Source::of_opened(file.try_clone()?, path, descriptor);
@@ -632,6 +634,21 @@ impl Opened {
                 Ok(source.read_from(&self.files))
             }
         }
+    }
+
+    /// Returns the message as a source, to be sent or to be split anew: one in chunks is merged as it is
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// As [`merged`](Self::merged), and as [`source`](Self::source) for a message that isn't in chunks.
+    pub fn merged_source(&self) -> Result<Source> {
+        let Some(merged) = self.merged()? else {
+            return self.source();
+        };
+        let descriptor = self.descriptor().cloned().ok_or_else(untyped)?;
+        let size = merged.total_size();
+        Ok(Source::from_reader(Arc::new(merged), size, descriptor).read_from(&self.files))
     }
 
     fn message(&self) -> Result<&Message> {

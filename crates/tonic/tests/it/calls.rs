@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use prost::Message;
 use prost_reflect::ReflectMessage;
+use proto_splitter_core::formats::{OpenOptions, Registry};
 use proto_splitter_core::merge::ReadOptions;
-use proto_splitter_core::progress::Progress;
-use proto_splitter_core::split::Source;
-use proto_splitter_tonic::{Outgoing, Receive, SendOptions, send, send_with};
+use proto_splitter_core::progress::{CancelToken, Progress};
+use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
+use proto_splitter_tonic::{Outgoing, Receive, ReceiveOptions, SendOptions, send, send_with};
 use tempfile::tempdir;
 use tonic::{Code, Request};
 
+use crate::shelf::shelf_client::ShelfClient;
 use crate::shelf::{Trace, Wanted};
-use crate::support::{Service, client, files, served, small_chunks, trace};
+use crate::support::{Service, channel, client, files, served, served_for, small_chunks, trace};
 
 #[tokio::test]
 async fn messages_of_all_sizes_arrive_with_default_limits() {
@@ -183,4 +185,74 @@ async fn dropping_a_call_ends_the_transfer_on_both_sides() {
     assert_eq!(files(folder.path()), 0);
     let stored = send(|frames| client.put(frames), &trace(2)).await.unwrap();
     assert_eq!(stored.into_inner().size, 2);
+}
+
+#[tokio::test]
+async fn a_handle_and_a_reader_are_sent_as_the_message_that_they_are() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let mut client = client(served(service.clone()).await).await;
+    let sent = trace(40);
+    let split = SplitOptions::new().max_chunk_size(150_000);
+    let chunks = tempdir().unwrap();
+    let written = SizeSplitter.write_with(&sent, chunks.path().join("trace"), &split);
+    let options = OpenOptions::new().descriptor(sent.descriptor());
+    let handle = Registry::new(&[]).open(written.unwrap().path, &options);
+    let handle = handle.unwrap().merged_source().unwrap();
+
+    let bytes = sent.encode_to_vec();
+    let size = bytes.len() as u64;
+    let reader = Source::from_reader(Arc::new(bytes), size, sent.descriptor());
+    for source in [handle, reader] {
+        send(|frames| client.put(frames), source).await.unwrap();
+        assert!(service.trace(&sent.name).unwrap() == sent);
+        service.traces.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test]
+async fn an_interceptor_sees_the_call_and_can_refuse_it() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let channel = channel(served_for(service.clone(), "a secret").await);
+    let mut without = ShelfClient::new(channel.clone());
+    let status = send(|frames| without.put(frames), &trace(300)).await;
+    assert_eq!(status.unwrap_err().code(), Code::Unauthenticated);
+    assert!(service.traces.lock().unwrap().is_empty());
+
+    let authorized = |mut request: Request<()>| {
+        let metadata = request.metadata_mut();
+        metadata.insert("authorization", "a secret".parse().unwrap());
+        Ok(request)
+    };
+    let mut client = ShelfClient::with_interceptor(channel, authorized);
+    let sent = trace(60);
+    send(|frames| client.put(frames), &sent).await.unwrap();
+    assert!(service.trace(&sent.name).unwrap() == sent);
+}
+
+#[tokio::test]
+async fn a_receiver_that_has_enough_ends_the_transfer() {
+    let folder = tempdir().unwrap();
+    let mut service = Service::new(folder.path());
+    let (token, most) = (CancelToken::new(), Arc::new(AtomicU64::new(0)));
+    let progress = Progress::new({
+        let (token, most) = (token.clone(), Arc::clone(&most));
+        move |done, total| {
+            assert!(done <= total);
+            most.fetch_max(done, Ordering::Relaxed);
+            if done > 3_000_000 {
+                token.cancel();
+            }
+        }
+    });
+    let progress = progress.cancelled_by(&token);
+    service.receive = service
+        .receive
+        .options(ReceiveOptions::new().progress(progress));
+    let mut client = client(served(service).await).await;
+    let sent = trace(300);
+    let status = send(|frames| client.put(put_to("memory", frames)), &sent).await;
+    assert_eq!(status.unwrap_err().code(), Code::Cancelled);
+    assert!((3_000_000..6_000_000).contains(&most.load(Ordering::Relaxed)));
 }

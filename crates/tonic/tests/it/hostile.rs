@@ -25,7 +25,10 @@ fn sent() -> Vec<Frame> {
 /// What a server says of these frames, wherever it puts them; nothing of them is left.
 async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     let folder = tempdir().unwrap();
-    let service = Service::new(folder.path());
+    let mut service = Service::new(folder.path());
+    if !ends {
+        service = service.impatient();
+    }
     let mut client = client(served(service.clone()).await).await;
     let mut said = Vec::new();
     for to in ["memory", "file", "inbox"] {
@@ -136,7 +139,7 @@ async fn each_lie_ends_in_one_status_with_a_clear_line() {
             let detail = detail(&status).unwrap();
             assert!(!detail.kind.is_empty());
             if line.starts_with("the chunk has") {
-                assert!(detail.chunk.is_some());
+                assert!(detail.chunk.is_some() && detail.offset.is_some());
             }
         }
     }

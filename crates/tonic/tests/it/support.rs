@@ -16,6 +16,7 @@ use proto_splitter_tonic::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::Router;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -23,7 +24,7 @@ use crate::shelf::shelf_client::ShelfClient;
 use crate::shelf::shelf_server::{Shelf, ShelfServer};
 use crate::shelf::{Stored, Trace, Wanted};
 
-/// How long a stalled sender is waited for.
+/// How long an impatient service waits for a stalled sender.
 pub(crate) const IDLE: Duration = Duration::from_millis(300);
 
 #[derive(Clone)]
@@ -40,15 +41,22 @@ impl Service {
         let options = ReceiveOptions::new()
             .message_type("shelf.Trace")
             .max_message_size(64 << 20);
-        let receive = Receive::new()
-            .options(options)
-            .idle_timeout(IDLE)
-            .folder(folder.to_owned());
+        let receive = Receive::new().options(options).folder(folder.to_owned());
         Service {
             inbox: Inbox::new(receive.clone()),
             receive,
             traces: Arc::default(),
             folder: folder.to_owned(),
+        }
+    }
+
+    /// The same, which waits no longer than [`IDLE`] for a frame.
+    pub(crate) fn impatient(self) -> Service {
+        let receive = self.receive.idle_timeout(IDLE);
+        Service {
+            inbox: Inbox::new(receive.clone()),
+            receive,
+            ..self
         }
     }
 
@@ -120,17 +128,34 @@ impl Shelf for Service {
 
 /// Runs a service until the runtime of the test ends.
 pub(crate) async fn served(service: Service) -> SocketAddr {
+    run(Server::builder().add_service(ShelfServer::new(service))).await
+}
+
+/// The same, for those whose calls say this.
+pub(crate) async fn served_for(service: Service, authorization: &'static str) -> SocketAddr {
+    let check = move |request: Request<()>| match request.metadata().get("authorization") {
+        Some(said) if said == authorization => Ok(request),
+        _ => Err(Status::unauthenticated("who are you?")),
+    };
+    let service = ShelfServer::with_interceptor(service, check);
+    run(Server::builder().add_service(service)).await
+}
+
+async fn run(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let incoming = TcpListenerStream::new(listener);
-    let server = Server::builder().add_service(ShelfServer::new(service));
-    tokio::spawn(async move { server.serve_with_incoming(incoming).await.unwrap() });
+    tokio::spawn(async move { router.serve_with_incoming(incoming).await.unwrap() });
     address
 }
 
-pub(crate) async fn client(address: SocketAddr) -> ShelfClient<Channel> {
+pub(crate) fn channel(address: SocketAddr) -> Channel {
     let address = format!("http://{address}");
-    ShelfClient::new(Channel::from_shared(address).unwrap().connect_lazy())
+    Channel::from_shared(address).unwrap().connect_lazy()
+}
+
+pub(crate) async fn client(address: SocketAddr) -> ShelfClient<Channel> {
+    ShelfClient::new(channel(address))
 }
 
 /// A trace of so many samples of 100,000 bytes, which differ.
