@@ -23,6 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct Retry {
     attempts: u32,
     pause: Duration,
+    timeout: Option<Duration>,
 }
 
 impl Default for Retry {
@@ -38,6 +39,7 @@ impl Retry {
         Retry {
             attempts: DEFAULT_ATTEMPTS,
             pause: Duration::from_millis(100),
+            timeout: None,
         }
     }
 
@@ -56,6 +58,13 @@ impl Retry {
         self
     }
 
+    /// Sets the longest time for all attempts together, beside the deadlines of the calls. Default: `None`.
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
     /// Returns the number of attempts.
     pub const fn get_attempts(&self) -> u32 {
         self.attempts
@@ -64,6 +73,11 @@ impl Retry {
     /// Returns the pause before the first new attempt.
     pub const fn get_pause(&self) -> Duration {
         self.pause
+    }
+
+    /// Returns the longest time for all attempts together.
+    pub const fn get_timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 }
 
@@ -82,10 +96,10 @@ pub fn is_broken(status: &Status) -> bool {
 /// # Errors
 ///
 /// As [`send`](crate::send), once no chunk more arrived in [`Retry::attempts`] attempts, or at once if the
-/// status isn't that of a broken connection.
+/// status isn't that of a broken connection; `DEADLINE_EXCEEDED` after [`Retry::timeout`].
 pub async fn send_resuming<T, F, G>(
-    mut put: impl FnMut(Outgoing) -> F,
-    mut ask: impl FnMut(ResumeToken) -> G,
+    put: impl FnMut(Outgoing) -> F,
+    ask: impl FnMut(ResumeToken) -> G,
     source: impl Into<SplitInput>,
     options: &SendOptions,
     retry: Retry,
@@ -94,13 +108,38 @@ where
     F: Future<Output = Result<T, Status>>,
     G: Future<Output = Result<Response<ResumeToken>, Status>>,
 {
-    let source = source.into();
     let options = with_session(options)?;
+    let sent = send_again(put, ask, source.into(), &options, retry);
+    match retry.timeout {
+        None => sent.await,
+        Some(most) => match tokio::time::timeout(most, sent).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                let message =
+                    format!("the transfer took longer than {most:?}, all attempts together");
+                Err(Status::deadline_exceeded(message))
+            }
+        },
+    }
+}
+
+/// Sends a message again and again, under the session of the options.
+async fn send_again<T, F, G>(
+    mut put: impl FnMut(Outgoing) -> F,
+    mut ask: impl FnMut(ResumeToken) -> G,
+    source: SplitInput,
+    options: &SendOptions,
+    retry: Retry,
+) -> Result<T, Status>
+where
+    F: Future<Output = Result<T, Status>>,
+    G: Future<Output = Result<Response<ResumeToken>, Status>>,
+{
     let session = options.get_session().clone();
-    let mut token = ResumeToken::default();
+    let (mut token, mut most) = (ResumeToken::default(), 0);
     let (mut left, mut pause) = (retry.attempts, retry.pause);
     loop {
-        let frames = Outgoing::resume(SizeSplitter, source.clone(), token.clone(), &options)
+        let frames = Outgoing::resume(SizeSplitter, source.clone(), token.clone(), options)
             .map_err(|error| status(&error))?;
         let failure = frames.failure();
         let sent = put(frames).await;
@@ -125,7 +164,8 @@ where
             match ask(question).await {
                 Ok(answer) => {
                     let answer = answer.into_inner();
-                    if answer.chunks > token.chunks {
+                    if answer.chunks > most {
+                        most = answer.chunks;
                         (left, pause) = (retry.attempts, retry.pause);
                     }
                     token = answer;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proto_splitter_tonic::proto::ResumeToken;
 use proto_splitter_tonic::{Retry, is_broken, send_resuming};
 use tempfile::tempdir;
+use tonic::{Code, Response, Status};
 
 use crate::support::{Cutter, Service, client, files, served, small_chunks, trace};
 
@@ -52,4 +53,23 @@ async fn a_connection_that_never_gets_further_is_given_up() {
     let status = send_resuming(put, ask, &trace(60), &small_chunks(), retry).await;
     assert!(is_broken(&status.unwrap_err()));
     assert!(cutter.cuts() <= 6);
+}
+
+#[tokio::test]
+async fn a_receiver_that_always_claims_more_is_given_up_in_time() {
+    let put = |_| async { Err::<(), _>(Status::unavailable("try again")) };
+    let mut chunks = 0;
+    let ask = |token: ResumeToken| {
+        chunks += 1;
+        let answer = ResumeToken { chunks, ..token };
+        async move { Ok(Response::new(answer)) }
+    };
+    let retry = Retry::new()
+        .pause(Duration::from_millis(1))
+        .timeout(Duration::from_millis(200));
+    let status = send_resuming(put, ask, &trace(1), &small_chunks(), retry)
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    assert!(status.message().contains("all attempts together"));
 }
