@@ -32,6 +32,8 @@ mod server {
     use crate::shelf::shelf_server::{Shelf, ShelfServer};
     use crate::shelf::{Stored, Trace, Wanted};
 
+    type Answer<T> = Result<Response<T>, Status>;
+
     struct Service {
         inbox: Inbox,
         traces: Mutex<HashMap<String, Trace>>,
@@ -39,7 +41,7 @@ mod server {
 
     #[tonic::async_trait]
     impl Shelf for Service {
-        async fn put(&self, frames: Request<Streaming<Frame>>) -> Result<Response<Stored>, Status> {
+        async fn put(&self, frames: Request<Streaming<Frame>>) -> Answer<Stored> {
             let trace: Trace = self.inbox.message(frames.into_inner()).await?;
             let size = trace.samples.iter().map(|sample| sample.len() as u64).sum();
             let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,15 +49,12 @@ mod server {
             Ok(Response::new(Stored { size, crc32c: 0 }))
         }
 
-        async fn resume(
-            &self,
-            asked: Request<ResumeToken>,
-        ) -> Result<Response<ResumeToken>, Status> {
+        async fn resume(&self, asked: Request<ResumeToken>) -> Answer<ResumeToken> {
             Ok(Response::new(self.inbox.token(asked.get_ref())))
         }
 
         type GetStream = OutgoingResults;
-        async fn get(&self, wanted: Request<Wanted>) -> Result<Response<OutgoingResults>, Status> {
+        async fn get(&self, wanted: Request<Wanted>) -> Answer<OutgoingResults> {
             let traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
             let trace = traces.get(&wanted.get_ref().name);
             let trace = trace.ok_or_else(|| Status::not_found("no such trace"))?;
@@ -65,14 +64,11 @@ mod server {
         }
 
         type EchoStream = Streaming<Frame>;
-        async fn echo(
-            &self,
-            frames: Request<Streaming<Frame>>,
-        ) -> Result<Response<Streaming<Frame>>, Status> {
+        async fn echo(&self, frames: Request<Streaming<Frame>>) -> Answer<Streaming<Frame>> {
             Ok(Response::new(frames.into_inner()))
         }
 
-        async fn plain(&self, _: Request<Trace>) -> Result<Response<Stored>, Status> {
+        async fn plain(&self, _: Request<Trace>) -> Answer<Stored> {
             Err(Status::unimplemented("this server takes frames"))
         }
     }
