@@ -1,6 +1,6 @@
 //! Transfers beside raw TCP and beside one large gRPC message.
 //!
-//! `cargo bench -p proto-splitter-tonic --bench grpc`; `-- small` with less. Prints the tables of `benches/tables/grpc.md`.
+//! `cargo bench -p proto-splitter-tonic --bench grpc`; `-- --quick` with less. Prints the tables of `benches/tables/grpc.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -126,33 +126,84 @@ async fn raw_tcp(trace: &Trace) -> f64 {
     took
 }
 
+/// How a message gets from one side to the other.
+#[derive(Clone, Copy)]
+enum Way {
+    Tcp,
+    Typed,
+    Handle,
+    Plain,
+}
+
+impl Way {
+    const ALL: [Way; 4] = [Way::Tcp, Way::Typed, Way::Handle, Way::Plain];
+
+    fn title(self) -> &'static str {
+        match self {
+            Way::Tcp => "raw TCP, kept in buffers of 1 MiB",
+            Way::Typed => "frames, to a typed message",
+            Way::Handle => "frames, to a handle",
+            Way::Plain => "one gRPC message, limits raised",
+        }
+    }
+
+    /// Returns the seconds that it takes.
+    async fn run(self, client: &ShelfClient<Channel>, sent: &Trace) -> f64 {
+        let mut client = client.clone();
+        let message = sent.clone();
+        let begun = Instant::now();
+        match self {
+            Way::Tcp => return raw_tcp(sent).await,
+            Way::Typed => drop(send(|frames| client.put(frames), sent).await.unwrap()),
+            // It ends with a status that says that all of it was taken.
+            Way::Handle => drop(send(|frames| client.echo(frames), sent).await),
+            Way::Plain => drop(client.plain(message).await.unwrap()),
+        }
+        begun.elapsed().as_secs_f64()
+    }
+}
+
+#[derive(Clone, Default)]
 struct Measured {
-    best: f64,
-    median: f64,
+    times: Vec<f64>,
+    /// MiB that are allocated at most, on both sides, beside what was before.
     peak: f64,
 }
 
-/// Runs a job so often; its peak is what is allocated at most beside what was before.
-async fn measured<F: Future<Output = f64>>(runs: usize, mut job: impl FnMut() -> F) -> Measured {
-    let (mut times, mut peak) = (Vec::new(), 0.0_f64);
-    for _ in 0..runs {
-        let before = PEAK.current_usage_as_mb();
-        PEAK.reset_peak_usage();
-        times.push(job().await);
-        peak = peak.max(f64::from(PEAK.peak_usage_as_mb() - before));
+impl Measured {
+    fn best(&self) -> f64 {
+        self.times.iter().copied().fold(f64::INFINITY, f64::min)
     }
-    times.sort_by(f64::total_cmp);
-    Measured {
-        best: times[0],
-        median: times[times.len() / 2],
-        peak,
+
+    fn median(&self) -> f64 {
+        let mut times = self.times.clone();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
     }
+}
+
+/// Has all ways take turns, after one that isn't counted.
+async fn measured(turns: usize, client: &ShelfClient<Channel>, sent: &Trace) -> Vec<Measured> {
+    let mut measured = vec![Measured::default(); Way::ALL.len()];
+    for turn in 0..=turns {
+        for (way, measured) in Way::ALL.into_iter().zip(&mut measured) {
+            let before = PEAK.current_usage_as_mb();
+            PEAK.reset_peak_usage();
+            let took = way.run(client, sent).await;
+            if turn > 0 {
+                measured.times.push(took);
+                let peak = f64::from(PEAK.peak_usage_as_mb() - before);
+                measured.peak = measured.peak.max(peak);
+            }
+        }
+    }
+    measured
 }
 
 #[tokio::main]
 async fn main() {
-    let small = std::env::args().any(|argument| argument == "small");
-    let (large, runs) = if small {
+    let small = std::env::args().any(|argument| argument == "--quick");
+    let (large, turns) = if small {
         (64 * MIB, 1)
     } else {
         (1900 * MIB, 5)
@@ -163,46 +214,17 @@ async fn main() {
     let client = ShelfClient::new(channel).max_encoding_message_size(NO_LIMIT);
     let sent = trace(large);
 
-    let tcp = measured(runs, || raw_tcp(&sent)).await;
-    let typed = measured(runs, || async {
-        let mut client = client.clone();
-        let begun = Instant::now();
-        send(|frames| client.put(frames), &sent).await.unwrap();
-        begun.elapsed().as_secs_f64()
-    });
-    let typed = typed.await;
-    let handle = measured(runs, || async {
-        let mut client = client.clone();
-        let begun = Instant::now();
-        // It ends with a status that says that all of it was taken.
-        let _ = send(|frames| client.echo(frames), &sent).await;
-        begun.elapsed().as_secs_f64()
-    });
-    let handle = handle.await;
-    let plain = measured(runs, || async {
-        let mut client = client.clone();
-        let message = sent.clone();
-        let begun = Instant::now();
-        client.plain(message).await.unwrap();
-        begun.elapsed().as_secs_f64()
-    });
-    let plain = plain.await;
+    let measured = measured(turns, &client, &sent).await;
     println!(
-        "| {} MiB | best s | median s | times raw TCP | peak MiB |",
+        "| {} MiB | best s | median s | times raw TCP | peak MiB, both sides |",
         large / MIB
     );
     println!("| --- | --- | --- | --- | --- |");
-    for (name, one) in [
-        ("raw TCP, kept in buffers of 1 MiB", &tcp),
-        ("frames, to a typed message", &typed),
-        ("frames, to a handle", &handle),
-        ("one gRPC message", &plain),
-    ] {
-        let (best, median, peak) = (one.best, one.median, one.peak);
-        println!(
-            "| {name} | {best:.2} | {median:.2} | {:.2} | {peak:.0} |",
-            median / tcp.median
-        );
+    for (way, one) in Way::ALL.into_iter().zip(&measured) {
+        let (best, median, peak) = (one.best(), one.median(), one.peak);
+        let times = median / measured[0].median();
+        let title = way.title();
+        println!("| {title} | {best:.2} | {median:.2} | {times:.2} | {peak:.0} |");
     }
 
     println!(
