@@ -96,6 +96,10 @@ pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 #[doc(inline)]
 #[cfg(feature = "onnx")]
 pub use proto_splitter_onnx as onnx;
+/// Verifies, compares, describes and exports inputs of any format.
+#[doc(inline)]
+#[cfg(feature = "ops")]
+pub use proto_splitter_ops as ops;
 /// Paddle's models: programs, tensor streams and parameter files.
 #[cfg(feature = "paddle")]
 pub use proto_splitter_paddle as paddle;

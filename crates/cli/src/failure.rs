@@ -116,15 +116,16 @@ impl Failure {
 
     /// What the library says about one of these files, whichever it is.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
-        let failure = Failure::from_error(error);
-        let message = &failure.message;
-        let files = files.map(shown);
-        if files.iter().any(|file| names(message, file)) {
-            return failure;
+        let message = by_given_names(&error.to_string());
+        let is_named = |file: &&Path| names(&message, &shown(file));
+        if let Some(file) = files.into_iter().find(is_named) {
+            return Failure::of(file, error);
         }
+        let failure = Failure::from_error(error);
+        let files = files.map(shown);
         let [first, second] = files;
         Failure {
-            message: format!("{first} or {second}: {message}"),
+            message: format!("{first} or {second}: {}", failure.message),
             ..failure
         }
     }

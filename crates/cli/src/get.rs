@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::ChunkStore;
+use proto_splitter::ops::write_npy;
 use proto_splitter::path::{FieldPath, PathQuery};
 use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
 use proto_splitter::view::MessageView;
@@ -19,7 +20,6 @@ use crate::args::{GetArgs, GetFormat, Rows};
 use crate::failure::Failure;
 use crate::harmless::JsonWriter;
 use crate::input::{self, Input, Opening, STANDARD};
-use crate::npy;
 use crate::output::Output;
 use crate::suggest;
 use crate::text;
@@ -148,7 +148,7 @@ fn get_tensor(
     };
     let reader = some_rows(reader, args.rows).map_err(failed)?;
     let write = |sink: &mut dyn Write| match args.format() {
-        GetFormat::Npy => npy::write(reader, sink),
+        GetFormat::Npy => write_npy(reader, sink),
         _ => reader.write_to(sink),
     };
     to_target(args, output, input.files(), write).map_err(failed)?;
@@ -184,6 +184,14 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
         error.kind(),
         format!("{error}: nothing is called {wanted:?}; {hint}"),
     )
+}
+
+/// As [`with_meant`], of a path in a message that is open.
+pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
+    match (PathQuery::parse(path, input.descriptor()), input.view()) {
+        (Ok(query), Ok(view)) => with_meant(&view, &query, error),
+        _ => error,
+    }
 }
 
 /// What went wrong with a path in a file, and what was meant, if that can be guessed.
@@ -253,7 +261,7 @@ fn write(
         GetFormat::Text => value::text(view, path, most, &mut sink),
         GetFormat::Npy => {
             let some = tensor(view, path).and_then(|reader| some_rows(reader, args.rows));
-            some.and_then(|reader| npy::write(reader, sink))
+            some.and_then(|reader| write_npy(reader, sink))
         }
     };
     written.map_err(|error| with_meant(view, query, error))

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter::atomic::{MadeFrom, names_folder};
-use proto_splitter::container::{ChunkedFile, is_chunked};
+use proto_splitter::container::is_chunked;
 use proto_splitter::formats::{ALL, Candidate, Format};
 use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::progress::Progress;
-use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::record_file::is_record_file;
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
@@ -41,14 +41,14 @@ pub(crate) enum Form {
 }
 
 /// Where an input is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The file with the message; or what was named, if several files make the message.
     pub(crate) file: PathBuf,
     /// The folder, if that was named and one file in it is the message.
     pub(crate) folder: Option<PathBuf>,
     /// A copy of what came in on standard input or through a pipe: a file without a name.
-    copy: Option<File>,
+    copy: Option<Arc<File>>,
 }
 
 impl Place {
@@ -186,13 +186,7 @@ impl<'a> Opening<'a> {
         };
         let opened = opened.map_err(failed)?;
         drop(candidate);
-        let input = Input {
-            place,
-            opened,
-            is_said: schema.message.is_some()
-                || !schema.proto.is_empty()
-                || !schema.descriptor_set.is_empty(),
-        };
+        let input = Input { place, opened };
         input.check_asked(&types)?;
         Ok(input)
     }
@@ -216,13 +210,20 @@ impl<'a> Opening<'a> {
     }
 }
 
+/// Opens the bytes at a place as a message of any type, whatever they are.
+pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, Failure> {
+    let source = place.candidate(objects)?.source();
+    let opened = source.and_then(|bytes| Opened::of_reader(bytes, None, &OpenOptions::new()));
+    let opened = opened.map_err(|error| Failure::of(&place.file, &error))?;
+    let opened = opened.named(&place.file).reading([&place.file]);
+    Ok(Input { place, opened })
+}
+
 /// An input that is open.
 #[derive(Debug)]
 pub(crate) struct Input {
     place: Place,
     opened: Opened,
-    /// Whether the caller says what it is.
-    is_said: bool,
 }
 
 impl Deref for Input {
@@ -258,7 +259,7 @@ impl Input {
 
     /// Whether there are tensors, and no message that they are in.
     pub(crate) fn is_archive(&self) -> bool {
-        self.opened.plain().is_none() && self.opened.chunked().is_none()
+        !self.opened.has_message()
     }
 
     /// Whether it is more than a message in one file: an archive, or a message that several files
@@ -270,7 +271,7 @@ impl Input {
     /// Whether its format has more to say of it than of any message, and the caller doesn't say what
     /// it is.
     pub(crate) fn is_told(&self) -> bool {
-        self.is_special() || (!self.is_said && self.opened.archive().is_some())
+        self.opened.is_described_by_format()
     }
 
     /// The type that a file in chunks says it is of, if it does, whether or not the type is known.
@@ -291,14 +292,11 @@ impl Input {
 
     /// As [`typed_view`](Self::typed_view), read in another way than it was opened.
     pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
-        let view = match (self.opened.chunked(), self.opened.plain()) {
-            (Some(file), _) => file.view(options),
-            (None, Some((bytes, _))) => MessageView::of_plain(bytes, options)?,
-            (None, None) => {
-                let message = format!("{}: tensors, and no message", self.title());
-                return Err(Error::new(ErrorKind::InvalidConfig, message));
-            }
-        };
+        if self.is_archive() {
+            let message = format!("{}: tensors, and no message", self.title());
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let view = self.opened.view_with(options)?;
         view.check_type()?;
         Ok(view)
     }
@@ -332,12 +330,6 @@ impl Input {
         }
     }
 }
-
-/// What a message is read from.
-pub(crate) type Shared = Arc<dyn ReadAt>;
-
-/// A message in chunks.
-pub(crate) type Chunked = ChunkedFile<Shared>;
 
 /// Fails if the target is one of the files that are read.
 pub(crate) fn check_apart<P: AsRef<Path>>(
@@ -488,7 +480,7 @@ fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     name_copy(number, name);
     let path = PathBuf::from(format!("{OPENED_BY}{number}"));
     Ok(Place {
-        copy: Some(copy),
+        copy: Some(Arc::new(copy)),
         ..Place::new(path, None)
     })
 }

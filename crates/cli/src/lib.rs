@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod archive;
 mod args;
 mod cat;
 mod convert;
@@ -40,10 +39,8 @@ mod ls;
 mod merge;
 mod meta;
 mod new_value;
-mod npy;
 mod output;
 mod pieces;
-mod pipe;
 mod print_schema;
 mod printed;
 mod progress;

@@ -1,109 +1,67 @@
 //! `protosplit ls`.
 
-use serde::Serialize;
+use proto_splitter::ops::{ListOptions, ListedChunk, ListedEntry, Listing, list};
 
 use crate::Exit;
-use crate::archive;
 use crate::args::LsArgs;
 use crate::failure::Failure;
-use crate::info::{self, Chunk, OtherFile, chunks_table, files_table};
-use crate::input::{Chunked, Input, Opening, shown};
+use crate::harmless::one_line;
+use crate::info::{chunks_table, files_table};
+use crate::input::Opening;
 use crate::output::Output;
 use crate::remote;
-
-#[derive(Debug, Serialize)]
-struct Report {
-    file: String,
-    split: bool,
-    /// Of the file itself.
-    file_bytes: u64,
-    /// The other files that have chunks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    files: Vec<OtherFile>,
-    chunks: Vec<Listed>,
-}
-
-/// A chunk, and which part of its bytes its record takes.
-#[derive(Debug, Serialize)]
-struct Listed {
-    #[serde(flatten)]
-    chunk: Chunk,
-    /// None if other records share its record chunk, it is empty, or its header wasn't read.
-    ratio: Option<f64>,
-}
+use crate::size;
+use crate::table::{Align, Table};
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = Opening::of_parts(&args.schema, args.parts, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
-    if input.is_special() {
-        return archive::ls(&input, args.json, output);
+    // The header of every chunk of an object is a request.
+    let options = ListOptions::new().read_headers(!remote::is_url(input.file()));
+    let mut report = list(&input, &options).map_err(|error| Failure::of(input.path(), &error))?;
+    if let Listing::Entries { file, .. } = &mut report {
+        *file = input.path().to_owned();
     }
-    let report = match (input.chunked(), input.plain()) {
-        (Some(file), _) => chunks(&input, file)?,
-        (None, plain) => whole(&input, plain.map_or(0, |(_, size)| size)),
-    };
-    output.report(args.json, &report, Report::text)?;
+    output.report(args.json, &report, |report, width| match report {
+        Listing::Chunks {
+            file_bytes,
+            files,
+            chunks,
+            ..
+        } => {
+            let listed = chunks.iter().map(|listed| (&listed.chunk, percent(listed)));
+            let chunks = chunks_table(listed, files.is_empty(), true, width);
+            chunks + &files_table(*file_bytes, files, width)
+        }
+        Listing::Entries { entries, .. } => entries_table(entries, width),
+        _ => String::new(),
+    })?;
     Ok(Exit::Done)
 }
 
-fn chunks(input: &Input, file: &Chunked) -> Result<Report, Failure> {
-    let failed = |error| Failure::of(input.file(), &error);
-    // The header of every chunk of an object is a request.
-    let summaries = if remote::is_url(input.file()) {
-        file.listed()
-    } else {
-        file.summaries().map_err(failed)?
-    };
-    let chunks = summaries
-        .into_iter()
-        .map(|summary| Listed::of(info::chunk(summary, input.descriptor())));
-    Ok(Report {
-        file: shown(input.file()),
-        split: true,
-        file_bytes: file.record_file().size(),
-        files: OtherFile::all_of(file),
-        chunks: chunks.collect(),
-    })
-}
-
-/// A message in one piece, as if it were a chunk.
-fn whole(input: &Input, bytes: u64) -> Report {
-    Report {
-        file: shown(input.file()),
-        split: false,
-        file_bytes: bytes,
-        files: Vec::new(),
-        chunks: vec![Listed::of(Chunk::whole(bytes))],
+fn percent(listed: &ListedChunk) -> String {
+    match listed.ratio {
+        Some(ratio) => format!("{:.1}%", ratio * 100.0),
+        None => "-".into(),
     }
 }
 
-impl Listed {
-    fn of(chunk: Chunk) -> Self {
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "rounded to thousandths right after"
-        )]
-        let ratio = |stored: u64| (stored as f64 * 1000.0 / chunk.size as f64).round() / 1000.0;
-        let ratio = chunk.stored_size.filter(|_| chunk.size > 0).map(ratio);
-        Listed { chunk, ratio }
+fn entries_table(entries: &[ListedEntry], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        ("size", Align::Right),
+        ("what", Align::Left),
+        ("name", Align::Left),
+        ("where", Align::Left),
+    ]);
+    for entry in entries {
+        table.row([
+            size::show(entry.bytes),
+            one_line(entry.what.as_deref().unwrap_or("-")),
+            one_line(&entry.name),
+            one_line(&entry.location),
+        ]);
     }
-
-    fn percent(&self) -> String {
-        match self.ratio {
-            Some(ratio) => format!("{:.1}%", ratio * 100.0),
-            None => "-".into(),
-        }
-    }
-}
-
-impl Report {
-    fn text(&self, width: Option<usize>) -> String {
-        let chunks = self.chunks.iter();
-        let chunks = chunks.map(|listed| (&listed.chunk, listed.percent()));
-        let chunks = chunks_table(chunks, self.files.is_empty(), true, width);
-        let files = files_table(self.file_bytes, &self.files, width);
-        chunks + &files
-    }
+    table.render_within(width)
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
+use proto_splitter::ops::entries;
 use proto_splitter::path::PathQuery;
 use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
 use proto_splitter::view::MessageView;
@@ -114,7 +115,7 @@ fn largest(args: &TreeArgs) -> (usize, MinSize) {
 
 /// Shows the entries of an archive by their names.
 fn of_archive(input: &Input, args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let entries = crate::archive::entries(input);
+    let entries = entries(input);
     let entries = entries.map_err(|error| Failure::of(input.path(), &error))?;
     let path = args.path.as_deref().unwrap_or_default();
     let file = crate::input::shown(input.path());

@@ -1,70 +1,21 @@
 //! `protosplit verify`.
 
-mod against;
-mod deep;
-mod pass;
-mod several;
-
-use std::path::Path;
-
-use prost_reflect::MessageDescriptor;
-use proto_splitter::compare::{Comparison, compare};
-use proto_splitter::merge::{MergeCheck, ReadOptions, SourceCheck};
+use proto_splitter::ops::{
+    Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify,
+};
 use proto_splitter::parts::PartsPlan;
-use proto_splitter::view::MessageView;
-use proto_splitter::wire::{SourceInput, WireCursor};
-use serde::Serialize;
+use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
-use crate::args::VerifyArgs;
+use crate::args::{CompanionArgs, VerifyArgs};
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::in_parts;
-use crate::input::{self, Form, Input, Opening, Shared};
-use crate::output::{Output, hex};
+use crate::input::{self, Form, Input, Opening};
+use crate::output::Output;
 use crate::size;
 use crate::table::facts;
 use crate::types::SCHEMA_NEEDED;
-use against::Original;
-use deep::Parsed;
-
-/// What the checks showed.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    file: String,
-    /// Whether nothing is wrong, and nothing differs.
-    ok: bool,
-    split: bool,
-    /// Whether there are checksums that the content was checked against. A message that isn't in
-    /// chunks has none.
-    checksums: bool,
-    message: Option<String>,
-    /// Of the file, the trailer included.
-    records: Option<u64>,
-    chunk_count: usize,
-    /// Of the chunks, uncompressed.
-    chunk_bytes: u64,
-    merged_bytes: Option<u64>,
-    merged_crc32c: Option<String>,
-    /// Whether a merge gives the bytes that were split; none if the file doesn't say what those
-    /// were.
-    byte_exact: Option<bool>,
-    deep: Option<Parsed>,
-    against: Option<Against>,
-    problems: Vec<String>,
-}
-
-/// How a merge compares with the original.
-#[derive(Debug, Serialize)]
-struct Against {
-    original: String,
-    /// `byte-exact`, `equal` as a message, or `different`.
-    result: &'static str,
-    /// The first byte that differs.
-    byte: Option<u64>,
-    /// The first field that differs, and how.
-    path: Option<String>,
-    how: Option<String>,
-}
 
 pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let (in_parts, threads, limits) = (&args.in_parts, &args.threads, args.reading.limits());
@@ -81,45 +32,38 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         Ok(input) => input,
         // A file that can't be opened was looked at all the same, and this is what came out.
         Err(failure) if failure.exit() == Exit::Bad && input::is_chunked_at(&file) => {
-            return unopened(&file, failure, args, output);
+            if args.json {
+                let problem = Error::new(ErrorKind::Record, failure.message());
+                output.json(&VerifyReport::of_unreadable(file, problem))?;
+            }
+            return Err(failure);
         }
         Err(failure) => return Err(failure),
     };
-    // What a format checks of its own stands in for neither of the other ways.
-    let is_checked_by_format = if args.deep || args.against.is_some() {
-        input.is_special()
-    } else {
-        input.is_told()
-    };
-    if is_checked_by_format {
-        if in_parts.plan_only.is_some() {
-            return Err(in_parts::only_chunked("verification"));
-        }
-        return several::run(&input, args, output);
-    }
-    let original = Original::find(args, output)?;
-    let original = original.as_ref();
+    check_message(args, &input)?;
+    let original = original(args, output)?;
     if let Some(path) = &in_parts.plan_only {
         let plan = plan(args, &input)?;
         return in_parts::write_plan(&plan, path, args.json, output);
     }
-    let deep = deep_type(args, &input)?;
-    let mut report = Report::of(&input);
-    let mut failures = report.read(&input, deep.is_some());
-    if deep.is_some() || args.against.is_some() {
-        failures.extend(report.read_merged(&input, deep, original)?);
-    }
-    report.told(&failures, args, output)
+    let options = VerifyOptions::new()
+        .deep(args.deep)
+        .against(original.as_deref());
+    let report = verify(&input, &options).map_err(|error| Failure::of(input.path(), &error))?;
+    told(report, &input, args, output)
 }
 
-/// The type by which all of the message is parsed, if `--deep` asks for that.
-fn deep_type<'a>(
-    args: &VerifyArgs,
-    input: &'a Input,
-) -> Result<Option<&'a MessageDescriptor>, Failure> {
-    let known = input.descriptor();
-    if !args.deep || known.is_some() {
-        return Ok(known.filter(|_| args.deep));
+/// Fails if a message is asked for that there isn't, or a type that isn't known.
+fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
+    let name = input::shown(input.path());
+    if (args.deep || args.against.is_some()) && !input.has_message() {
+        let title = input.title();
+        return Err(Failure::usage(format!(
+            "{name}: {title}: tensors, and no message that could be parsed or compared; `protosplit diff` compares tensors"
+        )));
+    }
+    if !args.deep || input.descriptor().is_some() {
+        return Ok(());
     }
     let name = input::shown(input.file());
     let how = match input.said_type() {
@@ -129,30 +73,45 @@ fn deep_type<'a>(
     Err(Failure::usage(format!("{name}: --deep needs {how}")))
 }
 
-/// Reports a file that is in chunks and can't be opened: one that was cut, or whose trailer is
-/// damaged.
-fn unopened(
-    file: &Path,
-    failure: Failure,
-    args: &VerifyArgs,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    if args.json {
-        let report = Report {
-            file: input::shown(file),
-            split: true,
-            checksums: true,
-            problems: vec![failure.message().to_owned()],
-            ..Report::default()
-        };
-        output.json(&report)?;
+/// Opens the message that a merge is compared with.
+fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
+    let Some(named) = args.against.as_deref() else {
+        return Ok(None);
+    };
+    let place = input::locate(named, &CompanionArgs::default())?;
+    let path = place.file.clone();
+    let in_chunks = || {
+        let name = input::shown(&path);
+        Failure::usage(format!(
+            "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
+        ))
+    };
+    let opened = Opening::of(&args.reading, output.objects())
+        .alone()
+        .progress(output.reading("verifying"))
+        .open_at(place.clone());
+    let input = match opened {
+        Ok(input) => input,
+        Err(_) if path.is_file() && input::is_chunked_at(&path) => return Err(in_chunks()),
+        // A file that isn't what its name says is the message that its bytes are.
+        Err(_) if path.is_file() => input::open_bytes(place, output.objects())?,
+        Err(failure) => return Err(failure),
+    };
+    if input.chunked().is_some() {
+        return Err(in_chunks());
     }
-    Err(failure)
+    if !input.has_message() {
+        let (name, title) = (input::shown(input.path()), input.title());
+        return Err(Failure::usage(format!(
+            "{name}: {title}: tensors, and no message to compare with; `protosplit diff` compares tensors"
+        )));
+    }
+    Ok(Some(input))
 }
 
 /// The plan of a verification by several hosts.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
-    if input.form() == Form::Plain || input::is_stream(args.file()) {
+    if input.form() == Form::Plain || input.is_told() || input::is_stream(args.file()) {
         return Err(in_parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
@@ -164,236 +123,120 @@ fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-impl Report {
-    /// What is known before anything is read.
-    fn of(input: &Input) -> Self {
-        let known = input.descriptor();
-        Report {
-            file: input::shown(input.file()),
-            split: input.form() == Form::Chunked,
-            checksums: input.form() == Form::Chunked,
-            message: known.map(|known| known.full_name().to_owned()),
-            ..Report::default()
-        }
+/// Tells what was found, and what exit that is.
+fn told(
+    mut report: VerifyReport,
+    input: &Input,
+    args: &VerifyArgs,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let path = match report.checked {
+        Checked::Format { .. } => input.path(),
+        _ => input.file(),
+    };
+    report.file = path.to_owned();
+    let problems = report.problems.iter();
+    let failures: Vec<Failure> = problems.map(|error| Failure::of(path, error)).collect();
+    if report.ok {
+        output.done(args.json, &report, |report, _| text(report))?;
+    } else {
+        output.report(args.json, &report, |report, _| text(report))?;
     }
+    for warning in &report.warnings {
+        output.note(format_args!("{}: {warning}", input::shown(path)));
+    }
+    for failure in &failures {
+        output.error(failure.message());
+    }
+    // What can't be read outweighs what was read and is bad.
+    let worst = failures.iter().map(Failure::exit);
+    let worst = worst.max_by_key(|exit| exit.code());
+    Ok(worst.unwrap_or(Exit::Done))
+}
 
-    /// Reads all of the file, and gives all that is wrong with it.
-    fn read(&mut self, input: &Input, deep: bool) -> Vec<Failure> {
-        let failed = |error: &_| Failure::of(input.file(), error);
-        if let Some((file, size)) = input.plain() {
-            self.merged_bytes = Some(size);
-            // To parse all of it says the same, and more.
-            let walked = if deep { Ok(()) } else { walk(file, size) };
-            let malformed = walked.err().map(|error| failed(&error));
-            return malformed.into_iter().collect();
-        }
-        let Some(file) = input.chunked() else {
-            return Vec::new();
-        };
-        if self.message.is_none() {
-            self.message = file.trailer().message_type().map(str::to_owned);
-        }
-        let verified = file.verify(&input.reading_options());
-        self.records = Some(verified.records());
-        self.chunk_count = file.trailer().kinds().len();
-        self.chunk_bytes = verified.bytes();
-        let mut failures: Vec<Failure> = verified.problems().iter().map(failed).collect();
-        match verified.merge() {
-            MergeCheck::Merged {
-                size,
-                crc32c,
-                source,
-                ..
-            } => {
-                self.merged_bytes = Some(*size);
-                self.merged_crc32c = Some(hex(*crc32c));
-                self.byte_exact = source.map(|source| source == SourceCheck::Same);
+fn text(report: &VerifyReport) -> String {
+    let mut lines = vec![("file", one_line(&input::shown(&report.file)))];
+    match &report.checked {
+        Checked::Format {
+            format,
+            checksums,
+            tensors,
+            bytes,
+            ..
+        } => {
+            lines.push(("format", (*format).to_owned()));
+            if let (Some(tensors), Some(bytes)) = (tensors, bytes) {
+                let bytes = size::show(*bytes);
+                lines.push(("tensors", format!("{tensors}, {bytes} read")));
             }
-            MergeCheck::NeedsType(error) => failures.push(failed(error)),
-            _ => {}
-        }
-        failures
-    }
-
-    /// Parses the merged message, compares it with the original, or both; gives all that is wrong with
-    /// it. Does nothing where no merged message came out.
-    fn read_merged(
-        &mut self,
-        input: &Input,
-        deep: Option<&MessageDescriptor>,
-        original: Option<&Original>,
-    ) -> Result<Vec<Failure>, Failure> {
-        let Some(size) = self.merged_bytes else {
-            return Ok(Vec::new());
-        };
-        let mut failures = Vec::new();
-        let found = pass::go(input, size, deep, original)?;
-        match found.parsed {
-            Some(Ok(parsed)) => self.deep = Some(parsed),
-            Some(Err(failure)) => failures.push(failure),
-            None => {}
-        }
-        if let (Some(different), Some(original)) = (found.different, original) {
-            let against = Against::new(input, original, different)?;
-            failures.extend(against.failure(&self.file));
-            self.against = Some(against);
-        }
-        Ok(failures)
-    }
-
-    /// Tells what was found, and what exit that is.
-    fn told(
-        mut self,
-        failures: &[Failure],
-        args: &VerifyArgs,
-        output: &mut Output<'_>,
-    ) -> Result<Exit, Failure> {
-        self.ok = failures.is_empty();
-        let messages = failures.iter().map(|failure| failure.message().to_owned());
-        self.problems = messages.collect();
-        if self.ok {
-            output.done(args.json, &self, |report, _| report.text())?;
-        } else {
-            output.report(args.json, &self, |report, _| report.text())?;
-        }
-        for failure in failures {
-            output.error(failure.message());
-        }
-        // What can't be read outweighs what was read and is bad.
-        let worst = failures.iter().map(Failure::exit);
-        let worst = worst.max_by_key(|exit| exit.code());
-        Ok(worst.unwrap_or(Exit::Done))
-    }
-
-    fn text(&self) -> String {
-        let mut lines = vec![("file", crate::harmless::one_line(&self.file))];
-        lines.push((
-            "message",
-            self.message
-                .as_deref()
-                .map_or("not known".into(), crate::harmless::one_line),
-        ));
-        match self.records {
-            Some(records) => {
-                let bytes = size::show(self.chunk_bytes);
-                lines.push(("chunks", format!("{}, {bytes} in all", self.chunk_count)));
-                lines.push(("records", format!("{records}, with the trailer")));
-            }
-            None => {
-                lines.push(("chunks", "none: the message was not split".into()));
-                let form = "none: only its form as a message is checked";
+            if *checksums == Some(false) {
+                let form = "none: only the structure is checked";
                 lines.push(("checksums", form.into()));
             }
         }
-        if let (Some(bytes), true) = (self.merged_bytes, self.split) {
-            let what = match self.byte_exact {
-                Some(true) => "the bytes that were split",
-                Some(false) => "equal to what was split as a message, not byte-exact",
-                None => "the file doesn't say what was split",
-            };
-            lines.push(("merge", format!("{}, {what}", size::show(bytes))));
-        }
-        lines.extend(self.deep.map(|parsed| ("parsed", parsed.text())));
-        if let Some(against) = &self.against {
-            lines.push(("against", against.text()));
-        }
-        let result = match self.problems.len() {
-            0 => "ok".into(),
-            problems => size::count(problems, "problem"),
-        };
-        lines.push(("result", result));
-        facts(&lines)
-    }
-}
-
-/// Walks over the fields of a message, which is all that can be said of one whose type needn't be
-/// known.
-fn walk(file: &Shared, size: u64) -> proto_splitter::Result<()> {
-    let mut cursor = WireCursor::new(SourceInput::new(file, size));
-    while cursor.next()?.is_some() {}
-    Ok(())
-}
-
-impl Parsed {
-    fn text(self) -> String {
-        let Parsed {
-            messages,
-            fields,
-            unknown_fields,
-        } = self;
-        format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown")
-    }
-}
-
-impl Against {
-    fn new(input: &Input, original: &Original, different: Option<u64>) -> Result<Self, Failure> {
-        let mut against = Against {
-            original: input::shown(&original.path),
-            result: "byte-exact",
-            byte: different,
-            path: None,
-            how: None,
-        };
-        if different.is_none() {
-            return Ok(against);
-        }
-        against.result = "different";
-        let merged = input.typed_view();
-        let merged = merged.map_err(|error| Failure::of(input.file(), &error))?;
-        let known = input.descriptor();
-        let reading = match known {
-            Some(known) => ReadOptions::new().descriptor(known.clone()),
-            None => ReadOptions::new(),
-        };
-        let view = MessageView::of_plain(&original.bytes, reading);
-        let view = view.map_err(|error| Failure::of(&original.path, &error))?;
-        let compared = compare(&merged, &view, 1);
-        let files = [input.file(), &original.path];
-        match compared.map_err(|error| Failure::of_either(files, &error))? {
-            Comparison::Identical | Comparison::Equal => against.result = "equal",
-            Comparison::Different(differences) => {
-                if let [first, ..] = differences.as_slice() {
-                    against.path = Some(first.path.display(known));
-                    let how = first.how.said("the merge", "the original");
-                    against.how = Some(how.to_string());
+        Checked::Message {
+            split,
+            message,
+            records,
+            chunk_count,
+            chunk_bytes,
+            merged_bytes,
+            byte_exact,
+            ..
+        } => {
+            let message = message.as_deref();
+            lines.push(("message", message.map_or("not known".into(), one_line)));
+            match records {
+                Some(records) => {
+                    let bytes = size::show(*chunk_bytes);
+                    lines.push(("chunks", format!("{chunk_count}, {bytes} in all")));
+                    lines.push(("records", format!("{records}, with the trailer")));
+                }
+                None => {
+                    lines.push(("chunks", "none: the message was not split".into()));
+                    let form = "none: only its form as a message is checked";
+                    lines.push(("checksums", form.into()));
                 }
             }
-        }
-        Ok(against)
-    }
-
-    fn failure(&self, file: &str) -> Option<Failure> {
-        (self.result == "different").then(|| Failure::bad(format!("{file} {}", self.difference())))
-    }
-
-    fn difference(&self) -> String {
-        let Against {
-            original,
-            byte,
-            path,
-            how,
-            ..
-        } = self;
-        let place = match (path.as_deref(), byte) {
-            (Some(""), _) => " in the message itself".into(),
-            (Some(path), _) => format!(" at {path}"),
-            (None, Some(byte)) => format!(" from byte {byte} on"),
-            (None, None) => String::new(),
-        };
-        let how = how.as_ref().map_or(String::new(), |how| format!(": {how}"));
-        format!("differs from {original}{place}{how}")
-    }
-
-    fn text(&self) -> String {
-        match (self.result, self.byte) {
-            ("equal", Some(byte)) => {
-                format!(
-                    "equal to {} as a message; the bytes differ from byte {byte} on",
-                    self.original
-                )
+            if let (Some(bytes), true) = (merged_bytes, split) {
+                let what = match byte_exact {
+                    Some(true) => "the bytes that were split",
+                    Some(false) => "equal to what was split as a message, not byte-exact",
+                    None => "the file doesn't say what was split",
+                };
+                lines.push(("merge", format!("{}, {what}", size::show(*bytes))));
             }
-            ("byte-exact", _) => format!("byte-exact: {} has the same bytes", self.original),
-            _ => self.difference(),
         }
+        _ => {}
+    }
+    lines.extend(report.deep.map(|parsed| ("parsed", parsed_text(parsed))));
+    let against = report.against.as_ref();
+    lines.extend(against.map(|against| ("against", against_text(against))));
+    let result = match report.problems.len() {
+        0 => "ok".into(),
+        problems => size::count(problems, "problem"),
+    };
+    lines.push(("result", result));
+    facts(&lines)
+}
+
+fn parsed_text(parsed: Parsed) -> String {
+    let Parsed {
+        messages,
+        fields,
+        unknown_fields,
+        ..
+    } = parsed;
+    format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown")
+}
+
+fn against_text(against: &Against) -> String {
+    let original = against.original.display();
+    match (against.result, against.byte) {
+        (Agreement::Equal, Some(byte)) => {
+            format!("equal to {original} as a message; the bytes differ from byte {byte} on")
+        }
+        (Agreement::ByteExact, _) => format!("byte-exact: {original} has the same bytes"),
+        _ => against.difference(),
     }
 }

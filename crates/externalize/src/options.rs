@@ -76,6 +76,11 @@ impl ExternalizeOptions {
         self
     }
 
+    /// Returns true if the constants are mapped from files at absolute paths.
+    pub const fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
     /// Sets the listener for progress, which can also cancel (none). All constants are read twice: once
     /// to find equal ones, once to copy them.
     #[must_use]

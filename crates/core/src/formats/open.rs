@@ -71,7 +71,7 @@ impl Registry {
                 .map_err(|error| no_chunks(error, input))?;
             // A writer that says no type may have given the file a name that tells it.
             let by_name = || self.message(self.recognize(input)?.message_type(path)?);
-            return Ok(opened.of_type(by_name).found_by(*self, None));
+            return Ok(opened.of_type(by_name).named(path).found_by(*self, None));
         }
         self.check(input, companion)?;
         let recognized = self.recognize_with(input, companion);
@@ -84,9 +84,9 @@ impl Registry {
             CandidateKind::File if companion.is_some() => {
                 Err(alone("a message of no known format").context(path.display()))
             }
-            CandidateKind::File => {
-                Ok(Opened::of_input(input, None, options)?.found_by(*self, None))
-            }
+            CandidateKind::File => Ok(Opened::of_input(input, None, options)?
+                .named(path)
+                .found_by(*self, None)),
             CandidateKind::Folder => Err(self.unknown_folder(path)),
             CandidateKind::Prefix => Err(nothing_there(path)),
         }
@@ -164,7 +164,7 @@ impl Registry {
             },
             Some(_) => format.open(input, options),
         };
-        Ok(opened?.found_by(*self, Some(format)))
+        Ok(opened?.named(path).found_by(*self, Some(format)))
     }
 
     /// Opens a message that is not a file: in chunks, or as it is. Its format is the one whose inputs

@@ -20,6 +20,7 @@ use crate::error::undecodable;
 use crate::merge::ReadOptions;
 use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
+use crate::progress::Progress;
 use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::split::Source;
 use crate::tensor::{
@@ -39,6 +40,8 @@ pub struct Opened {
     archive: Option<Box<dyn Archive>>,
     /// What has bytes of the message, and checksums of them.
     checked_by: Option<Box<dyn Archive>>,
+    /// The path or URL that was opened; empty if the bytes were given.
+    input: PathBuf,
     files: Vec<PathBuf>,
     /// The files that the message refers to and has no bytes of.
     outside: Vec<PathBuf>,
@@ -151,6 +154,7 @@ impl Opened {
             }),
             archive: None,
             checked_by: None,
+            input: PathBuf::new(),
             files: Vec::new(),
             outside: Vec::new(),
             format: None,
@@ -166,6 +170,7 @@ impl Opened {
             message: None,
             archive: Some(Box::new(archive)),
             checked_by: None,
+            input: PathBuf::new(),
             files: Vec::new(),
             outside: Vec::new(),
             format: None,
@@ -223,6 +228,7 @@ impl Opened {
             }),
             archive: None,
             checked_by: None,
+            input: PathBuf::new(),
             files: Vec::new(),
             outside: Vec::new(),
             format: None,
@@ -255,6 +261,13 @@ impl Opened {
         {
             message.descriptor = known();
         }
+        self
+    }
+
+    /// The same input, which errors and reports call by this path or URL.
+    #[must_use]
+    pub fn named(mut self, input: impl Into<PathBuf>) -> Self {
+        self.input = input.into();
         self
     }
 
@@ -297,6 +310,17 @@ impl Opened {
     /// The format; none of a message that no format knows.
     pub fn format(&self) -> Option<&'static dyn Format> {
         self.format
+    }
+
+    /// Returns the path or URL that was opened; empty for bytes that were given.
+    pub fn input(&self) -> &Path {
+        &self.input
+    }
+
+    /// Returns true if the caller said of which type the message is, by name or by a schema.
+    pub fn is_type_given(&self) -> bool {
+        let schemas = self.options.schemas.as_ref();
+        self.options.descriptor.is_some() || schemas.is_some_and(|all| all.files().len() > 0)
     }
 
     /// The files that it is read from, the main one first; none if it is read from other sources.
@@ -365,6 +389,17 @@ impl Opened {
             })
     }
 
+    /// Returns true if there is a message; false for an archive of tensors alone.
+    pub fn has_message(&self) -> bool {
+        self.message.is_some()
+    }
+
+    /// Returns true if its format has more to say of it than of any message: an archive, a message
+    /// that several files make, or one with named tensors, unless the caller gave it a type.
+    pub fn is_described_by_format(&self) -> bool {
+        !self.is_single() || (self.archive.is_some() && !self.is_type_given())
+    }
+
     /// Returns the options that the message is read by: the type that is known of it, and what the
     /// options of opening said.
     pub fn reading_options(&self) -> ReadOptions {
@@ -404,7 +439,18 @@ impl Opened {
     ///
     /// As [`MessageView::get`], and if the path can't be parsed.
     pub fn get(&self, path: &str) -> Result<Bytes> {
-        self.view()?.get(&self.path(path)?)
+        self.view()?.get(&self.find(path)?)
+    }
+
+    /// Returns the path of the one value that a query means, as `node["relu"].op`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if it can't be parsed, or means no value or several.
+    pub fn find(&self, query: &str) -> Result<FieldPath> {
+        let query = PathQuery::parse(query, self.descriptor())?;
+        self.view()?
+            .select_one(&query, &self.registry.member_names())
     }
 
     /// The message, to be read in parts.
@@ -413,9 +459,16 @@ impl Opened {
     ///
     /// [`ErrorKind::InvalidConfig`] if there is no message.
     pub fn view(&self) -> Result<MessageView<'_>> {
-        let message = self.message()?;
-        let options = self.options.reading(message.descriptor.clone());
-        match &message.stored {
+        self.view_with(self.reading_options())
+    }
+
+    /// The message, to be read in parts in another way than it was opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`view`](Self::view).
+    pub fn view_with(&self, options: ReadOptions) -> Result<MessageView<'_>> {
+        match &self.message()?.stored {
             Stored::Chunked(file) => Ok(file.view(options)),
             Stored::Plain { bytes, .. } => MessageView::of_plain(bytes, options),
         }
@@ -429,7 +482,7 @@ impl Opened {
     /// As [`measure`], and if the path can't be parsed.
     pub fn tree(&self, path: &str) -> Result<SizeTree> {
         let options = TreeOptions::new().names(&self.registry.member_names());
-        measure(&self.view()?, &self.path(path)?, &options)
+        measure(&self.view()?, &self.find(path)?, &options)
     }
 
     /// All tensors that it has by name: those of its archive, or else those of its message that the
@@ -568,7 +621,7 @@ impl Opened {
     /// [`ErrorKind::InvalidPath`] if the value there is none that a format knows as a tensor, and
     /// as [`read_tensor`](Self::read_tensor).
     pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
-        self.tensor_in(&self.path(path)?, path)
+        self.tensor_in(&self.find(path)?, path)
     }
 
     /// Reads everything and checks what can be checked: all checksums of a file in chunks and of
@@ -578,13 +631,21 @@ impl Opened {
     ///
     /// The first damage.
     pub fn verify(&self) -> Result<Verified> {
+        self.verify_with(&self.options.progress)
+    }
+
+    /// As [`verify`](Self::verify), reporting to `progress`.
+    ///
+    /// # Errors
+    ///
+    /// As [`verify`](Self::verify).
+    pub fn verify_with(&self, progress: &Progress) -> Result<Verified> {
         self.check_complete()?;
         if let Some(archive) = &self.archive {
-            return archive.verify(&self.options.progress);
+            return archive.verify(progress);
         }
-        let message = self.message()?;
-        let options = self.options.reading(message.descriptor.clone());
-        match &message.stored {
+        let options = self.reading_options().progress(progress.clone());
+        match &self.message()?.stored {
             Stored::Chunked(file) => {
                 let found = file.verify(&options);
                 match found.problems().first() {
@@ -593,12 +654,12 @@ impl Opened {
                 }
             }
             Stored::Plain { size, .. } => {
-                let options = TreeOptions::new().top(0);
-                measure(&self.view()?, &FieldPath::root(), &options)?;
+                let sizes = TreeOptions::new().top(0);
+                measure(&self.view_with(options)?, &FieldPath::root(), &sizes)?;
                 let Some(archive) = &self.checked_by else {
                     return Ok(Verified::new(0, *size, Checks::Structure));
                 };
-                let found = archive.verify(&self.options.progress)?;
+                let found = archive.verify(progress)?;
                 Ok(Verified {
                     bytes: *size,
                     ..found
@@ -657,12 +718,6 @@ impl Opened {
             let message = format!("a file of the kind {title} has tensors, and no message");
             Error::new(ErrorKind::InvalidConfig, message)
         })
-    }
-
-    fn path(&self, text: &str) -> Result<FieldPath> {
-        let query = PathQuery::parse(text, self.descriptor())?;
-        self.view()?
-            .select_one(&query, &self.registry.member_names())
     }
 
     fn tensor_in(&self, path: &FieldPath, name: &str) -> Result<TensorReader<'_>> {

@@ -73,6 +73,15 @@ impl Verification {
         &self.problems
     }
 
+    /// Returns all that is wrong, and last why the type is needed, if only that could tell whether the
+    /// chunks make a message.
+    pub fn into_problems(mut self) -> Vec<Error> {
+        if let MergeCheck::NeedsType(error) = self.merge {
+            self.problems.push(error);
+        }
+        self.problems
+    }
+
     /// Whether the chunks make the message that was split.
     pub fn merge(&self) -> &MergeCheck {
         &self.merge

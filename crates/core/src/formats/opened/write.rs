@@ -8,7 +8,9 @@ use bytes::Bytes;
 use super::{Opened, Stored};
 use crate::Result;
 use crate::io::{AtomicFile, MadeFrom};
-use crate::merge::{MergeOptions, Merged, at_file, copy_to_file, merge_to_file, write_to_file};
+use crate::merge::{
+    MergeOptions, Merged, ReadOptions, at_file, copy_to_file, merge_to_file, write_to_file,
+};
 use crate::path::FieldPath;
 
 impl Opened {
@@ -34,14 +36,22 @@ impl Opened {
     /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails. Then `sink` has had bytes
     /// that are not to be used.
     pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
+        self.write_to_with(sink, &self.reading_options())
+    }
+
+    /// Writes all of the message, read in another way than it was opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to).
+    pub fn write_to_with(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<u64> {
         self.check_complete()?;
-        let message = self.message()?;
-        match &message.stored {
-            Stored::Chunked(file) => {
-                let options = self.reading_options();
-                Ok(file.merge_to(sink, &options)?.size)
+        match &self.message()?.stored {
+            Stored::Chunked(file) => Ok(file.merge_to(sink, options)?.size),
+            Stored::Plain { .. } => {
+                let view = self.view_with(options.clone())?;
+                view.get_to(&FieldPath::root(), sink)
             }
-            Stored::Plain { .. } => self.view()?.get_to(&FieldPath::root(), sink),
         }
     }
 

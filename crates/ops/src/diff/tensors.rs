@@ -3,106 +3,76 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 
-use proto_splitter::Error;
-use proto_splitter::tensor::TensorInfo;
-use serde::Serialize;
+use proto_splitter_core::Result;
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::tensor::TensorInfo;
 
-use crate::Exit;
-use crate::failure::Failure;
-use crate::harmless::one_line;
-use crate::input::{Input, shown};
-use crate::output::Output;
+use super::{DiffDetails, DiffOptions, Outcome, TensorDifference};
+use crate::error_place::at_either;
 use crate::pipe::{PipeReader, pipe};
 
-#[derive(Debug, Serialize)]
-struct Report {
-    first: String,
-    second: String,
-    /// `identical` if all tensors are equal, or `different`.
-    result: &'static str,
-    /// How many tensors are equal.
-    equal: usize,
-    differences: Vec<Difference>,
-    /// Whether there may be more than these.
-    limited: bool,
+/// Finds the tensors that differ, up to the limit.
+pub(super) fn compare(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
+    let (equal, differences) =
+        differences(inputs, options).map_err(|error| at_either(inputs, error))?;
+    let result = if differences.is_empty() {
+        Outcome::Identical
+    } else {
+        Outcome::Different
+    };
+    Ok(DiffDetails::Tensors {
+        result,
+        equal,
+        differences,
+    })
 }
 
-#[derive(Debug, Serialize)]
-struct Difference {
-    tensor: String,
-    how: String,
-}
-
-/// Says which tensors differ, the first `limit` of them.
-pub(crate) fn diff(
-    opened: [&Input; 2],
-    limit: usize,
-    json: bool,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    let files = opened.map(Input::path);
-    let failed = |error: Error| Failure::of_either(files, &error);
-    let [first, second] = opened.map(|input| input.tensors());
-    let (first, second) = (first.map_err(failed)?, second.map_err(failed)?);
+fn differences(
+    inputs: [&Opened; 2],
+    options: &DiffOptions,
+) -> Result<(usize, Vec<TensorDifference>)> {
+    let (first, second) = (inputs[0].tensors()?, inputs[1].tensors()?);
     let mut others: HashMap<&str, &TensorInfo> = second
         .iter()
         .map(|tensor| (&*tensor.name, tensor))
         .collect();
     let total = first.iter().map(|tensor| tensor.bytes).sum();
-    let meter = output.reading("comparing").meter(total);
+    let meter = options.progress.meter(total);
     let (mut equal, mut differences) = (0, Vec::new());
     for tensor in &first {
         let how = match others.remove(&*tensor.name) {
             None => Some("only the first has it".to_owned()),
-            Some(other) => compare(opened, tensor, other).map_err(failed)?,
+            Some(other) => difference(inputs, tensor, other)?,
         };
-        meter.advance(tensor.bytes).map_err(failed)?;
+        meter.advance(tensor.bytes)?;
         match how {
             None => equal += 1,
-            Some(how) => differences.push(Difference {
+            Some(how) => differences.push(TensorDifference {
                 tensor: tensor.name.clone(),
                 how,
             }),
         }
-        if differences.len() >= limit.max(1) {
+        if differences.len() >= options.limit {
             break;
         }
     }
     for tensor in &second {
-        if differences.len() < limit.max(1) && others.contains_key(&*tensor.name) {
-            differences.push(Difference {
+        if differences.len() < options.limit && others.contains_key(&*tensor.name) {
+            differences.push(TensorDifference {
                 tensor: tensor.name.clone(),
                 how: "only the second has it".to_owned(),
             });
         }
     }
-    let [first, second] = files.map(shown);
-    let report = Report {
-        first,
-        second,
-        result: if differences.is_empty() {
-            "identical"
-        } else {
-            "different"
-        },
-        equal,
-        limited: differences.len() >= limit.max(1),
-        differences,
-    };
-    output.report(json, &report, |report, _| report.text())?;
-    Ok(if report.differences.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Bad
-    })
+    Ok((equal, differences))
 }
 
-/// How two tensors differ; none if they don't.
-fn compare(
-    opened: [&Input; 2],
+/// Returns how two tensors differ; `None` if they don't.
+fn difference(
+    inputs: [&Opened; 2],
     first: &TensorInfo,
     second: &TensorInfo,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>> {
     let kind = |tensor: &TensorInfo| (tensor.dtype, tensor.shape.clone(), tensor.byte_order);
     if kind(first) != kind(second) || first.bytes != second.bytes {
         let text = |tensor: &TensorInfo| {
@@ -116,8 +86,8 @@ fn compare(
             text(second)
         )));
     }
-    let others = opened[1].read_tensor(second)?;
-    let readers = opened[0].read_tensor(first)?;
+    let others = inputs[1].read_tensor(second)?;
+    let readers = inputs[0].read_tensor(first)?;
     std::thread::scope(|scope| {
         let (mut writer, reader) = pipe();
         let write = move || others.write_to(&mut writer);
@@ -172,25 +142,5 @@ impl Write for Against {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl Report {
-    fn text(&self) -> String {
-        let [first, second] = [&self.first, &self.second].map(|name| one_line(name));
-        if self.differences.is_empty() {
-            return format!(
-                "{first} and {second} have the same {} tensors\n",
-                self.equal
-            );
-        }
-        let mut text = format!("{first} and {second} differ:\n");
-        for Difference { tensor, how } in &self.differences {
-            text.push_str(&format!("  {}: {}\n", one_line(tensor), one_line(how)));
-        }
-        if self.limited {
-            text.push_str("  there may be more: --limit tells them\n");
-        }
-        text
     }
 }

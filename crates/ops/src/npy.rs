@@ -6,14 +6,29 @@
 
 use std::io::{self, Write};
 
-use proto_splitter::tensor::{ByteOrder, DType, TensorInfo, TensorReader};
-use proto_splitter::{Error, ErrorKind};
+use proto_splitter_core::tensor::{ByteOrder, DType, TensorInfo, TensorReader};
+use proto_splitter_core::{Error, ErrorKind};
 
 /// How much is unpacked at a time.
 const STEP: usize = 64 << 10;
 
 /// Writes a tensor as a NumPy file, its elements as they are read.
-pub(crate) fn write(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<(), Error> {
+///
+/// ```
+/// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
+///
+/// let tensor = TensorInfo::new("t", DType::U8, vec![3]);
+/// let mut file = Vec::new();
+/// proto_splitter_ops::write_npy(TensorReader::of_bytes(tensor, vec![1, 2, 3]), &mut file)?;
+/// assert!(file.starts_with(b"\x93NUMPY") && file.ends_with(&[1, 2, 3]));
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements; if they can't be read, or the
+/// sink fails.
+pub fn write_npy(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<(), Error> {
     let info = reader.info().clone();
     sink.write_all(&header(&info)?)?;
     match packed(&info) {
@@ -30,7 +45,7 @@ pub(crate) fn write(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<()
     }
 }
 
-/// How many bytes the file of a tensor has.
+/// Returns the size of the file of a tensor.
 pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
     let elements = match packed(info) {
         Some(_) => info.elements().unwrap_or(0),
@@ -124,14 +139,14 @@ impl Write for Unpacking<'_> {
 
 #[cfg(test)]
 mod tests {
-    use proto_splitter::tensor::DType;
+    use proto_splitter_core::tensor::DType;
 
     use super::*;
 
     fn file(info: TensorInfo, bytes: &[u8]) -> (String, Vec<u8>) {
         let size = size(&info).unwrap();
         let mut file = Vec::new();
-        write(TensorReader::of_bytes(info, bytes.to_vec()), &mut file).unwrap();
+        write_npy(TensorReader::of_bytes(info, bytes.to_vec()), &mut file).unwrap();
         assert_eq!(file.len() as u64, size);
         let header = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
         assert_eq!((header % 64, &file[..8]), (0, &b"\x93NUMPY\x01\x00"[..]));

@@ -3,21 +3,24 @@
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor, Syntax};
-use proto_splitter::path::{FieldPath, Step};
-use proto_splitter::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
-use proto_splitter::{Error, ErrorKind, Result};
-use serde::Serialize;
+use proto_splitter_core::path::{FieldPath, Step};
+use proto_splitter_core::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
+use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// How much of a long value is looked at at a time.
 const PIECE: u64 = 64 << 10;
 
-/// What was in the message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Parsed {
-    pub(super) messages: u64,
-    pub(super) fields: u64,
-    /// Fields that the type doesn't know, or knows with another wire type.
-    pub(super) unknown_fields: u64,
+/// What a message has that was parsed to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Parsed {
+    /// The number of messages, the outermost included.
+    pub messages: u64,
+    /// The number of fields in all of them.
+    pub fields: u64,
+    /// The number of fields that the type doesn't know, or knows with another wire type.
+    pub unknown_fields: u64,
 }
 
 /// Parses all of `input`, a message of this type in which messages nest at most `depth` deep.
@@ -273,16 +276,19 @@ fn invalid(message: &str, offset: u64) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use proto_splitter_core::formats::Format;
+    use proto_splitter_graph_def::GraphDefFormat;
+
     use super::*;
-    use crate::types;
 
     fn parse_as(name: &str, bytes: &[u8]) -> Result<Parsed> {
-        parse(bytes, &types::built_in(name).unwrap(), 100)
+        let pool = GraphDefFormat.descriptor_pool().unwrap();
+        parse(bytes, &pool.get_message_by_name(name).unwrap(), 100)
     }
 
     fn field(number: u8, content: &[u8]) -> Vec<u8> {
         let mut bytes = vec![number << 3 | 2];
-        proto_splitter::wire::put_varint(&mut bytes, content.len() as u64);
+        proto_splitter_core::wire::put_varint(&mut bytes, content.len() as u64);
         bytes.extend_from_slice(content);
         bytes
     }

@@ -6,9 +6,10 @@
 
 use std::io::{self, Write};
 
-use proto_splitter::progress::Meter;
-use proto_splitter::tensor::{ByteOrder, TensorInfo};
-use proto_splitter::{Error, ErrorKind, Opened};
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::tensor::{ByteOrder, TensorInfo};
+use proto_splitter_core::{Error, ErrorKind};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
 use super::Metered;

@@ -3,75 +3,54 @@
 use std::io::{self, Write};
 use std::thread;
 
-use prost_reflect::MessageDescriptor;
-use proto_splitter::wire::StreamInput;
+use proto_splitter_core::Result;
+use proto_splitter_core::wire::StreamInput;
 
-use super::against::{Compare, Original};
+use super::Job;
 use super::deep::{self, Parsed};
-use crate::failure::Failure;
-use crate::input::Input;
+use super::original::Compare;
 use crate::pipe::{PipeWriter, pipe};
 
 /// What a pass found out.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// What was parsed, if that was asked for.
-    pub(super) parsed: Option<Result<Parsed, Failure>>,
-    /// Whether all bytes are equal, if they were compared; else where the first is that isn't.
+    pub(super) parsed: Option<Result<Parsed>>,
+    /// The offset of the first byte that differs, if the bytes were compared and any does.
     pub(super) different: Option<Option<u64>>,
 }
 
-/// Goes over a message of `size` bytes.
-pub(super) fn go(
-    input: &Input,
-    size: u64,
-    deep: Option<&MessageDescriptor>,
-    against: Option<&Original>,
-) -> Result<Found, Failure> {
-    let mut compare = against.map(Compare::with);
-    let parsed = match deep {
+/// Goes over the message of the input, which has `size` bytes.
+pub(super) fn go(job: &Job<'_>, size: u64) -> Result<Found> {
+    let mut compare = job.original.as_ref().map(Compare::with);
+    let mut tee = Tee {
+        compare: compare.as_mut(),
+        parser: None,
+    };
+    let parsed = match job.deep {
         None => {
-            produce(
-                input,
-                &mut Tee {
-                    compare: compare.as_mut(),
-                    parser: None,
-                },
-            )?;
+            job.input.write_to_with(&mut tee, &job.reading)?;
             None
         }
         Some(descriptor) => Some(thread::scope(|scope| {
-            let depth = input.reading_options().limits.max_message_depth;
+            let depth = job.reading.limits.max_message_depth;
             let (writer, reader) = pipe();
             let parse = move || deep::parse(StreamInput::new(reader, size), descriptor, depth);
-            let parser = thread::Builder::new()
-                .spawn_scoped(scope, parse)
-                .map_err(|error| Failure::io(input.path(), &error))?;
-            let mut tee = Tee {
-                compare: compare.as_mut(),
-                parser: Some(writer),
-            };
-            let produced = produce(input, &mut tee);
+            let parser = thread::Builder::new().spawn_scoped(scope, parse)?;
+            tee.parser = Some(writer);
+            let produced = job.input.write_to_with(&mut tee, &job.reading);
             // The parser waits for more as long as there is a writer.
             drop(tee);
             let parsed = parser
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            produced.map(|()| parsed.map_err(|error| Failure::of(input.path(), &error)))
+            produced.map(|_| parsed)
         })?),
     };
     Ok(Found {
         parsed,
         different: compare.map(Compare::finish),
     })
-}
-
-/// Writes the message to the sink.
-fn produce(input: &Input, sink: &mut Tee<'_, '_>) -> Result<(), Failure> {
-    let written = input.write_to(sink);
-    written
-        .map(drop)
-        .map_err(|error| Failure::of(input.path(), &error))
 }
 
 /// Gives what is written to it to both, if they are there.

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::io::{Seek, Write};
 
-use proto_splitter::atomic::FailsOnce;
-use proto_splitter::progress::Meter;
-use proto_splitter::tensor::TensorInfo;
-use proto_splitter::{Error, ErrorKind, Opened};
+use proto_splitter_core::atomic::FailsOnce;
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::tensor::TensorInfo;
+use proto_splitter_core::{Error, ErrorKind};
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -36,7 +37,7 @@ pub(super) fn write(
             sink: &mut archive,
             meter,
         };
-        npy::write(reader, &mut sink).map_err(at_tensor)?;
+        npy::write_npy(reader, &mut sink).map_err(at_tensor)?;
     }
     archive.finish().map_err(failure)?.into_inner()?;
     Ok(())

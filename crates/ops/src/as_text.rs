@@ -1,0 +1,47 @@
+//! Values of reports that are serialized as texts.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::Error;
+use serde::Serializer;
+
+/// Serializes a path, in which what isn't Unicode is replaced.
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+/// Serializes errors as their lines.
+pub(crate) fn errors<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(errors.iter().map(Error::to_string))
+}
+
+/// Serializes a checksum as eight digits.
+pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+    optional(&sum.map(|sum| format!("{sum:08x}")), serializer)
+}
+
+/// Serializes what can be displayed.
+pub(crate) fn optional<T: Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Serializes paths, each as [`path`] does.
+pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
+}
+
+/// Serializes a path, if there is one, as [`path`] does.
+#[cfg(feature = "externalize")]
+pub(crate) fn optional_path<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    optional(&path.as_ref().map(|path| path.display()), serializer)
+}

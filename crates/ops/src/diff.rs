@@ -1,0 +1,243 @@
+//! Comparing two inputs: messages by their bytes and fields, archives tensor by tensor.
+
+mod tensors;
+
+use std::path::PathBuf;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::compare::{Comparison, Difference, compare};
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::error_place::{at, at_either};
+
+/// Options for [`diff`].
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    pub(crate) limit: usize,
+    pub(crate) progress: Progress,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        DiffOptions {
+            limit: 10,
+            progress: Progress::none(),
+        }
+    }
+}
+
+impl DiffOptions {
+    /// The defaults: up to ten differences.
+    #[must_use]
+    pub fn new() -> Self {
+        DiffOptions::default()
+    }
+
+    /// Sets the number of differences after which the comparison ends, at least one. Default: 10.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit.max(1);
+        self
+    }
+
+    /// Sets what is told how far the work is, and may cancel it. Default: nothing.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+}
+
+/// The result of [`diff`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct DiffReport {
+    /// The path or URL of the first input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub first: PathBuf,
+    /// The path or URL of the second input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub second: PathBuf,
+    /// How the two compare, and the first differences.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub details: DiffDetails,
+    /// True if there may be more differences than these.
+    pub limited: bool,
+}
+
+impl DiffReport {
+    /// Returns how the two compare.
+    pub fn result(&self) -> Outcome {
+        match self.details {
+            DiffDetails::Messages { result, .. } | DiffDetails::Tensors { result, .. } => result,
+        }
+    }
+}
+
+/// How two inputs compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "lowercase")
+)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// They have the same bytes, or the same tensors.
+    Identical,
+    /// They are equal as messages, their bytes differ.
+    Equal,
+    /// They differ.
+    Different,
+}
+
+/// What two inputs were compared as, and their first differences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
+#[non_exhaustive]
+pub enum DiffDetails {
+    /// Messages.
+    #[non_exhaustive]
+    Messages {
+        /// The full name of the type by which they were compared, if one is known.
+        message: Option<String>,
+        /// How they compare.
+        result: Outcome,
+        /// The first differences.
+        differences: Vec<MessageDifference>,
+    },
+    /// Tensors by name: at least one of the inputs has no message.
+    #[non_exhaustive]
+    Tensors {
+        /// How they compare.
+        result: Outcome,
+        /// The number of tensors that are equal.
+        equal: usize,
+        /// The first differences.
+        differences: Vec<TensorDifference>,
+    },
+}
+
+/// A place where two messages differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct MessageDifference {
+    /// The path in the first message; of what only the second has, in that.
+    pub path: String,
+    /// What the element there is called, if its list has names.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub name: Option<String>,
+    /// What is different, in words.
+    pub how: String,
+}
+
+/// A tensor that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TensorDifference {
+    /// The name of the tensor.
+    pub tensor: String,
+    /// What is different, in words.
+    pub how: String,
+}
+
+/// Compares two inputs: as messages, or tensor by tensor if one of them has no message.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_ops::{DiffDetails, DiffOptions, Outcome, diff};
+///
+/// let open = |bytes: &[u8]| Opened::of_reader(Arc::new(bytes.to_vec()), None, &OpenOptions::new());
+/// let (first, second) = (open(b"\x08\x01\x10\x02")?, open(b"\x10\x02\x08\x03")?);
+/// let report = diff(&first, &second, &DiffOptions::new())?;
+/// assert_eq!(report.result(), Outcome::Different);
+/// if let DiffDetails::Messages { differences, .. } = &report.details {
+///     assert_eq!(differences[0].how, "1 in the first, 3 in the second");
+/// }
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if they say that they are of different types; if one can't be read
+/// or is damaged, or the work was cancelled.
+pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<DiffReport> {
+    let inputs = [first, second];
+    let details = if inputs.iter().all(|input| input.has_message()) {
+        messages(inputs, options)?
+    } else {
+        tensors::compare(inputs, options)?
+    };
+    let found = match &details {
+        DiffDetails::Messages { differences, .. } => differences.len(),
+        DiffDetails::Tensors { differences, .. } => differences.len(),
+    };
+    Ok(DiffReport {
+        first: first.input().to_owned(),
+        second: second.input().to_owned(),
+        details,
+        limited: found >= options.limit,
+    })
+}
+
+/// Compares two messages, by the type that one of them says.
+fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
+    let message = one_type(inputs)?;
+    let [first, second] = inputs.map(|input| input.reading_options().descriptor(message.cloned()));
+    // Of the two only the first is followed.
+    let readings = [first.progress(options.progress.clone()), second];
+    let typed = |side: usize, reading: ReadOptions| {
+        let input: &Opened = inputs[side];
+        let view = input.view_with(reading).and_then(|view| {
+            view.check_type()?;
+            Ok(view)
+        });
+        view.map_err(|error| at(input, error))
+    };
+    let [first, second] = readings;
+    let views = [typed(0, first)?, typed(1, second)?];
+    let compared = compare(&views[0], &views[1], options.limit);
+    let (result, differences) = match compared.map_err(|error| at_either(inputs, error))? {
+        Comparison::Identical => (Outcome::Identical, Vec::new()),
+        Comparison::Equal => (Outcome::Equal, Vec::new()),
+        Comparison::Different(differences) => {
+            // What is said of messages of another type would mislead.
+            for (input, view) in inputs.into_iter().zip(&views) {
+                view.check_whole_type().map_err(|error| at(input, error))?;
+            }
+            (Outcome::Different, differences)
+        }
+    };
+    let shown = |difference: &Difference| MessageDifference {
+        path: difference.path.display(message),
+        name: difference.name.clone(),
+        how: difference.how.said("the first", "the second").to_string(),
+    };
+    Ok(DiffDetails::Messages {
+        message: message.map(|message| message.full_name().to_owned()),
+        result,
+        differences: differences.iter().map(shown).collect(),
+    })
+}
+
+/// Returns the type that one of the two says. Fails if both do, and not the same.
+fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
+    let types = inputs.map(Opened::descriptor);
+    if let [Some(a), Some(b)] = types
+        && a.full_name() != b.full_name()
+    {
+        let [first, second] = inputs.map(|input| input.input().display());
+        let (a, b) = (a.full_name(), b.full_name());
+        let message = format!("{first} holds {a}, {second} {b}");
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    Ok(types[0].or(types[1]))
+}

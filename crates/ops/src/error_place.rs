@@ -1,0 +1,59 @@
+//! Errors that name the input they are about.
+
+use std::path::Path;
+
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::{Error, ErrorKind};
+
+/// Puts the input's name in front of an error, unless the error names it or is about something else.
+pub(crate) fn at(input: &Opened, error: Error) -> Error {
+    at_path(input.input(), error)
+}
+
+/// As [`at`], of an error about one of two inputs.
+pub(crate) fn at_either(inputs: [&Opened; 2], error: Error) -> Error {
+    let [first, second] = inputs.map(|input| input.input().display().to_string());
+    let message = error.to_string();
+    if names(&message, &first) || names(&message, &second) {
+        return error;
+    }
+    error.context(format!("{first} or {second}"))
+}
+
+pub(crate) fn at_path(path: &Path, error: Error) -> Error {
+    let about_another = matches!(
+        error.kind(),
+        ErrorKind::AlreadyExists | ErrorKind::NoFolder | ErrorKind::InvalidConfig
+    );
+    let name = path.display().to_string();
+    if about_another || names(&error.to_string(), &name) {
+        return error;
+    }
+    error.context(name)
+}
+
+/// Returns true if the message has this name in it, at the beginning of a word.
+fn names(message: &str, name: &str) -> bool {
+    let mut found = message.match_indices(name).map(|(at, _)| at);
+    found.any(|at| at == 0 || message[..at].ends_with(' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_named_once_and_only_by_errors_about_it() {
+        let said = |kind, message| at_path("m.cpb".as_ref(), Error::new(kind, message)).to_string();
+        for (kind, message, expected) in [
+            (ErrorKind::Record, "cut", "m.cpb: cut"),
+            (ErrorKind::Record, "m.cpb: cut", "m.cpb: cut"),
+            (ErrorKind::Record, "xm.cpb: cut", "m.cpb: xm.cpb: cut"),
+            (ErrorKind::AlreadyExists, "o.pb is there", "o.pb is there"),
+        ] {
+            assert_eq!(said(kind, message), expected);
+        }
+        let unnamed = at_path("".as_ref(), Error::new(ErrorKind::Record, "cut"));
+        assert_eq!(unnamed.to_string(), "cut");
+    }
+}

@@ -1,0 +1,204 @@
+//! Large constants moved out of a SavedModel, and back.
+
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::Result;
+use proto_splitter_externalize::{
+    ConstantInfo, ExternalizeOptions, ExternalizePlan, Externalized, Reason, finish_in_place,
+};
+use proto_splitter_saved_model::ModelForm;
+use proto_splitter_tensor_bundle::dtype_name;
+
+use crate::error_place::at_path;
+
+/// The place of an externalized model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExternalizeTo<'a> {
+    /// A new folder.
+    Folder(&'a Path),
+    /// The folder that is read.
+    InPlace,
+    /// Nowhere: only the plan is made.
+    Nowhere,
+}
+
+/// The result of [`externalize`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ExternalizeReport {
+    /// The model's folder; `None` if nothing was written.
+    #[cfg_attr(
+        feature = "serde",
+        serde(serialize_with = "crate::as_text::optional_path")
+    )]
+    pub output: Option<PathBuf>,
+    /// The size of the model as a message, before.
+    pub message_bytes: u64,
+    /// The size of the new saved_model.pb; `None` if nothing was written.
+    pub model_bytes: Option<u64>,
+    /// The size of the contents of all constants that move, each once.
+    pub stored_bytes: u64,
+    /// The constants that move.
+    pub moved: Vec<Constant>,
+    /// The large constants that stay.
+    pub left_in: Vec<LeftIn>,
+    /// The files of a model that was externalized to the folder before, which the output goes
+    /// without.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
+    pub stale: Vec<PathBuf>,
+    /// True if the constants are mapped from files that must stay at their paths.
+    pub mapped: bool,
+    /// True if the model was externalized before, in place: by a run that was interrupted later, or
+    /// that ended.
+    pub already: bool,
+}
+
+/// A constant of a SavedModel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Constant {
+    /// The index of its meta graph.
+    pub meta_graph: usize,
+    /// The name of the function that it is in; `None` in the graph itself.
+    pub function: Option<String>,
+    /// The name of its node.
+    pub node: String,
+    /// The name of its type.
+    pub dtype: String,
+    /// The sizes of its dimensions.
+    pub shape: Vec<u64>,
+    /// The size.
+    pub bytes: u64,
+}
+
+/// A constant that stays in the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LeftIn {
+    /// The constant.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub constant: Constant,
+    /// The reason.
+    pub why: String,
+}
+
+impl From<ConstantInfo> for Constant {
+    fn from(of: ConstantInfo) -> Self {
+        Constant {
+            meta_graph: of.meta_graph,
+            function: of.function,
+            node: of.node,
+            dtype: dtype_name(of.dtype),
+            shape: of.shape,
+            bytes: of.size,
+        }
+    }
+}
+
+impl From<(ConstantInfo, Reason)> for LeftIn {
+    fn from((constant, reason): (ConstantInfo, Reason)) -> Self {
+        LeftIn {
+            constant: constant.into(),
+            why: reason.to_string(),
+        }
+    }
+}
+
+/// Moves the large constants of the SavedModel in a folder into a checkpoint that the model reads
+/// itself.
+///
+/// A run in place that was interrupted is finished by the next; on a model that is externalized
+/// already it changes nothing.
+///
+/// # Errors
+///
+/// As [`ExternalizePlan::new`] and [`ExternalizePlan::write`].
+pub fn externalize(
+    folder: impl AsRef<Path>,
+    to: ExternalizeTo<'_>,
+    options: &ExternalizeOptions,
+) -> Result<ExternalizeReport> {
+    let folder = folder.as_ref();
+    let failed = |error| at_path(folder, error);
+    let mapped = options.is_mapped();
+    if to == ExternalizeTo::InPlace
+        && let Some(done) = finish_in_place(folder, options).map_err(failed)?
+    {
+        return Ok(ExternalizeReport::already(done, mapped));
+    }
+    let plan = ExternalizePlan::new(folder, options).map_err(failed)?;
+    let written = match to {
+        ExternalizeTo::Folder(output) => Some(plan.write(output)),
+        ExternalizeTo::InPlace => Some(plan.write_in_place()),
+        ExternalizeTo::Nowhere => None,
+    };
+    let written = written.transpose().map_err(failed)?;
+    let model_bytes = written.as_ref().map(|written| written.model_size);
+    let stale = written.as_ref().map(|written| written.stale.clone());
+    Ok(ExternalizeReport {
+        output: written.map(|written| written.path),
+        message_bytes: plan.message_size(),
+        model_bytes,
+        stored_bytes: plan.stored(),
+        moved: plan.constants().map(Constant::from).collect(),
+        left_in: plan.left().map(LeftIn::from).collect(),
+        stale: stale.unwrap_or_default(),
+        mapped,
+        already: false,
+    })
+}
+
+impl ExternalizeReport {
+    /// Reports a model that was externalized before.
+    fn already(done: Externalized, mapped: bool) -> ExternalizeReport {
+        ExternalizeReport {
+            output: Some(done.path),
+            message_bytes: done.message_size,
+            model_bytes: Some(done.model_size),
+            stored_bytes: done.stored,
+            moved: Vec::new(),
+            left_in: Vec::new(),
+            stale: Vec::new(),
+            mapped,
+            already: true,
+        }
+    }
+}
+
+/// The result of [`internalize`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct InternalizeReport {
+    /// The model's folder.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub output: PathBuf,
+    /// True if the model is in chunks.
+    pub split: bool,
+    /// The size of the model as a message.
+    pub message_bytes: u64,
+}
+
+/// Writes the original of a SavedModel that was externalized to a new folder.
+///
+/// # Errors
+///
+/// As [`proto_splitter_externalize::internalize`].
+pub fn internalize(
+    folder: impl AsRef<Path>,
+    output: impl AsRef<Path>,
+    options: &ExternalizeOptions,
+) -> Result<InternalizeReport> {
+    let folder = folder.as_ref();
+    let made = proto_splitter_externalize::internalize(folder, output, options);
+    let made = made.map_err(|error| at_path(folder, error))?;
+    Ok(InternalizeReport {
+        output: made.path,
+        split: made.form == ModelForm::Chunked,
+        message_bytes: made.message_size,
+    })
+}

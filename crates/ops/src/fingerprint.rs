@@ -1,0 +1,99 @@
+//! A SavedModel's fingerprint beside the one that is stored.
+
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::Result;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_saved_model::SavedModelDir;
+use proto_splitter_saved_model::fingerprint::{FingerprintError, differences, singleprint};
+use proto_splitter_saved_model::proto::FingerprintDef;
+
+use crate::error_place::at_path;
+
+/// The result of [`fingerprint`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct FingerprintReport {
+    /// The model's file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// The fingerprint that TensorFlow would compute; `None` if it can't.
+    pub computed: Option<Fingerprint>,
+    /// The fingerprint that is stored.
+    pub stored: Option<Fingerprint>,
+    /// True if the two are the same but for the uuid; `None` if one is missing.
+    pub agrees: Option<bool>,
+    /// The names of the fields in which they differ.
+    pub differs_in: Vec<&'static str>,
+    /// The reason that TensorFlow can't compute it.
+    pub refused: Option<String>,
+    /// The one hash of all, of the computed fingerprint.
+    pub singleprint: Option<String>,
+}
+
+impl FingerprintReport {
+    /// Returns true if the fingerprint can be computed, and the stored one, if any, agrees.
+    pub fn is_good(&self) -> bool {
+        self.refused.is_none() && self.agrees != Some(false)
+    }
+}
+
+/// A fingerprint. Its hashes are texts: most readers of JSON know no integers over 2^53.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[allow(missing_docs, reason = "the fields of tensorflow.FingerprintDef")]
+#[non_exhaustive]
+pub struct Fingerprint {
+    pub saved_model_checksum: String,
+    pub graph_def_program_hash: String,
+    pub signature_def_hash: String,
+    pub saved_object_graph_hash: String,
+    pub checkpoint_hash: String,
+    pub uuid: String,
+    pub producer: i32,
+}
+
+impl From<&FingerprintDef> for Fingerprint {
+    fn from(of: &FingerprintDef) -> Self {
+        Fingerprint {
+            saved_model_checksum: of.saved_model_checksum.to_string(),
+            graph_def_program_hash: of.graph_def_program_hash.to_string(),
+            signature_def_hash: of.signature_def_hash.to_string(),
+            saved_object_graph_hash: of.saved_object_graph_hash.to_string(),
+            checkpoint_hash: of.checkpoint_hash.to_string(),
+            uuid: of.uuid.clone(),
+            producer: of.version.as_ref().map_or(0, |version| version.producer),
+        }
+    }
+}
+
+/// Computes the fingerprint of the SavedModel in a folder, and compares it with the stored one.
+///
+/// # Errors
+///
+/// If there is no SavedModel, or it can't be read or is damaged; if the work was cancelled.
+pub fn fingerprint(folder: impl AsRef<Path>, progress: &Progress) -> Result<FingerprintReport> {
+    let folder = folder.as_ref();
+    let failed = |error| at_path(folder, error);
+    let model = SavedModelDir::open(folder).map_err(failed)?;
+    let stored = model.stored_fingerprint().map_err(failed)?;
+    let (computed, refused) = match model.fingerprint_with(progress) {
+        Ok(computed) => (Some(computed), None),
+        Err(FingerprintError::Refused(why)) => (None, Some(why)),
+        Err(FingerprintError::Unreadable(error)) => return Err(failed(error)),
+    };
+    let differs_in = match (&computed, &stored) {
+        (Some(computed), Some(stored)) => Some(differences(computed, stored)),
+        _ => None,
+    };
+    Ok(FingerprintReport {
+        file: model.model_path(),
+        computed: computed.as_ref().map(Fingerprint::from),
+        stored: stored.as_ref().map(Fingerprint::from),
+        agrees: differs_in.as_ref().map(Vec::is_empty),
+        differs_in: differs_in.unwrap_or_default(),
+        refused,
+        singleprint: computed.as_ref().map(singleprint),
+    })
+}

@@ -1,0 +1,478 @@
+//! Where everything is in a record file, to the last byte.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::formats::{Candidate, OpenOptions, Opened, Registry};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{
+    Chunk, ChunkLayout, ChunkPart, ChunkType, PartKind, ReadAt, ReaderOptions, RecordFile,
+};
+
+use crate::error_place::at_path;
+
+/// The size of the blocks that the chunks of a record file are cut into.
+const BLOCK: u64 = 64 << 10;
+
+/// A file in chunks, wherever it is.
+type Chunked = ChunkedFile<Arc<dyn ReadAt>>;
+
+/// Options for [`layout`].
+#[derive(Clone, Debug, Default)]
+pub struct LayoutOptions {
+    parts: bool,
+    open: OpenOptions,
+    progress: Progress,
+}
+
+impl LayoutOptions {
+    /// The defaults: regions alone.
+    #[must_use]
+    pub fn new() -> Self {
+        LayoutOptions::default()
+    }
+
+    /// Sets whether the parts of each region are listed, block headers included. Default: false.
+    #[must_use]
+    pub fn parts(mut self, parts: bool) -> Self {
+        self.parts = parts;
+        self
+    }
+
+    /// Sets how the input is opened. Default: [`OpenOptions::new`].
+    #[must_use]
+    pub fn open(mut self, options: OpenOptions) -> Self {
+        self.open = options;
+        self
+    }
+
+    /// Sets what is told how far the work is, and may cancel it. Default: nothing.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+}
+
+/// The result of [`layout`].
+#[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Layout {
+    /// The file.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub main: FileLayout,
+    /// The other files that have chunks of it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub other_files: Vec<FileLayout>,
+    /// The damage at which it ends, if there is any.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub damage: Option<Error>,
+}
+
+/// The layout of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct FileLayout {
+    /// The path or URL of the file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// The size of the file.
+    pub file_bytes: u64,
+    /// The regions in the order of the file, to its last byte.
+    pub regions: Vec<Region>,
+    /// The sizes of the regions by what they are.
+    pub totals: Vec<RegionTotal>,
+    /// The number of blocks.
+    pub blocks: u64,
+    /// The size of the records, as stored, without the trailer's.
+    pub data_bytes: u64,
+    /// The number of all other bytes that can be read.
+    pub overhead_bytes: u64,
+    /// The number of bytes that can't be read.
+    pub unreadable_bytes: u64,
+}
+
+/// A run of a file's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Region {
+    /// The offset of the first byte.
+    pub begin: u64,
+    /// The offset behind the last byte.
+    pub end: u64,
+    /// What it is.
+    pub what: RegionKind,
+    /// The chunks of the message that are in it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub chunks: Vec<usize>,
+    /// The number of records.
+    pub records: u64,
+    /// The size of its header.
+    pub header_bytes: u64,
+    /// The size of the block headers in it.
+    pub block_header_bytes: u64,
+    /// The size of its data, as stored.
+    pub data_bytes: u64,
+    /// The number of bytes that fill it up.
+    pub fill_bytes: u64,
+    /// The compression of its records.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub compression: Option<String>,
+    /// What is in it, if that is asked for.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub parts: Vec<RegionPart>,
+}
+
+/// A part of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RegionPart {
+    /// The offset of the first byte.
+    pub begin: u64,
+    /// The offset behind the last byte.
+    pub end: u64,
+    /// What it is, as `block header`.
+    pub what: &'static str,
+}
+
+/// What a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum RegionKind {
+    /// The file's signature.
+    Signature,
+    /// The file's metadata.
+    FileMetadata,
+    /// Padding.
+    Padding,
+    /// Records, one after the other.
+    Records,
+    /// Records of messages, stored by field.
+    TransposedRecords,
+    /// The trailer of a file in chunks.
+    Trailer,
+    /// A chunk of a type that isn't known.
+    Unknown,
+    /// All behind damage.
+    Unreadable,
+    /// All of a file that is no record file.
+    Message,
+}
+
+/// The regions of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RegionTotal {
+    /// The kind.
+    pub what: RegionKind,
+    /// The number of regions.
+    pub regions: u64,
+    /// Their size.
+    pub bytes: u64,
+}
+
+/// Describes all bytes of any record file, up to damage if there is any, and of the other files that
+/// have chunks of its message. A file that is no record file is one region.
+///
+/// # Errors
+///
+/// - [`ErrorKind::InvalidConfig`] for an archive, or a message that several files make.
+/// - If the input can't be read, or nothing of it.
+pub fn layout(
+    formats: &Registry,
+    input: &Candidate<'_>,
+    options: &LayoutOptions,
+) -> Result<Layout> {
+    let failed = |error: Error| at_path(input.path(), error);
+    let is_chunked = input.is_chunked().map_err(failed)?;
+    let format = formats.recognize(input).filter(|_| !is_chunked);
+    let opened = match format {
+        Some(format) => Some(formats.open_input_as(format, input, &options.open)),
+        None if is_chunked => Some(formats.open_input(input, &options.open)),
+        None => None,
+    };
+    // Any record file has a layout; only one of ours has a trailer.
+    let opened = match opened {
+        Some(Err(error)) if !is_chunked => return Err(failed(error)),
+        Some(opened) => opened.ok(),
+        None => None,
+    };
+    if let Some(opened) = opened
+        .as_ref()
+        .filter(|opened| !is_chunked && !opened.is_single())
+    {
+        let title = opened.format().map_or("archive", |format| format.title());
+        let message = format!("{title}, and not a record file");
+        let error = Error::new(ErrorKind::InvalidConfig, message);
+        return Err(error.context(input.path().display()));
+    }
+    let mut layout = Layout {
+        main: FileLayout::of(input.path()),
+        other_files: Vec::new(),
+        damage: None,
+    };
+    if !is_chunked {
+        layout.main.message(input.size());
+        return Ok(layout);
+    }
+    let chunked = opened.as_ref().and_then(Opened::chunked);
+    let source = input.source().map_err(failed)?;
+    if let Err(damage) = layout.chunked(chunked, source, options) {
+        // Nor is there anything to be seen of an empty file but its size.
+        if layout.main.regions.is_empty() || damage.kind() == ErrorKind::Cancelled {
+            return Err(damage);
+        }
+        layout.damage = Some(damage);
+    }
+    Ok(layout)
+}
+
+impl Layout {
+    fn chunked(
+        &mut self,
+        chunked: Option<&Chunked>,
+        source: Arc<dyn ReadAt>,
+        options: &LayoutOptions,
+    ) -> Result<()> {
+        let walk = Walk { chunked, options };
+        let Some(chunked) = chunked else {
+            let path = &self.main.file;
+            let file = RecordFile::open(source, ReaderOptions::new());
+            let file = file.map_err(|error| at_path(path, error.into()))?;
+            return walk.file(0, &file, &mut self.main);
+        };
+        let mut files = chunked.record_files();
+        if let Some(main) = files.next() {
+            walk.file(0, main, &mut self.main)?;
+        }
+        // Beside the file itself, not beside a link to it.
+        let main = &self.main.file;
+        let real = main
+            .is_symlink()
+            .then(|| main.canonicalize().ok())
+            .flatten();
+        let folder = real.as_ref().unwrap_or(main).parent();
+        let folder = folder.unwrap_or(Path::new("")).to_owned();
+        let named = &chunked.trailer().metadata().files;
+        for ((number, file), named) in (1..).zip(files).zip(named) {
+            let mut regions = FileLayout::of(&folder.join(&named.path));
+            let walked = walk.file(number, file, &mut regions);
+            self.other_files.push(regions);
+            walked?;
+        }
+        Ok(())
+    }
+}
+
+/// A walk through the chunks of files.
+struct Walk<'a> {
+    chunked: Option<&'a Chunked>,
+    options: &'a LayoutOptions,
+}
+
+impl Walk<'_> {
+    /// Goes through one of the files, up to its end or to what can't be read.
+    fn file<S: ReadAt>(
+        &self,
+        number: usize,
+        file: &RecordFile<S>,
+        regions: &mut FileLayout,
+    ) -> Result<()> {
+        let walked = self.regions(number, file, regions);
+        regions.sum();
+        walked
+    }
+
+    fn regions<S: ReadAt>(
+        &self,
+        number: usize,
+        file: &RecordFile<S>,
+        regions: &mut FileLayout,
+    ) -> Result<()> {
+        let path = regions.file.clone();
+        let failed = |error: record_file::Error| at_path(&path, error.into());
+        regions.file_bytes = file.size();
+        regions.blocks = file.size().div_ceil(BLOCK);
+        let mut named = self.chunks_by_begin(number);
+        let trailer = match self.chunked {
+            Some(_) => file.last_record().map_err(failed)?,
+            None => None,
+        };
+        let meter = self.options.progress.meter(file.size());
+        for chunk in file.chunks() {
+            let chunk = chunk.map_err(failed)?;
+            meter.advance(chunk.end().0 - chunk.begin().0)?;
+            let has_trailer = trailer.is_some_and(|trailer| trailer.chunk_begin() == chunk.begin());
+            let mut region = Region::of(&chunk, has_trailer);
+            region.chunks = named.remove(&chunk.begin().0).unwrap_or_default();
+            if chunk.header.num_records > 0 {
+                let compression = file.compression(&chunk).ok();
+                region.compression = compression.map(|compression| compression.to_string());
+            }
+            if self.options.parts {
+                region.parts = chunk.parts().map(RegionPart::of).collect();
+            }
+            regions.regions.push(region);
+        }
+        Ok(())
+    }
+
+    /// The message's chunks in a file, by where their record chunks begin.
+    fn chunks_by_begin(&self, number: usize) -> HashMap<u64, Vec<usize>> {
+        let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
+        let Some(chunked) = self.chunked else {
+            return named;
+        };
+        for index in 0..chunked.trailer().kinds().len() {
+            if let Some((file, position)) = chunked.place(index)
+                && file == number
+            {
+                named
+                    .entry(position.chunk_begin().0)
+                    .or_default()
+                    .push(index);
+            }
+        }
+        named
+    }
+}
+
+impl RegionPart {
+    fn of(part: ChunkPart) -> RegionPart {
+        RegionPart {
+            begin: part.begin,
+            end: part.end,
+            what: match part.kind {
+                PartKind::BlockHeader => "block header",
+                PartKind::Header => "chunk header",
+                PartKind::Data => "data",
+                PartKind::Fill => "fill",
+                _ => "unknown",
+            },
+        }
+    }
+}
+
+impl FileLayout {
+    fn of(file: &Path) -> Self {
+        FileLayout {
+            file: file.to_owned(),
+            ..FileLayout::default()
+        }
+    }
+
+    fn message(&mut self, size: u64) {
+        self.file_bytes = size;
+        let message = Region::plain(0, self.file_bytes, RegionKind::Message);
+        self.regions.push(message);
+        self.sum();
+    }
+
+    fn sum(&mut self) {
+        let seen = self.regions.last().map_or(0, |last| last.end);
+        if seen < self.file_bytes {
+            let rest = Region::plain(seen, self.file_bytes, RegionKind::Unreadable);
+            self.regions.push(rest);
+        }
+        for region in &self.regions {
+            let bytes = region.end - region.begin;
+            match self.totals.iter_mut().find(|t| t.what == region.what) {
+                Some(total) => {
+                    total.regions += 1;
+                    total.bytes += bytes;
+                }
+                None => self.totals.push(RegionTotal {
+                    what: region.what,
+                    regions: 1,
+                    bytes,
+                }),
+            }
+            if region.what.is_content() {
+                self.data_bytes += region.data_bytes;
+            }
+        }
+        let of = |region: &Region| match region.what {
+            RegionKind::Unreadable => 0,
+            what if what.is_content() => region.end - region.begin - region.data_bytes,
+            _ => region.end - region.begin,
+        };
+        self.overhead_bytes = self.regions.iter().map(of).sum();
+        let unreadable = self
+            .totals
+            .iter()
+            .find(|t| t.what == RegionKind::Unreadable);
+        self.unreadable_bytes = unreadable.map_or(0, |total| total.bytes);
+    }
+}
+
+impl Region {
+    /// One without headers.
+    fn plain(begin: u64, end: u64, what: RegionKind) -> Self {
+        Region {
+            begin,
+            end,
+            what,
+            chunks: Vec::new(),
+            records: 0,
+            header_bytes: 0,
+            block_header_bytes: 0,
+            data_bytes: end - begin,
+            fill_bytes: 0,
+            compression: None,
+            parts: Vec::new(),
+        }
+    }
+
+    fn of(chunk: &Chunk, has_trailer: bool) -> Self {
+        let ChunkLayout {
+            header,
+            block_headers,
+            data,
+            fill,
+            ..
+        } = chunk.layout();
+        Region {
+            begin: chunk.begin().0,
+            end: chunk.end().0,
+            what: match chunk.header.kind {
+                _ if has_trailer => RegionKind::Trailer,
+                ChunkType::Signature => RegionKind::Signature,
+                ChunkType::Metadata => RegionKind::FileMetadata,
+                ChunkType::Padding => RegionKind::Padding,
+                ChunkType::Simple => RegionKind::Records,
+                ChunkType::Transposed => RegionKind::TransposedRecords,
+                _ => RegionKind::Unknown,
+            },
+            chunks: Vec::new(),
+            records: chunk.header.num_records,
+            header_bytes: header,
+            block_header_bytes: block_headers,
+            data_bytes: data,
+            fill_bytes: fill,
+            compression: None,
+            parts: Vec::new(),
+        }
+    }
+}
+
+impl RegionKind {
+    fn is_content(self) -> bool {
+        matches!(
+            self,
+            RegionKind::Records | RegionKind::TransposedRecords | RegionKind::Message
+        )
+    }
+}

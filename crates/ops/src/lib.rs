@@ -1,0 +1,66 @@
+//! What is done with messages and models of any size besides splitting and merging them: verifying,
+//! describing, comparing, exporting. The `protosplit` command and the Python package are made of
+//! these functions.
+//!
+//! Each takes an input that is [open](proto_splitter_core::formats::Opened), and options with
+//! progress and cancellation. It returns a report, a struct with public fields; with the feature
+//! `serde` a report is serialized with the keys of the command's `--json`. Nothing is printed.
+//!
+//! ```
+//! use proto_splitter_core::formats::{OpenOptions, Opened};
+//! use proto_splitter_ops::{VerifyOptions, verify};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("message.pb");
+//! std::fs::write(&path, b"\x08\x01")?;
+//! let report = verify(&Opened::of_file(&path, None, &OpenOptions::new())?, &VerifyOptions::new())?;
+//! assert!(report.ok);
+//!
+//! std::fs::write(&path, b"\x08")?;
+//! let report = verify(&Opened::of_file(&path, None, &OpenOptions::new())?, &VerifyOptions::new())?;
+//! assert_eq!(report.problems.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+#[cfg(feature = "serde")]
+mod as_text;
+mod diff;
+mod error_place;
+#[cfg(feature = "export")]
+mod export;
+#[cfg(feature = "externalize")]
+mod externalize;
+#[cfg(feature = "tensorflow")]
+mod fingerprint;
+mod info;
+mod layout;
+#[cfg(feature = "export")]
+mod npy;
+mod pieces;
+mod pipe;
+mod verify;
+
+pub use diff::{
+    DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, TensorDifference, diff,
+};
+#[cfg(feature = "export")]
+pub use export::{ExportFormat, ExportOptions, ExportReport, export};
+#[cfg(feature = "externalize")]
+pub use externalize::{
+    Constant, ExternalizeReport, ExternalizeTo, InternalizeReport, LeftIn, externalize, internalize,
+};
+#[cfg(feature = "tensorflow")]
+pub use fingerprint::{Fingerprint, FingerprintReport, fingerprint};
+pub use info::{
+    ChunkInfo, FormatInfo, Info, ListOptions, ListedChunk, ListedEntry, Listing, MessageInfo,
+    OtherFile, entries, info, list,
+};
+pub use layout::{
+    FileLayout, Layout, LayoutOptions, Region, RegionKind, RegionPart, RegionTotal, layout,
+};
+#[cfg(feature = "export")]
+pub use npy::write_npy;
+pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
+pub use verify::{Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify};

@@ -1,0 +1,199 @@
+//! A message with a long list as several messages that other tools open.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, create_new};
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::path::{FieldPath, PathQuery, Step};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::view::{Piece, PieceOptions};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::error_place::at;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+/// Options for [`pieces`].
+#[derive(Clone, Debug, Default)]
+pub struct PiecesOptions {
+    pieces: PieceOptions,
+    progress: Option<Progress>,
+}
+
+impl PiecesOptions {
+    /// The defaults: all elements in one piece, without the rest of the message.
+    #[must_use]
+    pub fn new() -> Self {
+        PiecesOptions::default()
+    }
+
+    /// Sets how large the pieces are and what is in them. Default: [`PieceOptions::new`].
+    #[must_use]
+    pub fn pieces(mut self, pieces: PieceOptions) -> Self {
+        self.pieces = pieces;
+        self
+    }
+
+    /// Sets what is told how far the work is, and may cancel it. Default: what the input was opened
+    /// with.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+/// The result of [`pieces`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PiecesReport {
+    /// The path or URL of the input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub input: PathBuf,
+    /// The folder that was written.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub output: PathBuf,
+    /// The pieces, in the order of their elements.
+    pub pieces: Vec<WrittenPiece>,
+}
+
+/// A file of a [`PiecesReport`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct WrittenPiece {
+    /// The path of the file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// The index of its first element.
+    pub first: u64,
+    /// The number of its elements.
+    pub count: u64,
+    /// The size of the file.
+    pub bytes: u64,
+}
+
+/// Writes the elements of a field, a piece of them to each file of a new folder, which appears
+/// complete or not at all. Each file is a message of the input's type.
+///
+/// `field` is the path of a repeated field, as `packet` or `graph.node`.
+///
+/// # Errors
+///
+/// - [`ErrorKind::InvalidPath`] if the path leads to no repeated field, or that has no element.
+/// - [`ErrorKind::InvalidConfig`] if the input has no message.
+/// - [`ErrorKind::AlreadyExists`] if the folder is there and not empty.
+/// - If the input is damaged, or something can't be read or written.
+pub fn pieces(
+    input: &Opened,
+    field: &str,
+    output: impl AsRef<Path>,
+    options: &PiecesOptions,
+) -> Result<PiecesReport> {
+    let output = output.as_ref();
+    if is_taken(output) {
+        let message = format!(
+            "{}: there already, and pieces go to a new folder",
+            output.display()
+        );
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    Ok(PiecesReport {
+        input: input.input().to_owned(),
+        output: output.to_owned(),
+        pieces: write(input, field, output, options)?,
+    })
+}
+
+/// Returns true if something is at the path that a new folder can't take the place of.
+fn is_taken(output: &Path) -> bool {
+    let has_files = || fs::read_dir(output).is_ok_and(|mut all| all.next().is_some());
+    output.is_file() || (output.is_dir() && has_files())
+}
+
+fn write(
+    input: &Opened,
+    field: &str,
+    output: &Path,
+    options: &PiecesOptions,
+) -> Result<Vec<WrittenPiece>> {
+    let failed = |error: Error| at(input, error);
+    let at_output = |error: std::io::Error| Error::from(error).context(output.display());
+    let mut reading = input.reading_options();
+    if let Some(progress) = &options.progress {
+        reading = reading.progress(progress.clone());
+    }
+    let view = input.view_with(reading).map_err(failed)?;
+    view.check_type().map_err(failed)?;
+    let path = path_of(input, field).map_err(failed)?;
+    let temporary = TemporaryFolder::beside(output, None).map_err(at_output)?;
+    let mut pieces = view.pieces(&path, &options.pieces).map_err(failed)?;
+    let made_from = MadeFrom::files(input.files());
+    let mut written = Vec::new();
+    while let Some(piece) = pieces.next().transpose().map_err(failed)? {
+        let name = format!("{:05}.pb", written.len() + 1);
+        let path = temporary.path().join(&name);
+        let mut write = || -> Result<()> {
+            let file = create_new(&path, &made_from)?;
+            let mut file = BufWriter::with_capacity(GATHER, file);
+            pieces.write_to(&mut file)?;
+            file.flush()?;
+            Ok(file.get_ref().sync_all()?)
+        };
+        let file = output.join(&name);
+        write().map_err(|error| match error.kind() {
+            ErrorKind::Io => error.context(file.display()),
+            _ => failed(error),
+        })?;
+        written.push(WrittenPiece::new(file, piece));
+    }
+    if written.is_empty() {
+        let message = format!("it has no {field}");
+        return Err(failed(Error::new(ErrorKind::InvalidPath, message)));
+    }
+    open_to_others(temporary.path()).map_err(at_output)?;
+    fs::rename(temporary.path(), output).map_err(at_output)?;
+    temporary.keep();
+    Ok(written)
+}
+
+/// Returns the path of the field that is named. The way there may be said by names, as in any path.
+fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
+    let query = PathQuery::parse(field, input.descriptor())?;
+    if let Some(path) = query.as_path() {
+        return Ok(path);
+    }
+    // A query leads to values, and so to the first element of the field.
+    let mut path = input.find(&format!("{field}[0]"))?;
+    if let Some(step) = path.pop() {
+        path.push(Step::field(step.field.0));
+    }
+    Ok(path)
+}
+
+/// Gives a temporary folder, which is its owner's alone, the permissions of any other.
+#[cfg(unix)]
+fn open_to_others(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl WrittenPiece {
+    fn new(file: PathBuf, piece: Piece) -> Self {
+        WrittenPiece {
+            file,
+            first: piece.first,
+            count: piece.count,
+            bytes: piece.size,
+        }
+    }
+}

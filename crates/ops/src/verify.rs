@@ -1,0 +1,444 @@
+//! Checking all that can be checked of an input.
+
+mod deep;
+mod original;
+mod pass;
+
+use std::path::PathBuf;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::compare::{Comparison, compare};
+use proto_splitter_core::formats::{Checks, Opened};
+use proto_splitter_core::merge::{MergeCheck, ReadOptions, SourceCheck};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::wire::{SourceInput, WireCursor};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::error_place::{at, at_either};
+pub use deep::Parsed;
+use original::Original;
+
+/// Options for [`verify`].
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions<'a> {
+    deep: bool,
+    against: Option<&'a Opened>,
+    progress: Option<Progress>,
+}
+
+impl<'a> VerifyOptions<'a> {
+    /// The defaults: checksums and structure alone.
+    #[must_use]
+    pub fn new() -> Self {
+        VerifyOptions::default()
+    }
+
+    /// Sets whether all of the message is parsed by its type, too. Default: false.
+    #[must_use]
+    pub fn deep(mut self, deep: bool) -> Self {
+        self.deep = deep;
+        self
+    }
+
+    /// Sets the message, in one piece, that this one is compared with byte by byte. Default: none.
+    #[must_use]
+    pub fn against(mut self, original: impl Into<Option<&'a Opened>>) -> Self {
+        self.against = original.into();
+        self
+    }
+
+    /// Sets what is told how far the work is, and may cancel it. Default: what the input was opened
+    /// with.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+/// The result of [`verify`].
+#[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// The path or URL of the input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// True if there are no problems.
+    pub ok: bool,
+    /// What was checked.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub checked: Checked,
+    /// What the message has, if it was parsed to its end.
+    pub deep: Option<Parsed>,
+    /// How the message compares with the original, if there is one.
+    pub against: Option<Against>,
+    /// All that is wrong; each names the file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::errors"))]
+    pub problems: Vec<Error>,
+    /// What is odd, but does no harm.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub warnings: Vec<String>,
+}
+
+/// What was checked of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
+#[non_exhaustive]
+pub enum Checked {
+    /// A message in one file.
+    #[non_exhaustive]
+    Message {
+        /// True if the message is in chunks.
+        split: bool,
+        /// True if there are checksums that the content was checked against. Only a message in
+        /// chunks has any.
+        checksums: bool,
+        /// The full name of the message's type, if it is known.
+        message: Option<String>,
+        /// The number of records in the file, the trailer included.
+        records: Option<u64>,
+        /// The number of chunks.
+        chunk_count: usize,
+        /// The size of all chunks, uncompressed.
+        chunk_bytes: u64,
+        /// The size of the message that a merge gives.
+        merged_bytes: Option<u64>,
+        /// The checksum of that message.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
+        merged_crc32c: Option<u32>,
+        /// True if a merge gives the bytes that were split; `None` if the file doesn't say what
+        /// those were.
+        byte_exact: Option<bool>,
+    },
+    /// An archive of tensors, or a message that several files make: checked as its format does.
+    #[non_exhaustive]
+    Format {
+        /// The name of the format.
+        format: &'static str,
+        /// True if there are checksums that the content was checked against; `None` if the check
+        /// failed.
+        checksums: Option<bool>,
+        /// The number of tensors.
+        tensors: Option<u64>,
+        /// The number of bytes that were read.
+        bytes: Option<u64>,
+    },
+}
+
+/// How a message compares with the original.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Against {
+    /// The path or URL of the original.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub original: PathBuf,
+    /// How they agree.
+    pub result: Agreement,
+    /// The offset of the first byte that differs.
+    pub byte: Option<u64>,
+    /// The path of the first field that differs.
+    pub path: Option<String>,
+    /// How that field differs.
+    pub how: Option<String>,
+}
+
+/// How far two messages agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "kebab-case")
+)]
+#[non_exhaustive]
+pub enum Agreement {
+    /// They have the same bytes.
+    ByteExact,
+    /// They are equal as messages, their bytes differ.
+    Equal,
+    /// They differ.
+    Different,
+}
+
+/// Checks every checksum, size and position of a file in chunks, what a format can check of its own,
+/// and of any other message that it has the form of one.
+///
+/// What is wrong with the data is in the report.
+///
+/// # Errors
+///
+/// - [`ErrorKind::SchemaNeeded`] if the message is to be parsed and its type isn't known.
+/// - [`ErrorKind::InvalidConfig`] if the message is to be parsed or compared and there is none, or
+///   the original is not a message in one piece.
+/// - If something can't be read, or the work was cancelled.
+pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    let asks_for_message = options.deep || options.against.is_some();
+    // What a format checks of its own stands in for neither of the other ways.
+    let is_checked_by_format = if asks_for_message {
+        !input.is_single()
+    } else {
+        input.is_described_by_format()
+    };
+    let reading = match &options.progress {
+        Some(progress) => input.reading_options().progress(progress.clone()),
+        None => input.reading_options(),
+    };
+    if asks_for_message && !input.has_message() {
+        let message = "tensors, and no message that could be parsed or compared";
+        let error = Error::new(ErrorKind::InvalidConfig, message);
+        return Err(error.context(input.input().display()));
+    }
+    let job = Job {
+        input,
+        deep: deep_type(input, options)?,
+        original: options.against.map(Original::of).transpose()?,
+        reading,
+    };
+    let mut report = VerifyReport {
+        file: input.input().to_owned(),
+        ok: false,
+        checked: Checked::message(input),
+        deep: None,
+        against: None,
+        problems: Vec::new(),
+        warnings: Vec::new(),
+    };
+    if is_checked_by_format {
+        report.check_format(&job);
+    } else {
+        report.check_message(&job);
+    }
+    if let Some(size) = report.message_bytes(input).filter(|_| asks_for_message) {
+        report.pass(&job, size)?;
+    }
+    report.ok = report.problems.is_empty();
+    Ok(report)
+}
+
+/// Returns the type by which all of the message is parsed, if that is asked for.
+fn deep_type<'a>(
+    input: &'a Opened,
+    options: &VerifyOptions<'_>,
+) -> Result<Option<&'a MessageDescriptor>> {
+    if !options.deep {
+        return Ok(None);
+    }
+    let missing = || {
+        let message = "parsing all of a message needs its type";
+        Error::new(ErrorKind::SchemaNeeded, message)
+    };
+    let known = input.descriptor().ok_or_else(missing);
+    known.map(Some).map_err(|error| at(input, error))
+}
+
+/// A verification, and what is asked of it.
+struct Job<'a> {
+    input: &'a Opened,
+    deep: Option<&'a MessageDescriptor>,
+    original: Option<Original<'a>>,
+    reading: ReadOptions,
+}
+
+impl VerifyReport {
+    /// Reports a file in chunks that can't be opened, since it was cut or its trailer is damaged.
+    pub fn of_unreadable(file: impl Into<PathBuf>, problem: Error) -> VerifyReport {
+        VerifyReport {
+            file: file.into(),
+            ok: false,
+            checked: Checked::Message {
+                split: true,
+                checksums: true,
+                message: None,
+                records: None,
+                chunk_count: 0,
+                chunk_bytes: 0,
+                merged_bytes: None,
+                merged_crc32c: None,
+                byte_exact: None,
+            },
+            deep: None,
+            against: None,
+            problems: vec![problem],
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Returns the size of the message; `None` if no merge gives one.
+    fn message_bytes(&self, input: &Opened) -> Option<u64> {
+        match self.checked {
+            Checked::Message { merged_bytes, .. } => merged_bytes,
+            Checked::Format { .. } => input.plain().map(|(_, size)| size),
+        }
+    }
+
+    /// Checks an input as its format does.
+    fn check_format(&mut self, job: &Job<'_>) {
+        let found = job.input.verify_with(&job.reading.progress);
+        let format = job.input.format();
+        let found = found.map_err(|error| self.problems.push(at(job.input, error)));
+        let found = found.ok();
+        self.checked = Checked::Format {
+            format: format.map_or("unknown", |format| format.name()),
+            checksums: found
+                .as_ref()
+                .map(|found| found.checks == Checks::Checksums),
+            tensors: found.as_ref().map(|found| found.tensors),
+            bytes: found.as_ref().map(|found| found.bytes),
+        };
+        self.warnings = found.map(|found| found.warnings).unwrap_or_default();
+    }
+
+    /// Reads all of a file that is one message.
+    fn check_message(&mut self, job: &Job<'_>) {
+        let Checked::Message {
+            message,
+            records,
+            chunk_count,
+            chunk_bytes,
+            merged_bytes,
+            merged_crc32c,
+            byte_exact,
+            ..
+        } = &mut self.checked
+        else {
+            return;
+        };
+        let Some(file) = job.input.chunked() else {
+            let walked = job.input.plain().map_or(Ok(()), |(bytes, size)| {
+                *merged_bytes = Some(size);
+                // To parse all of it says the same, and more.
+                match job.deep {
+                    Some(_) => Ok(()),
+                    None => walk(bytes, size),
+                }
+            });
+            self.problems
+                .extend(walked.err().map(|error| at(job.input, error)));
+            return;
+        };
+        if message.is_none() {
+            *message = file.trailer().message_type().map(str::to_owned);
+        }
+        let verified = file.verify(&job.reading);
+        *records = Some(verified.records());
+        *chunk_count = file.trailer().kinds().len();
+        *chunk_bytes = verified.bytes();
+        if let MergeCheck::Merged {
+            size,
+            crc32c,
+            source,
+            ..
+        } = verified.merge()
+        {
+            *merged_bytes = Some(*size);
+            *merged_crc32c = Some(*crc32c);
+            *byte_exact = source.map(|source| source == SourceCheck::Same);
+        }
+        let problems = verified.into_problems().into_iter();
+        self.problems
+            .extend(problems.map(|error| at(job.input, error)));
+    }
+
+    /// Parses the message, compares it with the original, or both.
+    fn pass(&mut self, job: &Job<'_>, size: u64) -> Result<()> {
+        let found = pass::go(job, size).map_err(|error| at(job.input, error))?;
+        match found.parsed {
+            Some(Ok(parsed)) => self.deep = Some(parsed),
+            Some(Err(error)) => self.problems.push(at(job.input, error)),
+            None => {}
+        }
+        if let (Some(different), Some(original)) = (found.different, &job.original) {
+            let against = Against::new(job, original, different)?;
+            self.problems.extend(against.problem(job.input));
+            self.against = Some(against);
+        }
+        Ok(())
+    }
+}
+
+impl Checked {
+    /// Returns what is known of a message before anything is read.
+    fn message(input: &Opened) -> Checked {
+        let is_chunked = input.chunked().is_some();
+        let known = input.descriptor();
+        Checked::Message {
+            split: is_chunked,
+            checksums: is_chunked,
+            message: known.map(|known| known.full_name().to_owned()),
+            records: None,
+            chunk_count: 0,
+            chunk_bytes: 0,
+            merged_bytes: None,
+            merged_crc32c: None,
+            byte_exact: None,
+        }
+    }
+}
+
+/// Walks over the fields of a message, which is all that can be checked of one whose type needn't be
+/// known.
+fn walk(bytes: &impl record_file::ReadAt, size: u64) -> Result<()> {
+    let mut cursor = WireCursor::new(SourceInput::new(bytes, size));
+    while cursor.next()?.is_some() {}
+    Ok(())
+}
+
+impl Against {
+    fn new(job: &Job<'_>, original: &Original<'_>, different: Option<u64>) -> Result<Against> {
+        let mut against = Against {
+            original: original.input.input().to_owned(),
+            result: Agreement::ByteExact,
+            byte: different,
+            path: None,
+            how: None,
+        };
+        if different.is_none() {
+            return Ok(against);
+        }
+        against.result = Agreement::Different;
+        let merged = job.input.view().and_then(|view| {
+            view.check_type()?;
+            Ok(view)
+        });
+        let merged = merged.map_err(|error| at(job.input, error))?;
+        let known = job.input.descriptor();
+        let reading = ReadOptions::new().descriptor(known.cloned());
+        let view = MessageView::of_plain(original.bytes, reading);
+        let view = view.map_err(|error| at(original.input, error))?;
+        let inputs = [job.input, original.input];
+        match compare(&merged, &view, 1).map_err(|error| at_either(inputs, error))? {
+            Comparison::Identical | Comparison::Equal => against.result = Agreement::Equal,
+            Comparison::Different(differences) => {
+                if let [first, ..] = differences.as_slice() {
+                    against.path = Some(first.path.display(known));
+                    let how = first.how.said("the merge", "the original");
+                    against.how = Some(how.to_string());
+                }
+            }
+        }
+        Ok(against)
+    }
+
+    /// Returns the difference as an error of the input.
+    fn problem(&self, input: &Opened) -> Option<Error> {
+        (self.result == Agreement::Different).then(|| {
+            let (file, difference) = (input.input().display(), self.difference());
+            Error::new(ErrorKind::ChecksumMismatch, format!("{file} {difference}"))
+        })
+    }
+
+    /// Returns the first difference in words that follow the input's name.
+    pub fn difference(&self) -> String {
+        let place = match (self.path.as_deref(), self.byte) {
+            (Some(""), _) => " in the message itself".into(),
+            (Some(path), _) => format!(" at {path}"),
+            (None, Some(byte)) => format!(" from byte {byte} on"),
+            (None, None) => String::new(),
+        };
+        let how = self.how.as_ref();
+        let how = how.map_or(String::new(), |how| format!(": {how}"));
+        format!("differs from {}{place}{how}", self.original.display())
+    }
+}
