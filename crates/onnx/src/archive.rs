@@ -1,5 +1,6 @@
 //! The tensors of an ONNX model by name, as every archive has them.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -20,6 +21,7 @@ use crate::tensors::{ModelTensor, ModelTensors};
 pub(crate) struct ModelArchive {
     model: OnnxSource,
     tensors: OnceLock<Tensors>,
+    is_embedded: bool,
 }
 
 #[derive(Debug)]
@@ -33,7 +35,21 @@ impl ModelArchive {
         ModelArchive {
             model,
             tensors: OnceLock::new(),
+            is_embedded: false,
         }
+    }
+
+    /// The same, of a model in the header of a safetensors file.
+    pub(crate) fn embedded(mut self) -> ModelArchive {
+        self.is_embedded = true;
+        self
+    }
+
+    /// Returns true if an archive is of a model in the header of a safetensors file.
+    pub(crate) fn is_embedded(archive: &dyn Archive) -> bool {
+        let archive: &dyn Any = archive;
+        let model = archive.downcast_ref::<ModelArchive>();
+        model.is_some_and(|model| model.is_embedded)
     }
 
     fn get(&self) -> Result<&Tensors> {

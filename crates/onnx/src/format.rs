@@ -11,7 +11,7 @@ use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
 };
-use proto_splitter_core::merge::{MergeOptions, Merger, ReadOptions};
+use proto_splitter_core::merge::{MergeOptions, ReadOptions};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
@@ -240,7 +240,7 @@ impl Format for OnnxFormat {
             let reader = Arc::clone(model.reader());
             let opened = Opened::of_reader(reader, model_descriptor(), options)?;
             let opened = opened.reading([input.path()]);
-            return Ok(opened.with_archive(ModelArchive::new(model)));
+            return Ok(opened.with_archive(ModelArchive::new(model).embedded()));
         }
         let model = OnnxSource::of_input(input, &open_options(options)?)?;
         let opened = if model.external_tensors() == 0 {
@@ -306,10 +306,8 @@ impl Format for OnnxFormat {
     }
 
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
-        let first = opened.files().first()?;
         let is_made = opened.plain().is_some() && opened.message_file().is_none();
-        // What can't be looked at can't be of a form either.
-        let is_embedded = Candidate::new(first).is_ok_and(|first| is_embedded(&first));
+        let is_embedded = ModelArchive::is_embedded(opened.archive()?);
         let form = if is_embedded { &EMBEDDED } else { &PAIR };
         is_made.then_some(form)
     }
@@ -424,15 +422,12 @@ fn one_piece(
     if let Some((reader, _)) = opened.plain() {
         return write_one_piece(&**reader, size, output, made_from, external).map(converted);
     }
-    let input = opened.files().first().ok_or_else(no_message)?;
     let reading = ReadOptions::new()
         .descriptor(opened.descriptor().cloned())
         .threads(options.threads)
         .progress(options.progress.clone());
     let options = MergeOptions::from(reading).force(options.force);
-    let merged = Merger::new()
-        .options(&options)
-        .merge_file_to_file(input, output)?;
+    let merged = opened.merge_to_file(output, &options)?;
     Ok(Converted::new(vec![output.to_owned()], merged.size))
 }
 

@@ -14,6 +14,8 @@ pub(crate) use safetensors::header_len as safetensors_header;
 pub use safetensors::write_safetensors;
 pub(crate) use sdnb::MAGIC as SDNB_MAGIC;
 
+use record_file::ReadAt;
+
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 
@@ -58,13 +60,18 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
 pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<TagContent> {
     let path = path.as_ref();
     let limits = &options.limits;
-    import_any(path, limits).map_err(|error| error.in_file(path.display()))
+    let file = File::open(path).map_err(Error::from);
+    let imported = file.and_then(|file| import_any(Arc::new(file), path, limits));
+    imported.map_err(|error| error.in_file(path.display()))
 }
 
-fn import_any(path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
-    use record_file::ReadAt;
+/// Reads a model of another format from a file that is open already.
+pub(crate) fn import_open(file: Arc<dyn ReadAt>, path: &Path) -> Result<TagContent> {
+    let imported = import_any(file, path, &SameDiffLimits::new());
+    imported.map_err(|error| error.in_file(path.display()))
+}
 
-    let file = Arc::new(File::open(path)?);
+fn import_any(file: Arc<dyn ReadAt>, path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
     let mut magic = [0; 4];
     let read = file.read_at(0, &mut magic)?;
     let magic = &magic[..read];
@@ -72,7 +79,7 @@ fn import_any(path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
         return sdnb::read_sdz(file, limits);
     }
     if magic == sdnb::MAGIC {
-        return sdnb::read_files(path, limits);
+        return sdnb::read_files(file, path, limits);
     }
     match safetensors::read_header_len(&*file)? {
         Some(header_len) => safetensors::read(file, header_len),

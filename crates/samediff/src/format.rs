@@ -12,10 +12,12 @@ use proto_splitter_core::formats::{
     Format, OpenOptions, Opened,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
 
+use crate::bridge::import_open;
 use crate::limits::SameDiffLimits;
 use crate::{
-    Draft, Model, SameDiffWriteOptions, TagContent, TagView, bridge, import, layout,
+    Draft, Model, ModelOptions, SameDiffWriteOptions, TagContent, TagView, bridge, layout,
     left_out_of_classic, write_classic, write_safetensors, zip,
 };
 use tensors::Tensors;
@@ -103,7 +105,7 @@ impl Format for SameDiffFormat {
             _ if is_zip && first.starts_with(layout::TAGS.as_bytes()) => Some(Confidence::Certain),
             _ if head.starts_with(bridge::SDNB_MAGIC) => Some(Confidence::Certain),
             Some("sdz") if is_zip => Some(Confidence::Likely),
-            _ if is_zip => recognize_archive(candidate.path(), first),
+            _ if is_zip => recognize_archive(candidate, first),
             // Nothing tells a FlatBuffer from anything else, and others have this name, too.
             Some("fb" | "sd") => Some(Confidence::Possible),
             _ => None,
@@ -112,13 +114,12 @@ impl Format for SameDiffFormat {
 
     fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
         let path = input.local_path()?;
-        let archive = match Any::open(path)? {
-            Any::Model(model) => Opened::of_archive(Tensors::of_model(model)?),
-            Any::Imported(content) => {
-                Opened::of_archive(Tensors::of_import(&content, Some(IMPORTED_TAG)))
-            }
+        let file = input.source()?;
+        let tensors = match Any::of_file(Arc::clone(&file), path)? {
+            Any::Model(model) => Tensors::of_model(model)?,
+            Any::Imported(content) => Tensors::of_import(&content, Some(IMPORTED_TAG)),
         };
-        Ok(archive.reading([path]))
+        Ok(Opened::of_archive(tensors.of_file(file)).reading([path]))
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {
@@ -164,8 +165,10 @@ impl Format for SafetensorsFormat {
 
     fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
         let path = input.local_path()?;
-        let content = import(path)?;
-        Ok(Opened::of_archive(Tensors::of_import(&content, None)).reading([path]))
+        let file = input.source()?;
+        let content = import_open(Arc::clone(&file), path)?;
+        let tensors = Tensors::of_import(&content, None).of_file(file);
+        Ok(Opened::of_archive(tensors).reading([path]))
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {
@@ -190,9 +193,9 @@ impl Format for SafetensorsFormat {
 /// Looks for a model in a zip archive, whose first entry is called `first` at its beginning. Other
 /// writers may have put the list of tags anywhere. One that lacks the list, or is cut, is recognised
 /// by other files of a model, so that the error of opening it says what is wrong.
-fn recognize_archive(path: &Path, first: &[u8]) -> Option<Confidence> {
-    let file = File::open(path).ok()?;
-    let Ok(archive) = zip::Archive::open(Arc::new(file), &SameDiffLimits::new()) else {
+fn recognize_archive(candidate: &Candidate<'_>, first: &[u8]) -> Option<Confidence> {
+    let file = candidate.source().ok()?;
+    let Ok(archive) = zip::Archive::open(file, &SameDiffLimits::new()) else {
         let first = first.split(|byte| !byte.is_ascii_graphic()).next();
         let begins = layout::is_of_model(&String::from_utf8_lossy(first.unwrap_or_default()));
         return begins.then_some(Confidence::Possible);
@@ -225,20 +228,23 @@ fn convert(
         .made_from(MadeFrom::Edited(opened.files().to_vec()))
         .force(options.force)
         .progress(options.progress.clone());
-    let (bytes, left_out) = write(path, target, tag, output, &writing)?;
+    let any = match opened.archive().and_then(Tensors::file_of) {
+        Some(file) => Any::of_file(file, path)?,
+        None => Any::open(path)?,
+    };
+    let (bytes, left_out) = write(any, target, tag, output, &writing)?;
     let converted = Converted::new(vec![output.to_owned()], bytes);
     Ok(left_out.into_iter().fold(converted, Converted::note))
 }
 
 /// Writes a file in another form, and says how many bytes were written and what was left out.
 fn write(
-    path: &Path,
+    any: Any,
     target: &ConvertTarget,
     tag: Option<&str>,
     output: &Path,
     options: &SameDiffWriteOptions,
 ) -> Result<(u64, Option<String>)> {
-    let any = Any::open(path)?;
     if *target == SAMEDIFF {
         let draft = match (any, tag) {
             (Any::Model(model), None) => Draft::open(&model)?,
@@ -292,11 +298,18 @@ enum Any {
 
 impl Any {
     fn open(path: &Path) -> Result<Any> {
-        let content = match import(path) {
+        let file = File::open(path);
+        let file = file.map_err(|error| Error::from(error).context(path.display()))?;
+        Any::of_file(Arc::new(file), path)
+    }
+
+    /// Reads a file that is open already.
+    fn of_file(file: Arc<dyn ReadAt>, path: &Path) -> Result<Any> {
+        let content = match import_open(Arc::clone(&file), path) {
             Ok(content) => content,
             // It has tags already, or else there is something in it that has no place here.
             Err(error) if error.kind() == crate::ErrorKind::NotConvertible => {
-                return match Model::open(path) {
+                return match Model::of_file(file, path, &ModelOptions::new()) {
                     Err(other) if other.kind() == crate::ErrorKind::NotAnArchive => {
                         Err(error.into())
                     }

@@ -105,14 +105,21 @@ impl Model {
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model> {
         let path = path.as_ref();
-        let open = || {
-            let file = File::open(path)?;
-            let mut model = Model::from_source(Arc::new(file), options)?;
-            model.archive.name_file(path.display().to_string());
-            model.path = Some(path.to_owned());
-            Ok(model)
-        };
-        open().map_err(|error: Error| error.in_file(path.display()))
+        let file = File::open(path).map_err(|error| Error::from(error).in_file(path.display()))?;
+        Model::of_file(Arc::new(file), path, options)
+    }
+
+    /// Opens a file that is open already, at this path.
+    pub(crate) fn of_file(
+        file: Arc<dyn ReadAt>,
+        path: &Path,
+        options: &ModelOptions,
+    ) -> Result<Model> {
+        let model = Model::from_source(file, options);
+        let mut model = model.map_err(|error| error.in_file(path.display()))?;
+        model.archive.name_file(path.display().to_string());
+        model.path = Some(path.to_owned());
+        Ok(model)
     }
 
     /// Opens what is in memory, or anywhere else.

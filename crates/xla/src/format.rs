@@ -112,18 +112,16 @@ impl Format for XlaFormat {
     }
 
     fn message_type(&self, path: &Path) -> Option<&'static str> {
-        let named = || is_named(path, HLO_ENDING).then_some(HLO_PROTO);
         let file = std::fs::File::open(path).ok();
         let Some((layers, source)) = file.and_then(|file| unwrapped(Arc::new(file)).ok()) else {
-            return named();
+            return type_in_one_piece(path, &[]);
         };
         match manifest_of(source) {
             Ok(Some(manifest)) => {
                 let types = self.message_types().iter();
                 types.copied().find(|name| *name == manifest.message_type())
             }
-            _ if !layers.is_empty() => Some(EXECUTABLE_AND_OPTIONS),
-            _ => named(),
+            _ => type_in_one_piece(path, &layers),
         }
     }
 
@@ -216,6 +214,14 @@ fn is_named(path: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
+/// The type of a message in one piece, by its name and what is around it.
+fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
+    if !layers.is_empty() {
+        return Some(EXECUTABLE_AND_OPTIONS);
+    }
+    is_named(path, HLO_ENDING).then_some(HLO_PROTO)
+}
+
 /// The text that XLA leaves in place of a module that it couldn't write.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
@@ -238,11 +244,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let (layers, source) = unwrapped(input.source()?)?;
     let split = SplitProto::recognize(Arc::clone(&source), options.descriptor.clone())?;
     let Some(split) = split else {
-        let known = if layers.is_empty() {
-            XlaFormat.message_type(input.path())
-        } else {
-            Some(EXECUTABLE_AND_OPTIONS)
-        };
+        let known = type_in_one_piece(input.path(), &layers);
         let descriptor = options.descriptor.clone();
         let descriptor = descriptor.or_else(|| schema::message(known?));
         let name = descriptor

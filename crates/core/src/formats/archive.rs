@@ -1,5 +1,6 @@
 //! Inputs that are not a message, but a list of named tensors and whatever is beside them.
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use crate::progress::Progress;
@@ -9,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 /// Named tensors, and what else an input of their format has.
 ///
 /// Headers were read when it was opened; the bytes of tensors are read when they are asked for.
-pub trait Archive: Debug + Send + Sync {
+pub trait Archive: Any + Debug + Send + Sync {
     /// All tensors, in the order of the file. Names are unique.
     ///
     /// # Errors

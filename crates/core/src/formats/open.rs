@@ -154,7 +154,9 @@ impl Registry {
         }
         // A schema that was given comes before the one that is built in.
         let given = || {
-            let schemas = options.schemas.as_ref()?;
+            let schemas = options.schemas.as_ref();
+            // Without any, nothing has to be looked at for the type's name.
+            let schemas = schemas.filter(|schemas| schemas.all_messages().len() > 0)?;
             schemas.get_message_by_name(format.message_type(path)?)
         };
         let opened = match &options.descriptor {

@@ -45,8 +45,12 @@ struct Part {
     blobs: u64,
 }
 
-/// Reads an SDNB file, and the other shards if it is one of several.
-pub(super) fn read_files(path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
+/// Reads an SDNB file, which is open, and the other shards if it is one of several.
+pub(super) fn read_files(
+    file: Arc<dyn ReadAt>,
+    path: &Path,
+    limits: &SameDiffLimits,
+) -> Result<TagContent> {
     let paths = match shard(path) {
         None => vec![path.to_owned()],
         Some((base, count)) => (0..count)
@@ -54,10 +58,16 @@ pub(super) fn read_files(path: &Path, limits: &SameDiffLimits) -> Result<TagCont
             .collect(),
     };
     let mut budget = Budget::new(limits.get_max_graph_size());
-    let parts = paths.into_iter().map(|path| {
-        let open = || Part::open(Arc::new(File::open(&path)?), &mut budget);
-        let mut open = open;
-        open().map_err(|error: Error| error.in_file(path.display()))
+    let parts = paths.into_iter().map(|shard| {
+        let mut open = || {
+            let file = if shard == path {
+                Arc::clone(&file)
+            } else {
+                Arc::new(File::open(&shard)?)
+            };
+            Part::open(file, &mut budget)
+        };
+        open().map_err(|error: Error| error.in_file(shard.display()))
     });
     let parts = parts.collect::<Result<Vec<_>>>()?;
     convert(parts, &mut budget)

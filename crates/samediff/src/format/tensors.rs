@@ -1,11 +1,15 @@
 //! The arrays of a model as tensors with names.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 use proto_splitter_core::formats::{Archive, Checks, Entry, Verified};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::tensor::{self, Location, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
 
 use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
@@ -23,6 +27,16 @@ pub(super) struct Tensors {
     counts: Vec<usize>,
     /// Places in `arrays`.
     by_name: HashMap<String, usize>,
+    file: Option<OpenFile>,
+}
+
+/// The file that the arrays are in.
+struct OpenFile(Arc<dyn ReadAt>);
+
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenFile")
+    }
 }
 
 /// The place of an array.
@@ -88,7 +102,22 @@ impl Tensors {
             default,
             arrays,
             counts: Vec::new(),
+            file: None,
         }
+    }
+
+    /// The same, with the file that they are in.
+    pub(super) fn of_file(mut self, file: Arc<dyn ReadAt>) -> Tensors {
+        self.file = Some(OpenFile(file));
+        self
+    }
+
+    /// Returns the file that the arrays of an archive are in, as it is open.
+    pub(super) fn file_of(archive: &dyn Archive) -> Option<Arc<dyn ReadAt>> {
+        let archive: &dyn Any = archive;
+        let tensors = archive.downcast_ref::<Tensors>()?;
+        let OpenFile(file) = tensors.file.as_ref()?;
+        Some(Arc::clone(file))
     }
 
     fn array(&self, held: &Held) -> Result<Array> {
