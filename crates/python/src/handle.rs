@@ -260,7 +260,7 @@ impl Handle {
 }
 
 impl Handle {
-    fn open(&self) -> PyResult<Arc<Opened>> {
+    pub(crate) fn open(&self) -> PyResult<Arc<Opened>> {
         let open = self
             .open
             .read()

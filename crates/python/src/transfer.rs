@@ -1,5 +1,6 @@
 //! Both halves of a transfer, for Python: frames as bytes, in and out.
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,9 @@ use prost::Message;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{self, OpenOptions};
 use proto_splitter::merge::{Limits, ReadOptions};
-use proto_splitter::record_file::ReadAt;
-use proto_splitter::split::{Profile, SizeSplitter, SplitOptions};
+use proto_splitter::prost_reflect::MessageDescriptor;
+use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter::{Error, ErrorKind};
 use proto_splitter_transfer::proto::ResumeToken;
 use proto_splitter_transfer::{
@@ -102,20 +104,27 @@ impl Sender {
     fn new(
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
-        message: &str,
+        message: Option<&str>,
         schema: Option<&[u8]>,
         arguments: SendArguments,
     ) -> PyResult<Sender> {
-        let input = Input::of(source)?;
-        let descriptor = message_type(py, message, schema)?;
         let token = ResumeToken::decode(&arguments.token[..])
             .map_err(|error| PyValueError::new_err(format!("token: {error}")))?;
         let options = arguments.options();
-        let name = input.name();
-        let frames = detached(py, name.as_deref(), None, |_| {
-            let source = opened(input, &descriptor)?;
-            Frames::resume(&SizeSplitter, source, &token, &options)
-        })?;
+        let frames = if let Ok(handle) = source.cast::<Handle>() {
+            let open = handle.get().open()?;
+            detached(py, None, None, |_| {
+                Frames::resume(&SizeSplitter, open.merged_source()?, &token, &options)
+            })?
+        } else {
+            let input = Input::of(source)?;
+            let descriptor = message_type(py, message.unwrap_or_default(), schema)?;
+            let name = input.name();
+            detached(py, name.as_deref(), None, |_| {
+                let source = merged_source(input, &descriptor)?;
+                Frames::resume(&SizeSplitter, source, &token, &options)
+            })?
+        };
         let bytes = frames.begin().map_or(0, |begin| begin.chunk_bytes);
         Ok(Sender {
             frames: Mutex::new(Box::new(frames)),
@@ -228,9 +237,8 @@ impl TransferReceiver {
         let receiver = self.take(py)?;
         let options = arguments.reading(py)?;
         let merged = detached(py, None, None, |_| {
-            Ok(receiver
-                .into_reader()
-                .and_then(|reader| MergedReader::of(reader, &options)))
+            let merged = |reader| MergedReader::of(reader, &options);
+            Ok(whole(receiver, &options).and_then(merged))
         })?;
         merged.map_err(|error| refused(py, &error))
     }
@@ -243,15 +251,7 @@ impl TransferReceiver {
         schema: Option<&[u8]>,
     ) -> PyResult<Handle> {
         let receiver = self.take(py)?;
-        let name = receiver.begin().message_type.clone();
-        let descriptor = match message {
-            Some(message) => Some(message_type(py, message, schema)?),
-            // Of a type that isn't known, fields are told by their numbers.
-            None => message_type(py, &name, schema).ok(),
-        };
-        let options = OpenOptions::new()
-            .descriptor(descriptor)
-            .allow_missing_files(true);
+        let options = opening(py, &receiver.begin().message_type, message, schema)?;
         let open = detached(py, None, None, |_| {
             let open = |reader| formats::ALL.open_reader(reader, &options);
             Ok(whole(receiver, &ReadOptions::new()).and_then(open))
@@ -259,6 +259,43 @@ impl TransferReceiver {
         let open = open.map_err(|error| refused(py, &error))?;
         Ok(Handle::of(open))
     }
+
+    /// The message, open while the rest of it comes; none before its trailer came.
+    fn arriving(
+        &self,
+        py: Python<'_>,
+        message: Option<&str>,
+        schema: Option<&[u8]>,
+    ) -> PyResult<Option<Handle>> {
+        let arriving = self.step(py, |receiver| {
+            let name = receiver.begin().message_type.clone();
+            Ok(receiver.handle()?.map(|file| (name, file)))
+        })?;
+        let Some((name, file)) = arriving else {
+            return Ok(None);
+        };
+        let options = opening(py, &name, message, schema)?;
+        let open = formats::ALL.open_chunks(file, &options);
+        let open = open.map_err(|error| refused(py, &error))?;
+        Ok(Some(Handle::of(open)))
+    }
+}
+
+/// How a message of the type `name` is opened, if it isn't to be of the type `message`.
+fn opening(
+    py: Python<'_>,
+    name: &str,
+    message: Option<&str>,
+    schema: Option<&[u8]>,
+) -> PyResult<OpenOptions> {
+    let descriptor = match message {
+        Some(message) => Some(message_type(py, message, schema)?),
+        // Of a type that isn't known, fields are told by their numbers.
+        None => message_type(py, name, schema).ok(),
+    };
+    Ok(OpenOptions::new()
+        .descriptor(descriptor)
+        .allow_missing_files(true))
 }
 
 impl TransferReceiver {
@@ -282,6 +319,26 @@ impl TransferReceiver {
         let taken_out = py.detach(|| self.lock().take());
         taken_out.ok_or_else(|| refused(py, &taken()))
     }
+}
+
+/// The message that an input is: one in chunks is merged as it is read.
+fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
+    let is_chunked = match &input {
+        // One that can't be opened is reported below.
+        Input::Path(path) => {
+            File::open(path).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
+        }
+        Input::Reader(reader) => is_record_file(reader)?,
+    };
+    if !is_chunked {
+        return opened(input, descriptor);
+    }
+    let options = OpenOptions::new().descriptor(descriptor.clone());
+    let open = match input {
+        Input::Path(path) => formats::ALL.open(path, &options)?,
+        Input::Reader(reader) => formats::ALL.open_reader(reader, &options)?,
+    };
+    open.merged_source()
 }
 
 /// The file with the chunks, after the message that it merges to was compared with what was sent.

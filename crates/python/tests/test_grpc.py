@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
@@ -38,8 +39,10 @@ class Service:
         self.folder = folder
         self.inbox = psg.Inbox()
         self.seen: list[Any] = []
+        self.metadata: dict[str, Any] = {}
 
     def put(self, frames: Any, context: Any) -> Any:
+        self.metadata = dict(context.invocation_metadata())
         message = psg.receive(frames, Tree, context=context, inbox=self.inbox, idle_timeout=0.5)
         self.seen.append(message)
         return TOKEN(chunks=len(self.seen))
@@ -55,11 +58,29 @@ class Service:
     def get(self, asked: Any, context: Any) -> Any:
         return psg.frames(self.seen[-1], token=asked, max_chunk_size=1 << 20)
 
+    def echo(self, frames: Any, context: Any) -> Any:
+        yield from frames
+
+    def part(self, frames: Any, context: Any) -> Any:
+        """Reads one value while the rest comes, and then all of it."""
+        name, schema = ps.schema_of(Tree)
+        with psg.receive_arriving(
+            frames, name, schema, context=context, idle_timeout=0.5
+        ) as arriving:
+            first = arriving.file.get("children[0].name")
+            with arriving.complete() as whole:
+                self.seen.append((first, whole.get("children[11].name")))
+        return TOKEN()
+
     def handler(self) -> Any:
         frame, token = FRAME.FromString, TOKEN.SerializeToString
         methods = {
             "Put": grpc.stream_unary_rpc_method_handler(self.put, frame, token),
             "File": grpc.stream_unary_rpc_method_handler(self.file, frame, token),
+            "Part": grpc.stream_unary_rpc_method_handler(self.part, frame, token),
+            "Echo": grpc.stream_stream_rpc_method_handler(
+                self.echo, frame, FRAME.SerializeToString
+            ),
             "Resume": grpc.unary_unary_rpc_method_handler(self.resume, TOKEN.FromString, token),
             "Get": grpc.unary_stream_rpc_method_handler(
                 self.get, TOKEN.FromString, FRAME.SerializeToString
@@ -73,6 +94,8 @@ class Stub:
         frame, token = FRAME.SerializeToString, TOKEN.FromString
         self.Put = channel.stream_unary("/test.Trees/Put", frame, token)
         self.File = channel.stream_unary("/test.Trees/File", frame, token)
+        self.Part = channel.stream_unary("/test.Trees/Part", frame, token)
+        self.Echo = channel.stream_stream("/test.Trees/Echo", frame, FRAME.FromString)
         self.Resume = channel.unary_unary("/test.Trees/Resume", TOKEN.SerializeToString, token)
         self.Get = channel.unary_stream(
             "/test.Trees/Get", TOKEN.SerializeToString, FRAME.FromString
@@ -142,18 +165,40 @@ def test_what_came_of_a_response_is_not_sent_again(
     assert psg.receive(rest, Tree, pending=pending) == large()
 
 
-def test_a_connection_that_is_cut_resumes(service: tuple[Service, str]) -> None:
-    host, port = service[1].split(":")
-    listener = socket.create_server(("127.0.0.1", 0))
-    after = [3_000_000, 2_500_000, 2_700_000]
-    cuts = []
+class Cutter:
+    """Forwards connections, and cuts each of the first after so many bytes."""
 
-    def forward(near: socket.socket, far: socket.socket, budget: float) -> None:
+    def __init__(self, to: str, after: list[float]) -> None:
+        self._to, self._after = to.split(":"), after
+        self.cuts = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Cutter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            host, port = self._to
+            far = socket.create_connection((host, int(port)))
+            budget = self._after.pop(0) if self._after else float("inf")
+            for ends in ((near, far, budget), (far, near, float("inf"))):
+                threading.Thread(target=self._forward, args=ends, daemon=True).start()
+
+    def _forward(self, near: socket.socket, far: socket.socket, budget: float) -> None:
         try:
             while data := near.recv(1 << 16):
                 budget -= len(data)
                 if budget < 0:
-                    cuts.append(1)
+                    self.cuts += 1
                     break
                 far.sendall(data)
         except OSError:
@@ -164,24 +209,76 @@ def test_a_connection_that_is_cut_resumes(service: tuple[Service, str]) -> None:
             except OSError:
                 pass
 
-    def accept() -> None:
-        while True:
-            try:
-                near, _ = listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection((host, int(port)))
-            budget = after.pop(0) if after else float("inf")
-            for ends in ((near, far, budget), (far, near, float("inf"))):
-                threading.Thread(target=forward, args=ends, daemon=True).start()
 
-    threading.Thread(target=accept, daemon=True).start()
-    with grpc.insecure_channel("127.0.0.1:%d" % listener.getsockname()[1]) as channel:
-        stub = Stub(channel)
-        psg.send(stub.Put, large(), resume=stub.Resume, max_chunk_size=1 << 20, attempts=20)
-    listener.close()
-    assert len(cuts) == 3
+def test_a_connection_that_is_cut_resumes(service: tuple[Service, str]) -> None:
+    with Cutter(service[1], [3_000_000, 2_500_000, 2_700_000]) as cutter:
+        with grpc.insecure_channel(cutter.address) as channel:
+            stub = Stub(channel)
+            psg.send(stub.Put, large(), resume=stub.Resume, max_chunk_size=1 << 20, attempts=20)
+    assert cutter.cuts == 3
     assert service[0].seen == [large()]
+
+
+def test_a_connection_of_aio_that_is_cut_resumes(service: tuple[Service, str]) -> None:
+    async def run(address: str) -> None:
+        async with grpc.aio.insecure_channel(address) as channel:
+            stub = Stub(channel)
+            await aio.send(
+                stub.Put, large(), resume=stub.Resume, max_chunk_size=1 << 20, attempts=20
+            )
+
+    with Cutter(service[1], [3_000_000, 2_500_000]) as cutter:
+        asyncio.run(run(cutter.address))
+    assert cutter.cuts == 2
+    assert service[0].seen == [large()]
+
+
+def test_a_message_comes_back_while_it_is_sent(stub: Stub) -> None:
+    assert psg.receive(stub.Echo(psg.frames(large())), Tree) == large()
+
+
+def test_what_is_in_chunks_is_sent_as_the_message_that_it_merges_to(
+    service: tuple[Service, str], stub: Stub, tmp_path: Path
+) -> None:
+    path = ps.split(large(), tmp_path / "tree", max_chunk_size=1 << 20).path
+    name, schema = ps.schema_of(Tree)
+    psg.send(stub.Put, path, name, schema)
+    with ps.open(path, name, schema) as file:
+        psg.send(stub.Put, file)
+    plain = tmp_path / "tree.pb"
+    plain.write_bytes(large().SerializeToString())
+    with ps.open(plain, name, schema) as file:
+        psg.send(stub.Put, file)
+    assert service[0].seen == [large()] * 3
+
+
+def test_metadata_interceptors_deadlines_and_progress_are_grpcs_own(
+    service: tuple[Service, str], tree: Any
+) -> None:
+    interceptor: Any = grpc.StreamUnaryClientInterceptor
+
+    class Adding(interceptor):  # type: ignore[misc]
+        def intercept_stream_unary(self, go_on: Any, details: Any, frames: Any) -> Any:
+            metadata = [*(details.metadata or ()), ("who", "me")]
+            return go_on(details._replace(metadata=metadata), frames)
+
+    with grpc.insecure_channel(service[1]) as channel:
+        stub = Stub(grpc.intercept_channel(channel, Adding()))
+        psg.send(stub.Put, tree, metadata=(("why", "a test"),))
+        assert service[0].metadata["who"] == "me"
+        assert service[0].metadata["why"] == "a test"
+
+        with pytest.raises(grpc.RpcError) as raised:
+            psg.send(stub.Put, large(), timeout=0.2, progress=lambda *_: time.sleep(0.1))
+        assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+
+        def enough(done: int, total: int) -> None:
+            if done > 5_000_000:
+                raise InterruptedError("enough")
+
+        with pytest.raises(InterruptedError, match="enough"):
+            psg.send(stub.Put, large(), progress=enough)
+    assert service[0].seen == [tree]
 
 
 def frames() -> list[Any]:
@@ -205,6 +302,10 @@ def _other_bytes(sent: list[Any]) -> None:
     piece.content = bytes(len(piece.content))
 
 
+def _other_message(sent: list[Any]) -> None:
+    sent[-1].end.source_crc32c ^= 1
+
+
 def _cut_off(sent: list[Any]) -> None:
     del sent[5:]
 
@@ -216,6 +317,7 @@ def _cut_off(sent: list[Any]) -> None:
         (_too_large, "RESOURCE_EXHAUSTED", "bytes, where"),
         (_twice, "INVALID_ARGUMENT", "was expected"),
         (_other_bytes, "DATA_LOSS", "crc32c"),
+        (_other_message, "DATA_LOSS", "crc32c"),
         (_cut_off, "UNAVAILABLE", "broke off in chunk"),
     ],
 )
@@ -234,9 +336,55 @@ def test_each_lie_ends_in_a_status_with_a_clear_line(
     assert line in raised.value.details()
     detail = psg.detail(raised.value)
     assert detail.kind
-    if code == "DATA_LOSS":
-        assert detail.HasField("chunk")
+    if lie is _other_bytes:
+        assert detail.HasField("chunk") and detail.HasField("offset")
     assert service[0].seen == []
+
+
+def gated(gate: threading.Event, sent: list[Any]) -> Iterator[Any]:
+    """Half of the frames, and the others when the gate opens."""
+    yield from sent[: len(sent) // 2]
+    assert gate.wait(30)
+    yield from sent[len(sent) // 2 :]
+
+
+def test_a_message_is_read_while_the_rest_comes() -> None:
+    gate, schema = threading.Event(), ps.schema_of(Tree)
+    with psg.receive_arriving(gated(gate, frames()), *schema) as arriving:
+        assert arriving.file.get("children[0].name") == "0"
+        came, all_ = arriving.chunks
+        assert 0 < came < all_
+        with futures.ThreadPoolExecutor() as pool:
+            last = pool.submit(arriving.file.get, "children[11].data")
+            with pytest.raises(futures.TimeoutError):
+                last.result(timeout=0.2)
+            gate.set()
+            assert bytes(last.result()) == large().children[11].data
+        with arriving.complete() as whole:
+            assert whole.get("children[11].name") == "11"
+
+
+def test_a_message_that_is_read_meanwhile_ends_with_what_is_wrong(
+    service: tuple[Service, str], stub: Stub
+) -> None:
+    stub.Part(iter(frames()))
+    assert service[0].seen == [("0", "11")]
+    sent = frames()
+    _other_bytes(sent[len(sent) - 4 :])
+    with pytest.raises(grpc.RpcError) as raised:
+        stub.Part(iter(sent))
+    assert raised.value.code() == grpc.StatusCode.DATA_LOSS
+
+    # A reader that waits learns that no more comes.
+    gate, schema = threading.Event(), ps.schema_of(Tree)
+    with psg.receive_arriving(gated(gate, frames()), *schema) as arriving:
+        file = arriving.file
+        with futures.ThreadPoolExecutor() as pool:
+            last = pool.submit(file.get, "children[11].data")
+            arriving._pending.begin()
+            with pytest.raises(OSError, match="broke off"):
+                last.result()
+    gate.set()
 
 
 def test_a_peer_that_stalls_is_waited_for_no_longer_than_allowed(
@@ -302,6 +450,11 @@ def test_aio_sends_and_receives(tmp_path: Path, tree: Any) -> None:
             assert (await aio.send(stub.Put, large())).chunks == 12
             assert (await aio.send(stub.Put, tree)).chunks == len(tree.children)
             assert await aio.receive(stub.Get(TOKEN()), Tree) == large()
+            arriving = await aio.receive_arriving(stub.Get(TOKEN()), *ps.schema_of(Tree))
+            async with arriving:
+                first = await asyncio.to_thread(arriving.file.get, "children[0].name")
+                with await arriving.complete() as whole:
+                    assert (first, whole.get("children[11].name")) == ("0", "11")
             path = tmp_path / "message.pb"
             assert await aio.receive_file(stub.Get(TOKEN()), path) == large().ByteSize()
 

@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=Message)
 
 __all__ = [
+    "Arriving",
     "Inbox",
     "Pending",
     "detail",
     "frames",
     "receive",
+    "receive_arriving",
     "receive_file",
     "receive_open",
     "send",
@@ -61,9 +63,9 @@ def frames(
     """The frames of a message of any size, for the response of a server or a call of one's own.
 
     Args:
-        source: A message of protobuf for Python, a path, bytes, or an object with ``read`` and
-            ``seek``.
-        message: The full name of the type, unless the source is a message.
+        source: A message of protobuf for Python, a :class:`proto_splitter.File`, a path, bytes, or
+            an object with ``read`` and ``seek``. What is in chunks is merged as it is sent.
+        message: The full name of the type, unless the source is a message or a ``File``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
         token: The ``ResumeToken`` of a receiver that has some of it.
         progress: Called with bytes done and bytes in all.
@@ -265,6 +267,130 @@ def receive_open(
     return _received(frames, make, take, context, pending, inbox, idle_timeout, timeout, progress)
 
 
+class Arriving:
+    """A message that can be read while the rest of it comes, by :func:`receive_arriving`.
+
+    Chunks are compared with their checksums before they can be read. Use it in a ``with``
+    statement, or call :meth:`close`, which ends the transfer.
+    """
+
+    def __init__(
+        self,
+        frames: Iterable[Any],
+        pending: Pending,
+        opening: Callable[[], File | None],
+        drive: Callable[[Callable[[], None]], Pending],
+        whole: Callable[[Pending], File],
+        context: Any,
+    ) -> None:
+        self._frames, self._pending, self._context = frames, pending, context
+        self._whole = whole
+        self._file: File | None = None
+        self._error: BaseException | None = None
+        self._opened, self._ended = threading.Event(), threading.Event()
+
+        def look() -> None:
+            if self._file is None:
+                self._file = opening()
+                if self._file is not None:
+                    self._opened.set()
+
+        def run() -> None:
+            try:
+                drive(look)
+            except BaseException as error:
+                self._error = error
+            finally:
+                self._ended.set()
+                self._opened.set()
+
+        threading.Thread(target=run, name="proto-splitter-arriving", daemon=True).start()
+        self._opened.wait()
+        if self._file is None:
+            self._raise()
+
+    def __enter__(self) -> Arriving:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def file(self) -> File:
+        """The message. Reading what hasn't come waits for it."""
+        if self._file is None:
+            raise ValueError("I/O operation on closed file")
+        return self._file
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """How many chunks came whole, and how many there are."""
+        return self._pending.chunks
+
+    def complete(self) -> File:
+        """Waits for the end, and returns the whole message, compared with what was sent.
+
+        Raises what :func:`receive` raises.
+        """
+        self._ended.wait()
+        self._raise()
+        return _told(lambda: self._whole(self._pending), self._frames, self._context)
+
+    def close(self) -> None:
+        """Closes the file, and ends the transfer unless it has ended."""
+        if not self._ended.is_set():
+            # Whoever pushes the next frame learns that it is too late.
+            self._pending.begin()
+            if hasattr(self._frames, "cancel"):
+                self._frames.cancel()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _raise(self) -> None:
+        error = self._error
+        if error is not None:
+
+            def again() -> None:
+                raise error
+
+            _told(again, self._frames, self._context)
+
+
+def receive_arriving(
+    frames: Iterable[Any],
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    context: Any = None,
+    pending: Pending | None = None,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    idle_timeout: float | None = IDLE_TIMEOUT,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Arriving:
+    """Receives a message that can be read while the rest of it comes.
+
+    Returns once the sender has said how it is cut. Takes the arguments of :func:`receive_open`.
+    """
+    kept = pending or Pending(
+        message_type=message, max_message_size=max_message_size, folder=folder
+    )
+
+    def drive(look: Callable[[], None]) -> Pending:
+        return _drive(frames, lambda: kept, kept, None, idle_timeout, timeout, progress, look)
+
+    return Arriving(
+        frames,
+        kept,
+        lambda: kept.arriving(message, schema),
+        drive,
+        lambda one: one.open(message, schema),
+        context,
+    )
+
+
 T = TypeVar("T")
 
 
@@ -279,8 +405,16 @@ def _received(
     timeout: float | None,
     progress: Progress | None,
 ) -> T:
-    try:
+    def step() -> T:
         return take(_drive(frames, make, pending, inbox, idle_timeout, timeout, progress))
+
+    return _told(step, frames, context)
+
+
+def _told(step: Callable[[], T], frames: Any, context: Any) -> T:
+    """Takes a step; if it fails, the peer is told, and no more frames are asked for."""
+    try:
+        return step()
     except Exception as error:
         if hasattr(frames, "cancel"):
             frames.cancel()
@@ -301,8 +435,9 @@ def _drive(
     idle_timeout: float | None,
     timeout: float | None,
     progress: Progress | None,
+    look: Callable[[], None] | None = None,
 ) -> Pending:
-    """Pushes all frames."""
+    """Pushes all frames, and calls ``look`` after each."""
     session, turn = b"", 0
     begun = time.monotonic()
     try:
@@ -318,6 +453,8 @@ def _drive(
                 message = f"the transfer took longer than {timeout} s"
                 raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
             pending.push(turn, frame, progress)
+            if look is not None:
+                look()
         if pending is None:
             pending = make()
         pending.end(turn or pending.begin())

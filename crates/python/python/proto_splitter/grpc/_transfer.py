@@ -74,6 +74,8 @@ def sender_of(
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
+    elif isinstance(source, File):
+        given, message = source._native, source.message_type
     else:
         given = native(source)
         if message is None:
@@ -203,6 +205,11 @@ class Pending:
 
     def open(self, message: str | None, schema: bytes | None) -> File:
         return File(self._native.handle(message, schema), "a transfer")
+
+    def arriving(self, message: str | None, schema: bytes | None) -> File | None:
+        """The message while the rest of it comes; ``None`` before the sender said how it is cut."""
+        handle = self._native.arriving(message, schema)
+        return None if handle is None else File(handle, "a transfer")
 
 
 class Inbox:

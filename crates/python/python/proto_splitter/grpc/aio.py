@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
+    "Arriving",
     "Inbox",
     "Pending",
     "detail",
     "frames",
     "receive",
+    "receive_arriving",
     "receive_file",
     "receive_open",
     "send",
@@ -183,6 +185,91 @@ async def receive_open(
     return await _received(frames, make, lambda one: one.open(message, schema), **options)
 
 
+class Arriving:
+    """A message that can be read while the rest of it comes: :class:`proto_splitter.grpc.Arriving`.
+
+    Reading what hasn't come blocks: read ``file`` in ``asyncio.to_thread``. Use it in an
+    ``async with`` statement, or call :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        frames: Any,
+        pending: Pending,
+        file: File,
+        ended: asyncio.Task[Pending],
+        whole: Callable[[Pending], File],
+        context: Any,
+    ) -> None:
+        self._frames, self._pending, self._context = frames, pending, context
+        self._ended, self._whole = ended, whole
+        #: The message.
+        self.file = file
+
+    async def __aenter__(self) -> Arriving:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """How many chunks came whole, and how many there are."""
+        return self._pending.chunks
+
+    async def complete(self) -> File:
+        """Waits for the end, and returns the whole message, compared with what was sent."""
+
+        async def step() -> File:
+            return await asyncio.to_thread(self._whole, await self._ended)
+
+        return await _told(step, self._frames, self._context)
+
+    def close(self) -> None:
+        """Closes the file, and ends the transfer unless it has ended."""
+        if not self._ended.cancel() and not self._ended.cancelled():
+            # Whoever doesn't wait for the end need not hear how it was.
+            self._ended.exception()
+        self.file.close()
+
+
+async def receive_arriving(
+    frames: AsyncIterable[Any],
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    context: Any = None,
+    pending: Pending | None = None,
+    max_message_size: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    idle_timeout: float | None = IDLE_TIMEOUT,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Arriving:
+    """Receives a message that can be read meanwhile: :func:`proto_splitter.grpc.receive_arriving`."""
+    kept = pending or Pending(
+        message_type=message, max_message_size=max_message_size, folder=folder
+    )
+    opened: asyncio.Future[File] = asyncio.get_running_loop().create_future()
+
+    def look() -> None:
+        if not opened.done() and (file := kept.arriving(message, schema)) is not None:
+            opened.set_result(file)
+
+    driven = _drive(frames, lambda: kept, kept, None, idle_timeout, timeout, progress, look)
+    ended = asyncio.ensure_future(driven)
+
+    async def step() -> File:
+        either: list[asyncio.Future[Any]] = [opened, ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not opened.done():
+            await ended
+        return opened.result()
+
+    file = await _told(step, frames, context)
+    return Arriving(frames, kept, file, ended, lambda one: one.open(message, schema), context)
+
+
 async def _received(
     frames: AsyncIterable[Any],
     make: Callable[[], Pending],
@@ -195,9 +282,17 @@ async def _received(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> T:
-    try:
+    async def step() -> T:
         done = await _drive(frames, make, pending, inbox, idle_timeout, timeout, progress)
         return await asyncio.to_thread(take, done)
+
+    return await _told(step, frames, context)
+
+
+async def _told(step: Callable[[], Awaitable[T]], frames: Any, context: Any) -> T:
+    """Takes a step; if it fails, the peer is told, and no more frames are asked for."""
+    try:
+        return await step()
     except Exception as error:
         if hasattr(frames, "cancel"):
             frames.cancel()
@@ -217,6 +312,7 @@ async def _drive(
     idle_timeout: float | None,
     timeout: float | None,
     progress: Progress | None,
+    look: Callable[[], None] | None = None,
 ) -> Pending:
     session, turn = b"", 0
     begun = time.monotonic()
@@ -241,6 +337,8 @@ async def _drive(
                 message = f"the transfer took longer than {timeout} s"
                 raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
             await asyncio.to_thread(pending.push, turn, frame, progress)
+            if look is not None:
+                look()
         if pending is None:
             pending = make()
         pending.end(turn or pending.begin())
