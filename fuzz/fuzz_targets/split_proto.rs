@@ -36,6 +36,7 @@ fuzz_target!(|data: &[u8]| {
             format.recognize(&input);
             if let Ok(opened) = format.open(&input, &OpenOptions::new()) {
                 let _ = opened.tensors();
+                let _ = opened.canonical().map(|canonical| canonical.bytes());
                 let _ = opened.verify();
             }
         }

@@ -235,6 +235,14 @@ impl Deref for Input {
 }
 
 impl Input {
+    /// The same, its message in canonical form.
+    pub(crate) fn canonical(self) -> Result<Input, Failure> {
+        self.check_message()?;
+        let opened = self.opened.canonical();
+        let opened = opened.map_err(|error| Failure::of(self.path(), &error))?;
+        Ok(Input { opened, ..self })
+    }
+
     /// The file with the message; or what was named, if several files make the message.
     pub(crate) fn file(&self) -> &Path {
         &self.place.file

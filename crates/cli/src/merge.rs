@@ -64,6 +64,11 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         .threads(&args.threads)
         .progress(progress)
         .open_at(place)?;
+    let input = if args.canonical {
+        input.canonical()?
+    } else {
+        input
+    };
     if input.is_special() {
         if in_parts.plan_only.is_some() {
             return Err(in_parts::only_chunked("merge"));

@@ -67,6 +67,9 @@ pub mod part_work {
         stem_beside, write_base, write_main, write_part,
     };
 }
+/// For the formats that hash messages in their canonical form.
+#[doc(hidden)]
+pub mod canonical;
 mod chunked_file;
 pub mod compare;
 pub mod container;

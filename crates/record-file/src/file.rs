@@ -453,7 +453,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// A reader of one record. One that has a simple chunk of its own is read in bounded memory
-    /// (but not a snappy one, which has no stream); others are decoded with their whole chunk.
+    /// (of snappy, one that refers back by 64 KiB at the most); others are decoded with their whole chunk.
     ///
     /// # Errors
     ///

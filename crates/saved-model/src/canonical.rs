@@ -1,186 +1,19 @@
-//! A message as C++ serializes it deterministically, planned over the bytes it has now.
-//!
-//! Two serializations of one message differ in the order of their fields and map entries, in
-//! lengths and numbers that take more bytes than they need, in values that are superseded, in
-//! defaults. Fingerprints are hashes of the one that C++ writes: fields by number, map entries by
-//! key, repeated numbers packed as declared, everything minimal, and what the type doesn't know
-//! after.
-//!
-//! Nothing is decoded for it. A [`Plan`] is a list of spans of the source and of a few bytes of its
-//! own between them; where the source is canonical already, which most of it is, neighbouring spans
-//! are one. So memory grows with the places where it isn't, and no value is held, whatever its
-//! size.
+//! Hashes of messages as C++ serializes them deterministically.
 
-mod edits;
-mod entry;
-mod message;
-mod numbers;
-mod plan;
-mod scalar;
-mod schema;
+use proto_splitter_core::Result;
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::ops::Range;
-
-use prost_reflect::MessageDescriptor;
-use proto_splitter_core::progress::Progress;
-use proto_splitter_core::spans::SpanSource;
-use proto_splitter_core::wire::{Input, SourceInput, WireCursor, WireType};
-use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
-
-pub(crate) use edits::Edits;
-pub(crate) use plan::Plan;
-pub(crate) use scalar::Key;
+pub(crate) use proto_splitter_core::canonical::{Canonical, Edits, Key, Plan};
 
 use crate::farmhash::Farmhash;
-use schema::Schema;
 
-/// The depth to which messages may nest: protobuf's own default.
-const MAX_DEPTH: u32 = 100;
-
-/// The part of the source that is read at a time while a plan is carried out.
-const COPY_LEN: usize = 256 << 10;
-
-/// Plans canonical forms of messages that lie in one source.
-pub(crate) struct Canonical<'a> {
-    source: &'a dyn ReadAt,
-    size: u64,
-    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    schema: Schema,
-    progress: Progress,
+/// Hashes of what was planned.
+pub(crate) trait Hashed {
+    /// The fingerprint of a plan.
+    fn hash(&self, plan: &Plan) -> Result<u64>;
 }
 
-impl<'a> Canonical<'a> {
-    /// Messages in the first `size` bytes of `source`.
-    pub(crate) fn new(source: &'a dyn ReadAt, size: u64) -> Self {
-        Canonical {
-            source,
-            size,
-            cursor: WireCursor::new(SourceInput::new(source, size)),
-            schema: Schema::default(),
-            progress: Progress::default(),
-        }
-    }
-
-    /// Sets who is told how far it is with the plan that is carried out.
-    pub(crate) fn progress(mut self, progress: &Progress) -> Self {
-        self.progress = progress.clone();
-        self
-    }
-
-    /// All of the source, as one piece.
-    pub(crate) fn whole(&self) -> [Range<u64>; 1] {
-        std::array::from_fn(|_| 0..self.size)
-    }
-
-    /// The canonical form of the message whose bytes are those `pieces`, one after the other.
-    pub(crate) fn message(
-        &mut self,
-        descriptor: &MessageDescriptor,
-        pieces: &[Range<u64>],
-        edits: &Edits<'_>,
-    ) -> Result<Plan> {
-        let shape = self.schema.id(descriptor);
-        self.plan(shape, pieces, edits, MAX_DEPTH)
-    }
-
-    /// The canonical forms of the values of a map field, by key.
-    pub(crate) fn map(
-        &mut self,
-        descriptor: &MessageDescriptor,
-        pieces: &[Range<u64>],
-        number: u32,
-    ) -> Result<BTreeMap<Key, Plan>> {
-        let shape = self.schema.id(descriptor);
-        let mut values = BTreeMap::new();
-        for entry in self.pieces(pieces, number)? {
-            if let Some((key, value)) = self.map_value(shape, number, entry)? {
-                values.insert(key, value);
-            }
-        }
-        Ok(values)
-    }
-
-    /// All length-delimited occurrences of a field in a message: the pieces of a singular
-    /// submessage, the elements of a repeated one, the entries of a map.
-    pub(crate) fn pieces(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
-        let mut found = Vec::new();
-        for piece in pieces {
-            self.cursor.set_range(piece.clone());
-            while let Some(field) = self.cursor.next()? {
-                if field.number.0 == number && field.wire_type == WireType::Len {
-                    found.push(field.value);
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// The length-delimited occurrences of what a row of fields leads to.
-    pub(crate) fn path(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Vec<Range<u64>>> {
-        let mut at = pieces.to_vec();
-        for number in path {
-            at = self.pieces(&at, *number)?;
-        }
-        Ok(at)
-    }
-
-    /// The entries of a map with string keys and message values: where the pieces of their values
-    /// are.
-    pub(crate) fn string_map(
-        &mut self,
-        pieces: &[Range<u64>],
-        number: u32,
-    ) -> Result<BTreeMap<Vec<u8>, Vec<Range<u64>>>> {
-        let mut values = BTreeMap::new();
-        for entry in self.pieces(pieces, number)? {
-            let key = self.pieces(std::slice::from_ref(&entry), 1)?.pop();
-            let value = self.pieces(&[entry], 2)?;
-            let key = self.bytes(key.unwrap_or(0..0))?.to_vec();
-            values.insert(key, value);
-        }
-        Ok(values)
-    }
-
-    /// Bytes of the source, which must be few.
-    pub(crate) fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
-        self.cursor.bytes(range)
-    }
-
-    /// Writes what was planned.
-    pub(crate) fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
-        let mut input = SourceInput::new(self.source, self.size);
-        let meter = self.progress.meter(plan.len());
-        for span in plan.spans().iter() {
-            let range = match span.source {
-                SpanSource::Stored(_, start) => start..start + span.len,
-                SpanSource::Literal(bytes) => {
-                    sink.write_all(bytes)?;
-                    meter.advance(span.len)?;
-                    continue;
-                }
-            };
-            let mut position = range.start;
-            while position < range.end {
-                let want = usize::try_from(range.end - position).unwrap_or(usize::MAX);
-                let bytes = input.fetch(position, want.min(COPY_LEN))?;
-                let bytes = &bytes[..bytes.len().min(want)];
-                if bytes.is_empty() {
-                    let error = Error::new(ErrorKind::SourceChanged, "the source ended early");
-                    return Err(error.at_offset(position));
-                }
-                sink.write_all(bytes)?;
-                meter.advance(bytes.len() as u64)?;
-                position += bytes.len() as u64;
-            }
-        }
-        Ok(())
-    }
-
-    /// The fingerprint of what was planned.
-    pub(crate) fn hash(&self, plan: &Plan) -> Result<u64> {
+impl Hashed for Canonical<'_> {
+    fn hash(&self, plan: &Plan) -> Result<u64> {
         let _span = tracing::debug_span!("hash", bytes = plan.len()).entered();
         let mut hash = Farmhash::new();
         self.write(plan, &mut hash)?;

@@ -1,28 +1,30 @@
 //! XLA's modules and executables as one of the formats.
 
+mod parts;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use prost_reflect::DescriptorPool;
-use proto_splitter_core::atomic::MadeFrom;
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
-    Converted, Format, OpenOptions, Opened, Verified,
+    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
+    Format, OpenOptions, Opened,
 };
-use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::{MemberName, NameRule};
-use proto_splitter_core::tensor::{TensorInfo, TensorReader};
+use proto_splitter_core::spans::copy_range;
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt};
 
-use crate::layers::{Layer, is_wrapped, unwrapped};
-use crate::literals::Literals;
-use crate::profile::read_through;
+use crate::executable::{pack, unpacked};
+use crate::layers::{is_wrapped, unwrapped};
 use crate::split_proto::{SplitProto, is_split_proto, manifest_of};
 use crate::write::{Draft, WriteOptions};
 use crate::{
-    CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, descriptor_pool, schema,
+    CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,
+    descriptor_pool, schema,
 };
+use parts::{LAYER, Parts};
 
 /// XLA's modules and executables: split protos, `.hlo.pb` files, and executables behind IFRT's
 /// metadata, in entries of a compilation cache too.
@@ -108,6 +110,7 @@ impl Format for XlaFormat {
             GPU_EXECUTABLE,
             CPU_EXECUTABLE,
             EXECUTABLE_AND_OPTIONS,
+            HUMAN_READABLE_EXECUTABLE,
         ]
     }
 
@@ -133,6 +136,10 @@ impl Format for XlaFormat {
         TARGETS
     }
 
+    fn convert_settings(&self) -> &'static [ConvertSetting] {
+        SETTINGS
+    }
+
     fn convert(
         &self,
         opened: &Opened,
@@ -140,14 +147,11 @@ impl Format for XlaFormat {
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
-        if target.name == "pb" {
+        if target.name == PLAIN {
             no_more_settings(options, &[])?;
             let bytes = opened.write_file_with(output, options.force)?;
             return Ok(Converted::new(vec![output.to_owned()], bytes));
         }
-        no_more_settings(options, &[COMPRESSION])?;
-        let compression = options.settings.get(COMPRESSION);
-        let compression = compression.map(|value| value.parse::<Compression>());
         let Some(descriptor) = opened.descriptor() else {
             let message =
                 "a split proto says what type it is of, and none is known of this message";
@@ -161,17 +165,46 @@ impl Format for XlaFormat {
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
             }
         };
-        let draft = Draft::new(message, descriptor.full_name())?;
-        let threads = threads::count(options.threads).get();
-        let writing = WriteOptions::new()
-            .compression(compression.transpose()?)
-            .threads(u32::try_from(threads).unwrap_or(1))
-            .force(options.force)
-            .progress(options.progress.clone());
         let made_from = MadeFrom::files(opened.files());
-        let bytes = draft.write_file(output, &made_from, &writing)?;
-        let converted = Converted::new(vec![output.to_owned()], bytes);
-        let layers = opened.archive().map(Archive::properties).transpose()?;
+        let mut is_for_xla = true;
+        let bytes = match target.name {
+            UNPACKED => {
+                no_more_settings(options, &[])?;
+                check_type(descriptor.full_name(), EXECUTABLE_AND_OPTIONS, UNPACKED)?;
+                let tree = unpacked(&message)?;
+                let size = tree.size()?;
+                let meter = options.progress.meter(size);
+                AtomicFile::create(output, &made_from, options.force)?.write(|sink| {
+                    copy_range(&*tree, 0..size, &mut meter.written_to(sink))?;
+                    Ok(size)
+                })?
+            }
+            PACKED => {
+                check_type(descriptor.full_name(), HUMAN_READABLE_EXECUTABLE, PACKED)?;
+                pack(&message, output, &made_from, &writing(options)?)?
+            }
+            _ => {
+                let draft = match options.settings.get(OVERSIZED).map(String::as_str) {
+                    None | Some("refuse") => Draft::new(message, descriptor.full_name())?,
+                    Some("extend") => Draft::extended(message, descriptor)?,
+                    Some(other) => {
+                        let message = format!("{OVERSIZED} is refuse or extend, not {other:?}");
+                        return Err(Error::new(ErrorKind::InvalidConfig, message));
+                    }
+                };
+                is_for_xla = draft.is_for_xla();
+                draft.write_file(output, &made_from, &writing(options)?)?
+            }
+        };
+        let mut converted = Converted::new(vec![output.to_owned()], bytes);
+        if !is_for_xla {
+            converted = converted
+                .note("XLA's reader refuses the file: values in it are overridden by their paths");
+        }
+        let layers = opened
+            .archive()
+            .map(|parts| parts.properties())
+            .transpose()?;
         let is_wrapped = layers.is_some_and(|layers| layers.iter().any(|(name, _)| name == LAYER));
         Ok(if is_wrapped {
             converted.note("what is around the executable is not written")
@@ -184,20 +217,70 @@ impl Format for XlaFormat {
 /// The forms that a message can be written in.
 const TARGETS: &[ConvertTarget] = &[
     ConvertTarget {
-        name: "split-proto",
+        name: SPLIT,
         title: "split proto, as XLA writes it",
     },
     ConvertTarget {
-        name: "pb",
+        name: PLAIN,
         title: "message in one piece",
+    },
+    ConvertTarget {
+        name: UNPACKED,
+        title: "executable, its options and what is in it as one message, as XLA's unpack-aot",
+    },
+    ConvertTarget {
+        name: PACKED,
+        title: "executable that was unpacked, as XLA reads it, as XLA's pack-aot",
+    },
+];
+
+const SPLIT: &str = "split-proto";
+const PLAIN: &str = "pb";
+const UNPACKED: &str = "unpacked-aot";
+const PACKED: &str = "aot";
+
+const SETTINGS: &[ConvertSetting] = &[
+    ConvertSetting {
+        name: COMPRESSION,
+        title: "what chunks are compressed with: none, snappy, zstd[:LEVEL], brotli[:LEVEL]; as XLA does",
+        is_size: false,
+        forms: &[SPLIT, PACKED],
+    },
+    ConvertSetting {
+        name: OVERSIZED,
+        title: "what has more than 2 GiB and can't be cut for XLA's reader: refuse; extend writes it for this program",
+        is_size: false,
+        forms: &[SPLIT],
     },
 ];
 
 /// The setting that says what chunks are compressed with: `none`, `snappy`, `zstd:3`.
 const COMPRESSION: &str = "compression";
 
-/// What a layer is called among properties.
-const LAYER: &str = "layer";
+/// The setting that says what becomes of records that are too large for XLA's reader.
+const OVERSIZED: &str = "oversized";
+
+/// How a split proto is written, as options say.
+fn writing(options: &ConvertOptions) -> Result<WriteOptions> {
+    no_more_settings(options, &[COMPRESSION, OVERSIZED])?;
+    let compression = options.settings.get(COMPRESSION);
+    let compression = compression.map(|value| value.parse::<Compression>());
+    let threads = threads::count(options.threads).get();
+    Ok(WriteOptions::new()
+        .compression(compression.transpose()?)
+        .threads(u32::try_from(threads).unwrap_or(1))
+        .force(options.force)
+        .progress(options.progress.clone()))
+}
+
+/// Fails if a message is not of the type that a form is of.
+fn check_type(found: &str, wanted: &str, form: &str) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    let message = format!("--to {form}: of a {wanted}, and this is a {found}");
+    Err(Error::new(ErrorKind::InvalidConfig, message))
+}
 
 /// Fails if there are settings of other names.
 pub(crate) fn no_more_settings(options: &ConvertOptions, known: &[&str]) -> Result<()> {
@@ -242,7 +325,21 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     }
     let path = input.is_local().then_some(input.path());
     let (layers, source) = unwrapped(input.source()?)?;
-    let split = SplitProto::recognize(Arc::clone(&source), options.descriptor.clone())?;
+    let asked = options.descriptor.clone();
+    let is_unpacked = |asked: &MessageDescriptor| asked.full_name() == HUMAN_READABLE_EXECUTABLE;
+    let unpacks = asked.as_ref().is_some_and(is_unpacked);
+    let executable = unpacks
+        .then(|| schema::message(EXECUTABLE_AND_OPTIONS))
+        .flatten();
+    let wanted = executable.or_else(|| asked.clone());
+    let split = SplitProto::recognize(Arc::clone(&source), wanted)?;
+    if unpacks && (split.is_some() || !layers.is_empty()) {
+        let outer = split.as_ref().map_or(&source, SplitProto::message);
+        let tree = unpacked(outer)?;
+        let opened = Opened::of_reader(Arc::clone(&tree), asked, options)?.reading(path);
+        let parts = Parts::new(HUMAN_READABLE_EXECUTABLE, tree, layers, split);
+        return Ok(opened.with_archive(parts));
+    }
     let Some(split) = split else {
         let known = type_in_one_piece(input.path(), &layers);
         let descriptor = options.descriptor.clone();
@@ -269,93 +366,4 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let message = Arc::clone(split.message());
     let opened = Opened::of_reader(Arc::clone(&message), descriptor, options)?.reading(path);
     Ok(opened.with_archive(Parts::new(&name, message, layers, Some(split))))
-}
-
-/// What belongs to an open message: what is around it, its constants, and what its records are.
-#[derive(Debug)]
-struct Parts {
-    literals: Option<Literals>,
-    layers: Vec<Layer>,
-    split: Option<SplitProto>,
-    message: Whole,
-}
-
-/// The message, for its checks.
-struct Whole(Arc<dyn ReadAt>);
-
-impl std::fmt::Debug for Whole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Whole")
-    }
-}
-
-impl Parts {
-    fn new(
-        name: &str,
-        message: Arc<dyn ReadAt>,
-        layers: Vec<Layer>,
-        split: Option<SplitProto>,
-    ) -> Parts {
-        let module: Option<&[u32]> = match name {
-            HLO_PROTO => Some(&[1]),
-            GPU_EXECUTABLE | CPU_EXECUTABLE => Some(&[1, 1]),
-            _ => None,
-        };
-        Parts {
-            literals: module.map(|module| Literals::new(Arc::clone(&message), module)),
-            layers,
-            split,
-            message: Whole(message),
-        }
-    }
-}
-
-impl Archive for Parts {
-    fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        self.literals
-            .as_ref()
-            .map_or(Ok(Vec::new()), Literals::infos)
-    }
-
-    fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        match &self.literals {
-            Some(literals) => literals.read(info),
-            None => {
-                let message = format!("there is no constant {:?}", info.name);
-                Err(Error::new(ErrorKind::InvalidPath, message))
-            }
-        }
-    }
-
-    fn properties(&self) -> Result<Vec<(String, String)>> {
-        let layers = self
-            .layers
-            .iter()
-            .map(|layer| (LAYER.to_owned(), layer.to_string()));
-        let mut properties: Vec<_> = layers.collect();
-        if let Some(split) = &self.split {
-            let manifest = split.manifest();
-            let count = manifest.records().len();
-            let what = format!(
-                "{} in {count} records behind a manifest",
-                manifest.message_type()
-            );
-            properties.push(("split proto".to_owned(), what));
-        }
-        Ok(properties)
-    }
-
-    fn verify(&self, progress: &Progress) -> Result<Verified> {
-        let size = read_through(&*self.message.0, progress)?;
-        let tensors = self.tensors()?.len() as u64;
-        let checks = if self.split.is_some() {
-            Checks::Checksums
-        } else {
-            Checks::Structure
-        };
-        let findings = self.split.as_ref().map(SplitProto::findings).transpose()?;
-        let warnings = findings.unwrap_or_default();
-        let warnings = warnings.iter().map(ToString::to_string).collect();
-        Ok(Verified::new(tensors, size, checks).warnings(warnings))
-    }
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use prost::Message;
 use proto_splitter_core::formats::Candidate;
-use proto_splitter_core::spans::SpansBuilder;
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{ReadAt, is_record_file};
+
+use crate::executable::part;
 
 /// The most bytes that IFRT's metadata may have in front of an executable: its shapes and layouts.
 const MAX_METADATA: u64 = 64 << 20;
@@ -145,7 +146,8 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
             Error::new(ErrorKind::InvalidMessage, message)
         })?;
         layers.push(Layer::CacheEntry(u32::from_be_bytes(time)));
-        source = behind(Arc::new(bytes), COMPILE_TIME as u64)?;
+        let bytes: Arc<dyn ReadAt> = Arc::new(bytes);
+        source = behind(&bytes, COMPILE_TIME as u64)?;
     }
     // The metadata of a large program has more than a few pages.
     let len = decode_varint(&front(&*source, 10)?);
@@ -153,18 +155,15 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
     let most = known.map_or(0, |(len, at)| len + at as u64 + SIGNATURE as u64);
     if let Some((range, metadata)) = metadata(&front(&*source, most)?) {
         layers.push(Layer::Ifrt(range.end as u64, metadata.runtime_name));
-        source = behind(source, range.end as u64)?;
+        source = behind(&source, range.end as u64)?;
     }
     Ok((layers, source))
 }
 
 /// What follows the first bytes of a source.
-fn behind(source: Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
+fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
     let size = source.size()?;
-    let mut builder = SpansBuilder::new();
-    let file = builder.reader("the executable", source)?;
-    builder.span(file, skipped.min(size)..size)?;
-    Ok(Arc::new(builder.finish()?))
+    part(source, std::iter::once(skipped.min(size)..size))
 }
 
 /// The first bytes of a source, or all that it has.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod executable;
 mod format;
 mod layers;
 mod literals;
@@ -17,6 +18,7 @@ mod schema;
 mod split_proto;
 mod write;
 
+pub use executable::HUMAN_READABLE_EXECUTABLE;
 pub use format::XlaFormat;
 pub use layers::Layer;
 pub use manifest::{Manifest, RecordKind};

@@ -69,6 +69,9 @@ pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 /// The number by which a manifest says that an override is of a string or bytes.
 pub(crate) const TYPE_STRING: i32 = 1;
 
+/// The number by which a manifest says that an override is of a message. XLA has no such number.
+pub(crate) const TYPE_MESSAGE: i32 = 1000;
+
 /// The purpose of one record of a split proto.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,6 +80,9 @@ pub enum RecordKind {
     Merge,
     /// The value of the string or bytes field at this path.
     Override(FieldPath),
+    /// The bytes of the message at this path, whatever was there: an extension that XLA's reader
+    /// refuses.
+    OverrideMessage(FieldPath),
     /// None that is known: readers skip the record.
     Unknown,
 }
@@ -157,7 +163,11 @@ impl Manifest {
                     Some(RecordType::Merge(_)) => Ok(RecordKind::Merge),
                     Some(RecordType::Override(over)) => {
                         let path = override_path(over);
-                        path.map(RecordKind::Override)
+                        let kind = match over.field_type {
+                            TYPE_MESSAGE => RecordKind::OverrideMessage,
+                            _ => RecordKind::Override,
+                        };
+                        path.map(kind)
                             .map_err(|error| error.context(format!("record {}", at + 1)))
                     }
                 });
@@ -179,13 +189,17 @@ impl Manifest {
 
     /// The bytes of the manifest, as XLA writes them.
     pub(crate) fn encode(&self) -> Vec<u8> {
+        let override_of = |path: &FieldPath, field_type| {
+            Some(RecordType::Override(OverrideRecord {
+                field_path: path.steps().iter().map(path_part).collect(),
+                field_type,
+            }))
+        };
         let records = self.records.iter().map(|kind| proto::Record {
             record_type: match kind {
                 RecordKind::Merge => Some(RecordType::Merge(proto::MergeRecord {})),
-                RecordKind::Override(path) => Some(RecordType::Override(OverrideRecord {
-                    field_path: path.steps().iter().map(path_part).collect(),
-                    field_type: TYPE_STRING,
-                })),
+                RecordKind::Override(path) => override_of(path, TYPE_STRING),
+                RecordKind::OverrideMessage(path) => override_of(path, TYPE_MESSAGE),
                 RecordKind::Unknown => None,
             },
         });
@@ -209,7 +223,7 @@ fn is_type_name(name: &str) -> bool {
 }
 
 fn override_path(over: &OverrideRecord) -> Result<FieldPath> {
-    if over.field_type != TYPE_STRING {
+    if ![TYPE_STRING, TYPE_MESSAGE].contains(&over.field_type) {
         let message = format!("an override of type {}, which isn't known", over.field_type);
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }

@@ -2,6 +2,7 @@
 
 mod cut;
 mod merge;
+mod renumber;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,9 +30,9 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 
 /// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files of records.
 ///
-/// Records are merged as XProf merges them: planes by their names, lines by their ids. Where it would
-/// only put lines, events, names of hosts, errors and warnings together, the message stays in the
-/// records; any other file is merged in memory.
+/// Records are merged as XProf merges them: planes by their names, lines by their ids, metadata by its
+/// names. The message stays in the records, but for events whose numbers or times become others: those
+/// are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

@@ -3,7 +3,7 @@
 
 mod decoded;
 
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -205,16 +205,25 @@ impl Records {
     }
 
     fn decode(&self, placed: &Placed) -> Result<Decoded> {
+        let streams = placed.chunk.header.kind == ChunkType::Simple
+            && placed.count() == 1
+            && placed.size() > MAX_IN_MEMORY;
+        if streams {
+            let decoded = self.decode_stream(placed);
+            let reaches_far = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
+            if !decoded.as_ref().is_err_and(reaches_far) {
+                return decoded;
+            }
+            // Of snappy there are streams that decompress only as a whole; nobody is known to write them.
+        }
+        let decoded = Decoded::memory(&self.file.read_known_chunk(&placed.chunk)?);
+        self.checked(placed, decoded)
+    }
+
+    /// A chunk of one record that is too large for memory.
+    fn decode_stream(&self, placed: &Placed) -> Result<Decoded> {
         let chunk = &placed.chunk;
         let kind = self.file.compression(chunk);
-        let streams = chunk.header.kind == ChunkType::Simple
-            && placed.count() == 1
-            && placed.size() > MAX_IN_MEMORY
-            && !matches!(kind, Ok(CompressionKind::Snappy));
-        if !streams {
-            let decoded = Decoded::memory(&self.file.read_known_chunk(chunk)?);
-            return self.checked(placed, decoded);
-        }
         let position = RecordPosition::new(chunk.begin().0, 0);
         let stream = self.file.record_stream_in(position, chunk)?;
         if kind? == CompressionKind::None {
@@ -238,6 +247,31 @@ impl Records {
             return Err(Error::new(ErrorKind::Record, message));
         }
         self.checked(placed, Decoded::Spilled(at, len))
+    }
+
+    /// Reads all of a chunk to where it is wanted, if that is worth it: one large record, of which
+    /// nothing is kept. Returns false, and nothing was read, of any other.
+    fn read_whole(&self, index: usize, placed: &Placed, buf: &mut [u8]) -> Result<bool> {
+        let is_one = placed.chunk.header.kind == ChunkType::Simple && placed.count() == 1;
+        if !is_one || placed.size() <= MAX_IN_MEMORY || self.kept.is_settled(index) {
+            return Ok(false);
+        }
+        let position = RecordPosition::new(placed.chunk.begin().0, 0);
+        let read = self
+            .file
+            .record_stream_in(position, &placed.chunk)
+            .map_err(io::Error::from)
+            .and_then(|mut stream| stream.read_exact(buf))
+            .map_err(Error::from);
+        match read {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => return Ok(false),
+            Err(error) => return Err(error.context(Self::numbers(placed))),
+        }
+        if !self.is_opaque(placed.first) {
+            hop(&mut WireCursor::new(&*buf), placed.first)?;
+        }
+        Ok(true)
     }
 
     /// The same, if its records are messages where they should be.
@@ -319,6 +353,9 @@ impl ReadAt for Records {
         let skip = offset - placed.start;
         let left = usize::try_from(placed.size() - skip).unwrap_or(usize::MAX);
         let len = left.min(buf.len());
+        if len as u64 == placed.size() && self.read_whole(index, placed, &mut buf[..len])? {
+            return Ok(len);
+        }
         let decoded = self.decoded(index)?;
         self.read_decoded(&decoded, skip, &mut buf[..len])
     }

@@ -1,12 +1,14 @@
 //! Writing split protos: the records that XLA's writers make of a message, and the file.
 
 mod cut;
+mod oversized;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::atomic::{AtomicFile, FileSink, MadeFrom};
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::spans::{SpanList, SpanSource};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -14,6 +16,7 @@ use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use crate::EXECUTABLE_AND_OPTIONS;
 use crate::manifest::{Manifest, RecordKind};
+use cut::Record;
 
 /// The most bytes that one merge record may have: what protobuf parses as a message.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
@@ -71,6 +74,10 @@ impl WriteOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    pub(crate) const fn is_forced(&self) -> bool {
+        self.force
     }
 
     /// What chunks of a message of this type are compressed with.
@@ -136,12 +143,41 @@ impl Draft {
     /// what it is of; [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
     /// [`ErrorKind::Io`] if it can't be read.
     pub fn new(message: Arc<dyn ReadAt>, message_type: &str) -> Result<Draft> {
-        let cut = cut::cut(&*message, message_type)?;
-        let (kinds, records): (Vec<RecordKind>, Vec<SpanList>) = cut.into_iter().unzip();
-        Ok(Draft {
+        let cut = cut::cut(&*message, message_type, None)?;
+        Ok(Draft::of(message, message_type, cut))
+    }
+
+    /// Plans the records of a message of which parts are too large for XLA's reader: large values of a
+    /// record that has more than [`MAX_MERGE_RECORD`] bytes come behind it, as overrides of what is
+    /// inside of it. This crate reads such files; XLA's reader refuses those overrides.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), if there are no large values in a record that could leave it.
+    pub fn extended(message: Arc<dyn ReadAt>, descriptor: &MessageDescriptor) -> Result<Draft> {
+        let message_type = descriptor.full_name();
+        let cut = cut::cut(&*message, message_type, Some(descriptor))?;
+        Ok(Draft::of(message, message_type, cut))
+    }
+
+    fn of(message: Arc<dyn ReadAt>, message_type: &str, cut: Vec<Record>) -> Draft {
+        let (kinds, records): (Vec<RecordKind>, Vec<SpanList>) = cut
+            .into_iter()
+            .map(|record| (record.kind, record.spans))
+            .unzip();
+        Draft {
             message: Message(message),
             manifest: Manifest::new(message_type, kinds),
             records,
+        }
+    }
+
+    /// Returns true if XLA's reader takes the file, since no record is an extension.
+    pub fn is_for_xla(&self) -> bool {
+        self.manifest.records().iter().all(|kind| match kind {
+            RecordKind::Override(path) => path.steps().len() == 1,
+            RecordKind::OverrideMessage(_) => false,
+            _ => true,
         })
     }
 
@@ -165,12 +201,16 @@ impl Draft {
     ) -> Result<u64> {
         let file = AtomicFile::create(target, made_from, options.force)?;
         file.write(|mut sink| {
-            self.write(&mut sink, options)?;
+            self.write_to(&mut sink, options)?;
             Ok(sink.stream_position()?)
         })
     }
 
-    fn write(&self, sink: &mut &mut dyn FileSink, options: &WriteOptions) -> Result<()> {
+    pub(crate) fn write_to(
+        &self,
+        sink: &mut (impl Write + Seek),
+        options: &WriteOptions,
+    ) -> Result<()> {
         let compression = options.compression_of(self.manifest.message_type());
         let settings = WriterOptions::new()
             .compression(compression)
@@ -218,9 +258,15 @@ impl<'a> RecordBytes<'a> {
     }
 }
 
-impl Read for RecordBytes<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let Some(span) = self.record.locate(self.at) else {
+impl RecordBytes<'_> {
+    /// Reads what is in one span of a record, from a position on.
+    fn read_part(
+        message: &dyn ReadAt,
+        record: &SpanList,
+        at: u64,
+        buf: &mut [u8],
+    ) -> io::Result<usize> {
+        let Some(span) = record.locate(at) else {
             return Ok(0);
         };
         let len = usize::try_from(span.len)
@@ -228,8 +274,15 @@ impl Read for RecordBytes<'_> {
             .min(buf.len());
         match span.source {
             SpanSource::Literal(bytes) => buf[..len].copy_from_slice(&bytes[..len]),
-            SpanSource::Stored(_, at) => self.message.read_exact_at(at, &mut buf[..len])?,
+            SpanSource::Stored(_, at) => message.read_exact_at(at, &mut buf[..len])?,
         }
+        Ok(len)
+    }
+}
+
+impl Read for RecordBytes<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = RecordBytes::read_part(self.message, self.record, self.at, buf)?;
         self.at += len as u64;
         self.meter.advance(len as u64)?;
         Ok(len)

@@ -1,4 +1,5 @@
-"""Twelve small programs, one of which is dumped by XLA: programs.py NAME FOLDER, or programs.py profile FOLDER."""
+"""Twelve small programs, one of which is dumped by XLA: programs.py NAME FOLDER; or of one of them a profile, or an executable and
+an entry of the compilation cache: programs.py profile FOLDER, programs.py executable FOLDER."""
 
 import os
 import sys
@@ -7,7 +8,7 @@ import sys
 def main() -> None:
     name, folder = sys.argv[1:]
     os.environ["JAX_PLATFORMS"] = "cpu"
-    if name != "profile":
+    if name not in ("profile", "executable"):
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={folder} --xla_dump_hlo_as_riegeli --xla_dump_hlo_as_proto"
     import jax
     import jax.numpy as jnp
@@ -56,6 +57,14 @@ def main() -> None:
         with jax.profiler.trace(folder):
             for _ in range(3):
                 function(argument).block_until_ready()
+    elif name == "executable":
+        function, argument = programs["constants"]
+        jax.config.update("jax_compilation_cache_dir", f"{folder}/cache")
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+        compiled = jax.jit(function).lower(argument).compile()
+        with open(f"{folder}/cpu.aot", "wb") as file:
+            file.write(compiled.runtime_executable().serialize())
     else:
         function, argument = programs[name]
         jax.block_until_ready(jax.jit(function)(argument))

@@ -86,6 +86,8 @@ def kept(run, kinds, folder: pathlib.Path) -> int:
         run("merge", data / name, "-o", folder / "merged.pb", "--force")
         merged = module_kind.FromString((folder / "merged.pb").read_bytes()).SerializeToString(deterministic=True)
         assert hashlib.sha256(merged).hexdigest() == expected["merged_sha256"], name
+        run("merge", data / name, "-o", folder / "merged.pb", "--canonical", "--force")
+        assert (folder / "merged.pb").read_bytes() == merged, name
         whole = (data / name).with_name(expected["hlo_pb"]["file"])
         run("convert", whole, "-o", folder / "ours.riegeli", "--to", "split-proto", "--force")
         ours = independent((folder / "ours.riegeli").read_bytes(), module_kind, manifest_kind)
@@ -93,8 +95,11 @@ def kept(run, kinds, folder: pathlib.Path) -> int:
     return len(known)
 
 
-def executables(run, folder: pathlib.Path) -> int:
-    """What jaxlib's own reader makes of executables that we cut and put together again."""
+TREE = "xla.HumanReadableAotExecutable"
+
+
+def executables(run, kinds, folder: pathlib.Path) -> int:
+    """What jaxlib's own reader makes of executables that we cut and put together again, also after they were one message."""
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _thunky_ext
 
@@ -112,10 +117,29 @@ def executables(run, folder: pathlib.Path) -> int:
             # An empty metadata of IFRT stands in front.
             assert read(b"\0" + ours.read_bytes()) == expected, f"{path.name}: {compression}"
             count += 1
-    return count
+        run("convert", path, "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
+        tree = kinds(TREE).FromString((folder / "tree.pb").read_bytes())
+        assert tree.gpu_executable.thunks and tree.executable_and_options.pjrt_client_name, path.name
+        run("convert", folder / "tree.pb", "-o", ours, "--message", TREE, "--to", "aot", "--force")
+        assert read(b"\0" + ours.read_bytes()) == expected, path.name
+        count += 1
+    # For a CPU nothing is split: what comes back is what was there, behind IFRT's metadata.
+    subprocess.run([sys.executable, HERE / "programs.py", "executable", folder], check=True, stdout=subprocess.DEVNULL)
+    made = (folder / "cpu.aot").read_bytes()
+    run("convert", folder / "cpu.aot", "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
+    tree = kinds(TREE).FromString((folder / "tree.pb").read_bytes())
+    assert tree.cpu_executable.hlo_module.hlo_module.computations
+    run("convert", folder / "tree.pb", "-o", ours, "--message", TREE, "--to", "aot", "--force")
+    assert made.endswith(ours.read_bytes()) and len(made) - len(ours.read_bytes()) < 1000
+    # An entry of the compilation cache.
+    (entry,) = (folder / "cache").glob("*-cache")
+    said = run("info", entry)
+    assert "compressed with" in said and "IFRT metadata" in said, said
+    run("get", entry, "cpu_executable.hlo_module.hlo_module.name", "--message", TREE)
+    return count + 1
 
 
-def profiles(run, folder: pathlib.Path) -> int:
+def profiles(run, kinds, folder: pathlib.Path) -> int:
     from xprof.convert import raw_to_tool_data
 
     subprocess.run([sys.executable, HERE / "programs.py", "profile", folder / "made"], check=True, stdout=subprocess.DEVNULL)
@@ -138,7 +162,55 @@ def profiles(run, folder: pathlib.Path) -> int:
     assert (folder / "back.xplane.pb").read_bytes() == plain.read_bytes()
     for tool in TOOLS:
         assert asked(split, tool) == asked(plain, tool), tool
+
+    # A profile that comes in two parts, each with metadata, whose numbers and times differ: one file behind the other.
+    space_kind = kinds("tensorflow.profiler.XSpace")
+    parts = [space_kind.FromString(made.read_bytes()) for _ in range(2)]
+    for number, part in enumerate(parts):
+        for plane in part.planes:
+            for line in plane.lines:
+                half = len(line.events) // 2
+                del line.events[slice(half, None) if number == 0 else slice(0, half)]
+                line.timestamp_ns += 1000 * number * (-1 if line.id % 2 else 1)
+        if number == 1:
+            renumber(part)
+    foreign, ours = folder / "foreign" / "vm.xplane.riegeli", folder / "ours" / "vm.xplane.pb"
+    for place in (foreign, ours):
+        place.parent.mkdir()
+    with foreign.open("wb") as file:
+        for part in parts:
+            (folder / "part.xplane.pb").write_bytes(part.SerializeToString())
+            run("convert", folder / "part.xplane.pb", "-o", folder / "part.xplane.riegeli", "--to", "xplane-riegeli", "--force")
+            file.write((folder / "part.xplane.riegeli").read_bytes())
+    run("merge", foreign, "-o", ours)
+    for tool in TOOLS:
+        assert asked(ours, tool) == asked(foreign, tool), f"{tool}, two parts"
     return len(TOOLS)
+
+
+def renumber(space) -> None:
+    """Gives metadata other numbers, in all places that refer to it."""
+    for plane in space.planes:
+
+        def stats(of) -> None:
+            for stat in of.stats:
+                stat.metadata_id += 7
+                if stat.WhichOneof("value") == "ref_value":
+                    stat.ref_value += 7
+
+        for line in plane.lines:
+            for event in line.events:
+                event.metadata_id += 1000
+                stats(event)
+        for field, by in (("event_metadata", 1000), ("stat_metadata", 7)):
+            entries = getattr(plane, field)
+            for number, metadata in sorted(entries.items(), reverse=True):
+                metadata.id = number + by
+                entries[number + by].CopyFrom(metadata)
+                del entries[number]
+        for metadata in plane.event_metadata.values():
+            stats(metadata)
+        stats(plane)
 
 
 def main() -> None:
@@ -157,10 +229,10 @@ def main() -> None:
         print(f"{kept(run, kinds, folder)} dumps that are kept: merged, and cut for the independent reader", flush=True)
         if tuple(map(int, importlib.metadata.version("jaxlib").split(".")[:2])) >= (0, 12):
             print(f"{dumps(run, kinds, folder)} dumps: merged and cut as XLA does", flush=True)
-            print(f"{executables(run, folder)} executables: read by jaxlib", flush=True)
+            print(f"{executables(run, kinds, folder)} executables: read by jaxlib", flush=True)
         else:
             print("skipped: new dumps, and executables: jaxlib 0.12 needs Python 3.12", flush=True)
-        print(f"{profiles(run, folder)} tools of XProf: the same of a profile in records", flush=True)
+        print(f"{profiles(run, kinds, folder)} tools of XProf: the same of a profile in records", flush=True)
 
 
 main()

@@ -6,11 +6,15 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
-python=${PYTHON:-python3}
 venv=.interop/xla-venv
 # JAX 0.12 dumps split protos and reads executables; it needs Python 3.12. Without it, the dumps that are kept are judges.
 jax=0.12.0.1
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || jax=0.10.2
+is_new() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }
+python=${PYTHON:-python3}
+for found in python3.13 python3.12 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python3; do
+  is_new "$python" || ! is_new "$found" || python=$found
+done
+is_new "$python" || jax=0.10.2
 if ! "$venv/bin/python" -c 'import jax, xprof, google.protobuf, cramjam' 2>/dev/null; then
   "$python" -m venv "$venv"
   "$venv/bin/pip" install --quiet "jax==$jax" "jaxlib==$jax" 'xprof==2.24.2' protobuf cramjam 'setuptools<81'

@@ -32,6 +32,8 @@ Examples:
   protosplit merge theirs.cpb -o theirs.pb --assume-plain
       One whose type nobody knows: bytes are taken as bytes, messages as no
       groups, integer keys as plain varints, and slices are appended.
+  protosplit merge module.riegeli -o module.pb --canonical
+      As C++ serializes it deterministically: equal messages are equal files.
   protosplit merge model.cpb -o model.pb --plan-only plan --parts 100
   protosplit merge --plan plan --part 17
   protosplit merge --plan plan --commit
@@ -45,6 +47,9 @@ pub(crate) struct MergeArgs {
     /// The file to write; for a folder, a new one, or a name ending in .pb; - for standard output
     #[arg(short, long, required_unless_present = "plan", conflicts_with = "plan")]
     pub(crate) output: Option<PathBuf>,
+    /// Write the message in canonical form: fields by number, map entries by key. Needs the type
+    #[arg(long, conflicts_with_all = ["skip_damaged", "plan", "plan_only"])]
+    pub(crate) canonical: bool,
     /// Leave out what is damaged, and list the paths that are lost
     #[arg(long, conflicts_with_all = ["plan", "plan_only"])]
     pub(crate) skip_damaged: bool,

@@ -15,6 +15,7 @@ use record_file::ReadAt;
 use super::archive::no_tensor;
 use super::tensor_table::{Shared, TensorTable, Whole};
 use super::{Archive, Candidate, Checks, Format, OpenOptions, Registry, TensorIter, Verified};
+use crate::canonical::canonical;
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
 use crate::merge::ReadOptions;
@@ -367,6 +368,41 @@ impl Opened {
             Stored::Chunked(_) => None,
             Stored::Plain { bytes, size, .. } => Some((bytes, *size)),
         }
+    }
+
+    /// The same input, its message in canonical form: as C++ serializes it deterministically, fields by
+    /// number, map entries by key, and what the type doesn't know behind. Values stay where they are.
+    ///
+    /// ```
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// # use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+    /// // A package, a name, and another name: the last of them counts.
+    /// let bytes: std::sync::Arc<dyn record_file::ReadAt> =
+    ///     std::sync::Arc::new(b"\x12\x01p\x0a\x01a\x0a\x01b");
+    /// let file = FileDescriptorProto::default().descriptor();
+    /// let opened = Opened::of_reader(bytes, file, &OpenOptions::new())?;
+    /// assert_eq!(opened.canonical()?.bytes()?, b"\x0a\x01b\x12\x01p"[..]);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::SchemaNeeded`] if nothing is
+    /// known of its type; [`ErrorKind::InvalidMessage`] if it breaks the wire format.
+    pub fn canonical(&self) -> Result<Opened> {
+        self.check_complete()?;
+        let Some(descriptor) = self.message()?.descriptor.as_ref() else {
+            let message = "the canonical form of a message depends on its type, and none is known";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        let bytes: Arc<dyn ReadAt> = match (self.merged()?, self.plain()) {
+            (Some(merged), _) => Arc::new(merged),
+            (None, plain) => Arc::clone(plain.ok_or_else(|| no_tensor("message"))?.0),
+        };
+        let canonical = Arc::new(canonical(&bytes, descriptor)?);
+        let opened = Opened::of_reader(canonical, descriptor.clone(), &self.options)?;
+        let opened = opened.reading(self.files.clone());
+        Ok(opened.found_by(self.registry, self.format))
     }
 
     /// The file that is the message, byte for byte; none if the message is in chunks, or is put

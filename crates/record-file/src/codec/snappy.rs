@@ -1,4 +1,8 @@
 //! Snappy, which has no streams: a stream is its size, and what becomes of each fragment by itself.
+mod decoder;
+
+pub(crate) use decoder::Decoder;
+
 use super::step::{SNAPPY_FRAGMENT, bad_stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;

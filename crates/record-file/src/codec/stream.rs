@@ -1,13 +1,13 @@
 //! Decompressing a stream piece by piece, through a window that is limited.
 use super::step::{Progress, bad_stream, size_differs, window_too_large};
-use super::{brotli, zstd};
+use super::{brotli, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 
 /// The least that memory grows by.
 pub(super) const GROWTH: usize = 1 << 20;
-/// How far a buffer is filled ahead of what brotli puts there.
-const BROTLI_STEP: usize = 256 << 10;
+/// How far a buffer is filled ahead of what is put there.
+const FILL_STEP: usize = 256 << 10;
 
 /// One compressed stream, decoded piece by piece.
 pub(crate) enum StreamDecoder {
@@ -22,10 +22,14 @@ pub(crate) enum StreamDecoder {
         start: Vec<u8>,
         max_window_log: u32,
     },
+    Snappy {
+        decoder: snappy::Decoder,
+        ended: bool,
+    },
 }
 
 impl StreamDecoder {
-    /// A decoder for zstd or brotli that allows windows of up to 2^`max_window_log` bytes.
+    /// A decoder that allows windows of up to 2^`max_window_log` bytes; of snappy, of 64 KiB.
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
         match kind {
             CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
@@ -35,7 +39,11 @@ impl StreamDecoder {
                 start: Vec::new(),
                 max_window_log,
             }),
-            CompressionKind::None | CompressionKind::Snappy => Err(Error::config(format!(
+            CompressionKind::Snappy => Ok(StreamDecoder::Snappy {
+                decoder: snappy::Decoder::new()?,
+                ended: false,
+            }),
+            CompressionKind::None => Err(Error::config(format!(
                 "{kind} can't be decompressed as a stream"
             ))),
         }
@@ -82,8 +90,8 @@ impl StreamDecoder {
                     (progress, *ended) = decoder.step_to(&input[read..], out, size)?;
                     progress
                 }
-                StreamDecoder::Brotli { .. } => {
-                    out.resize(before + room.min(BROTLI_STEP), 0);
+                StreamDecoder::Brotli { .. } | StreamDecoder::Snappy { .. } => {
+                    out.resize(before + room.min(FILL_STEP), 0);
                     let progress = self.step(&input[read..], &mut out[before..])?;
                     out.truncate(before + progress.written);
                     progress
@@ -118,7 +126,9 @@ impl StreamDecoder {
 
     pub(crate) fn ended(&self) -> bool {
         match self {
-            StreamDecoder::Zstd { ended, .. } | StreamDecoder::Brotli { ended, .. } => *ended,
+            StreamDecoder::Zstd { ended, .. }
+            | StreamDecoder::Brotli { ended, .. }
+            | StreamDecoder::Snappy { ended, .. } => *ended,
         }
     }
 
@@ -153,6 +163,11 @@ impl StreamDecoder {
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress> {
         match self {
+            StreamDecoder::Snappy { decoder, ended } => {
+                let progress;
+                (progress, *ended) = decoder.step(input, output)?;
+                Ok(progress)
+            }
             StreamDecoder::Zstd { decoder, ended } => {
                 let progress;
                 (progress, *ended) = decoder.step(input, output)?;

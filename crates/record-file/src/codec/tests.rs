@@ -113,7 +113,11 @@ fn round_trips_whole_and_in_parts() {
 
 #[test]
 fn streams_in_small_steps() {
-    for compression in [Compression::ZSTD, Compression::brotli(1)] {
+    for compression in [
+        Compression::ZSTD,
+        Compression::brotli(1),
+        Compression::SNAPPY,
+    ] {
         for sample in samples() {
             let stored = stream(&compression, &sample.chunks(70_001).collect::<Vec<_>>());
             let mut decoder = StreamDecoder::new(compression.kind(), 27).unwrap();
@@ -242,4 +246,45 @@ fn windows_are_limited_where_one_is_needed() {
         .decompress_into(kind, &brotli, &mut out)
         .unwrap();
     assert!(out == sample);
+}
+
+#[test]
+fn snappy_streams_refer_to_the_last_64_kib() {
+    // A literal of 100,000 bytes, and then a copy of 4 bytes from its beginning.
+    let size = 100_004_u32;
+    let literal: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
+    let mut stored = Vec::new();
+    varint::push(&mut stored, u64::from(size));
+    stored.extend([62 << 2, 0x9f, 0x86, 0x01]);
+    stored.extend(&literal);
+    stored.extend([3 << 2 | 3]);
+    stored.extend(100_000_u32.to_le_bytes());
+    let mut out = Vec::new();
+    let mut decoder = StreamDecoder::new(CompressionKind::Snappy, 27).unwrap();
+    let error = decoder.run_to(&stored, &mut out, u64::from(size));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::LimitExceeded);
+    // As a whole it is decoded all the same.
+    let mut out = vec![0; size as usize];
+    Decoders::default()
+        .decompress_into(CompressionKind::Snappy, &stored, &mut out)
+        .unwrap();
+    assert_eq!(out[100_000..], literal[..4]);
+
+    for (rest, what) in [
+        (
+            &[4, 0, b'a', 3 << 2 | 2, 2, 0][..],
+            "from before the beginning",
+        ),
+        (&[4, 0, b'a', 3 << 2 | 2, 0, 0], "from before the beginning"),
+        (
+            &[2, 0, b'a', 3 << 2 | 2, 1, 0],
+            "doesn't decode to the 2 bytes",
+        ),
+        (&[0x80; 11], "without a size"),
+    ] {
+        let mut decoder = StreamDecoder::new(CompressionKind::Snappy, 27).unwrap();
+        let error = decoder.run_to(rest, &mut Vec::new(), 100).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
 }

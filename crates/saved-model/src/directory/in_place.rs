@@ -22,7 +22,7 @@ use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::rebuild::parts_of_model;
 use super::save::Saved;
 use super::{ModelForm, SavedModelDir, model_path};
-use crate::canonical::{Canonical, Edits};
+use crate::canonical::{Canonical, Edits, Hashed as _};
 use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, fingerprint};
 

@@ -24,7 +24,7 @@ use super::plain::{
 use super::{
     CHUNKED_PRODUCER, FingerprintError, Hashes, descriptor, fingerprint_cat64, fingerprint64,
 };
-use crate::canonical::{Canonical, Edits};
+use crate::canonical::{Canonical, Edits, Hashed as _};
 use crate::farmhash::fingerprint_stream;
 
 type Result<T> = std::result::Result<T, FingerprintError>;

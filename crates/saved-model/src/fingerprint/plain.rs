@@ -12,7 +12,7 @@ use super::regular::{node_edits, suffix_uid};
 use super::{
     FingerprintError, Hashes, PLAIN_PRODUCER, descriptor, fingerprint_cat64, fingerprint64,
 };
-use crate::canonical::{Canonical, Edits, Key, Plan};
+use crate::canonical::{Canonical, Edits, Hashed as _, Key, Plan};
 
 pub(super) const META_GRAPHS: u32 = 2;
 pub(super) const GRAPH_DEF: u32 = 2;

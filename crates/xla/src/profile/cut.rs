@@ -7,15 +7,13 @@ use std::sync::Arc;
 
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::formats::ConvertOptions;
-use proto_splitter_core::spans::SpanList;
+use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use super::merge::{Line, Plane, Space, field, is};
+use super::renumber::MAX_RUN;
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
-
-/// How many bytes of events go in one record.
-const EVENTS: u64 = 16 << 20;
 
 /// The compression of the profiler's own writer.
 const BROTLI: Compression = Compression::brotli(6);
@@ -70,14 +68,14 @@ impl ProfileDraft {
                 rest.push_span(space.source(), found.start..found.end);
                 continue;
             }
-            let plane = space.plane(found.value, true)?;
+            let plane = space.plane(found.value)?;
             *names.entry(plane.name.clone()).or_default() += 1;
             planes.push(plane);
         }
         let (mut first, mut lines) = (SpanList::default(), Vec::new());
         for plane in &planes {
             // What is put together again has to be what it was.
-            let comes_back = same(&*message, &plane.whole(), &plane.as_it_is)?;
+            let comes_back = same(&*message, &plane.whole(space.source()), &plane.as_it_is)?;
             if comes_back && plane.has_unique_lines() && names.get(&plane.name) == Some(&1) {
                 let mut inside = plane.head.clone();
                 inside.append(&plane.rest);
@@ -126,7 +124,7 @@ impl ProfileDraft {
             let mut buffer = Vec::new();
             for record in &self.records {
                 let mut bytes = RecordBytes::new(&*self.message, record, &meter);
-                if record.len() > 2 * EVENTS {
+                if record.len() > 2 * MAX_RUN {
                     writer.write_record_from(&mut bytes, record.len(), BROTLI)?;
                     continue;
                 }
@@ -144,7 +142,7 @@ impl ProfileDraft {
 fn cut_line(
     plane: &Plane,
     line: &Line,
-    source: proto_splitter_core::spans::SourceId,
+    source: SourceId,
     records: &mut Vec<SpanList>,
 ) -> Result<()> {
     let mut add = |events: &SpanList| {
@@ -160,12 +158,12 @@ fn cut_line(
         Ok(())
     };
     let mut events = SpanList::default();
-    for place in &line.places {
-        let len = place.end - place.start;
-        if !events.is_empty() && events.len() + len > EVENTS {
+    for run in line.runs() {
+        let len = run.end - run.start;
+        if !events.is_empty() && events.len() + len > MAX_RUN {
             add(&std::mem::take(&mut events))?;
         }
-        events.push_span(source, place.clone());
+        events.push_span(source, run.clone());
     }
     add(&events)
 }
@@ -184,7 +182,6 @@ fn check(record: &SpanList, what: &str) -> Result<()> {
 /// Whether two lists of spans are the same bytes, given that both have the same large spans: only what
 /// differs in its place is read.
 fn same(message: &dyn ReadAt, made: &SpanList, there: &SpanList) -> Result<bool> {
-    use proto_splitter_core::spans::SpanSource;
     if made.len() != there.len() {
         return Ok(false);
     }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use proto_splitter_core::formats::OpenOptions;
 use proto_splitter_core::spans::{SourceId, SpanList, SpanSource, SpansBuilder};
 use proto_splitter_core::wire::{
-    Field, FieldNumber, SourceInput, WireCursor, WireType, decode_varint, put_varint, tag,
+    Field, FieldNumber, SourceInput, WireCursor, WireType, decode_varint, tag,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use super::renumber::{Events, Known, Rewritten, merge_metadata, put_number};
 use crate::records::Records;
 
 /// The most bytes of a name.
@@ -42,13 +43,19 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
         merged.map_err(|error| error.context(format!("record {number}")))?;
         meter.advance(range.end - range.start)?;
     }
-    let list = space.finish();
+    let (list, rewritten) = space.finish()?;
     let mut builder = SpansBuilder::new();
-    let source = builder.reader("records", records)?;
+    let mut sources = vec![builder.reader("records", records)?];
+    if let Some(rewritten) = rewritten {
+        sources.push(builder.reader("events that were changed", rewritten)?);
+    }
     for span in list.iter() {
         match span.source {
             SpanSource::Literal(bytes) => builder.literal(bytes)?,
-            SpanSource::Stored(_, at) => builder.span(source, at..at + span.len)?,
+            SpanSource::Stored(source, at) => {
+                let source = sources.get(source.index()).copied().unwrap_or(source);
+                builder.span(source, at..at + span.len)?;
+            }
         }
     }
     Ok(Arc::new(builder.finish()?))
@@ -56,10 +63,11 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
 
 /// A profile that is put together.
 pub(super) struct Space<'a> {
+    reader: &'a dyn ReadAt,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     source: SourceId,
     planes: Vec<Plane>,
-    /// The first plane of each name.
+    /// The last plane of each name.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
     /// Errors, warnings and names of hosts that are there, by their fields.
@@ -72,37 +80,41 @@ pub(super) struct Plane {
     /// Its id and name.
     pub(super) head: SpanList,
     pub(super) lines: Vec<Line>,
+    /// The last line of each id.
     by_id: HashMap<i64, usize>,
     /// Metadata and stats.
     pub(super) rest: SpanList,
     /// All of it, as it stands in its record.
     pub(super) as_it_is: SpanList,
+    /// What its metadata is called, once metadata was merged into it.
+    pub(super) known: Option<Known>,
     /// Whether another was merged into it.
     is_joined: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Line {
-    pub(super) id: i64,
+    id: i64,
     timestamp: i64,
-    /// What comes before its events.
-    pub(super) head: SpanList,
-    pub(super) events: SpanList,
-    /// Where the events are, one by one, if somebody asks for them.
-    pub(super) places: Vec<Range<u64>>,
+    /// What comes before the time at which it begins.
+    head: SpanList,
+    /// That time, as it stands in its record.
+    stamp: SpanList,
+    pub(super) events: Vec<Events>,
     duration: i64,
     has_duration: bool,
-    /// What comes behind them.
-    pub(super) rest: SpanList,
+    /// What comes behind the events.
+    rest: SpanList,
 }
 
 impl<'a> Space<'a> {
-    /// An empty profile of parts of `source`.
-    pub(super) fn new(source: &'a dyn ReadAt) -> Result<Space<'a>> {
-        let size = source.size()?;
+    /// An empty profile of parts of `reader`.
+    pub(super) fn new(reader: &'a dyn ReadAt) -> Result<Space<'a>> {
+        let size = reader.size()?;
         Ok(Space {
-            cursor: WireCursor::new(SourceInput::new(source, size)),
-            source: SourceId::new(0)?,
+            reader,
+            cursor: WireCursor::new(SourceInput::new(reader, size)),
+            source: SourceId::FIRST,
             planes: Vec::new(),
             by_name: HashMap::new(),
             rest: SpanList::default(),
@@ -111,19 +123,23 @@ impl<'a> Space<'a> {
     }
 
     /// What the spans are of.
-    pub(super) fn source(&self) -> SourceId {
+    pub(super) const fn source(&self) -> SourceId {
         self.source
+    }
+
+    pub(super) const fn reader(&self) -> &'a dyn ReadAt {
+        self.reader
     }
 
     /// Takes the first record as it is.
     fn first(&mut self, range: Range<u64>) -> Result<()> {
         for field in self.fields(range)? {
             if is(&field, 1) {
-                let plane = self.plane(field.value, false)?;
+                let plane = self.plane(field.value)?;
                 self.add(plane);
                 continue;
             }
-            if (2..=4).contains(&field.number.0) && field.wire_type == WireType::Len {
+            if is_text(&field) {
                 let text = self.bytes(field.value.clone())?;
                 self.texts.insert((field.number.0, text));
             }
@@ -134,76 +150,65 @@ impl<'a> Space<'a> {
 
     /// Merges a further record in.
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
-        let mut added = Vec::new();
+        let mut planes = Vec::new();
         for field in self.fields(range)? {
             if is(&field, 1) {
-                let plane = self.plane(field.value, false)?;
-                match self.by_name.get(&plane.name).copied() {
-                    Some(index) => self.join(index, plane)?,
-                    None => added.push(plane),
-                }
-            } else if (2..=4).contains(&field.number.0) && field.wire_type == WireType::Len {
+                planes.push(field.value);
+            } else if is_text(&field) {
                 let text = self.bytes(field.value.clone())?;
                 if self.texts.insert((field.number.0, text)) {
                     self.push_rest(&field);
                 }
-            } else {
-                self.push_rest(&field);
+            }
+            // What else a profile has, XProf leaves out of all records but the first.
+        }
+        // The last comes first; planes of one record are not merged into each other.
+        let mut added = Vec::new();
+        for range in planes.into_iter().rev() {
+            let plane = self.plane(range)?;
+            match self.by_name.get(&plane.name).copied() {
+                Some(index) => self.join(index, plane)?,
+                None => added.push(plane),
             }
         }
-        // Of several the last comes first.
-        for plane in added.into_iter().rev() {
+        for plane in added {
             self.add(plane);
         }
         Ok(())
     }
 
     /// Merges a plane into the one that is called the same.
-    fn join(&mut self, index: usize, plane: Plane) -> Result<()> {
-        let called = |what: &str| {
-            let name = String::from_utf8_lossy(&plane.name);
-            let message = format!(
-                "plane {name:?} {what} again: merging that needs the numbers in it to be changed, \
-                 which is not done"
-            );
-            Error::new(ErrorKind::UnsupportedVersion, message)
-        };
-        if !plane.rest.is_empty() {
-            return Err(called("has metadata or stats"));
-        }
+    fn join(&mut self, index: usize, from: Plane) -> Result<()> {
         let Some(there) = self.planes.get_mut(index) else {
             return Ok(());
         };
-        there.is_joined = true;
-        let mut added = Vec::new();
-        for line in plane.lines {
-            let known = there.by_id.get(&line.id).copied();
-            let Some(known) = known.and_then(|known| there.lines.get_mut(known)) else {
-                added.push(line);
-                continue;
-            };
-            if known.timestamp != line.timestamp {
-                let name = String::from_utf8_lossy(&there.name);
-                let message = format!(
-                    "line {} of plane {name:?} begins at another time: merging that needs the times \
-                     of its events to be changed, which is not done",
-                    line.id
-                );
-                return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+        let mut to = std::mem::take(there);
+        to.is_joined = true;
+        let numbers = merge_metadata(self, &from, &mut to);
+        if let Ok(numbers) = &numbers {
+            let mut added = Vec::new();
+            for mut line in from.lines.into_iter().rev() {
+                for events in &mut line.events {
+                    events.renumber(numbers.as_ref());
+                }
+                let known = to.by_id.get(&line.id).copied();
+                match known.and_then(|known| to.lines.get_mut(known)) {
+                    Some(known) => known.join(line),
+                    None => added.push(line),
+                }
             }
-            known.events.append(&line.events);
-            known.has_duration |= line.has_duration;
-            known.duration = known.duration.max(line.duration);
+            for line in added {
+                to.add(line);
+            }
         }
-        for line in added.into_iter().rev() {
-            there.add(line);
+        if let Some(there) = self.planes.get_mut(index) {
+            *there = to;
         }
-        Ok(())
+        numbers.map(|_| ())
     }
 
     fn add(&mut self, plane: Plane) {
-        let index = self.planes.len();
-        self.by_name.entry(plane.name.clone()).or_insert(index);
+        self.by_name.insert(plane.name.clone(), self.planes.len());
         self.planes.push(plane);
     }
 
@@ -211,11 +216,13 @@ impl<'a> Space<'a> {
         self.rest.push_span(self.source, field.start..field.end);
     }
 
-    /// A plane of these bytes; with the place of every event, if that is wanted.
-    pub(super) fn plane(&mut self, range: Range<u64>, with_events: bool) -> Result<Plane> {
+    /// A plane of these bytes.
+    pub(super) fn plane(&mut self, range: Range<u64>) -> Result<Plane> {
         let mut plane = Plane::default();
         plane.as_it_is.push_span(self.source, range.clone());
-        for field in self.fields(range)? {
+        let mut at = range.start;
+        while let Some(field) = self.next_field(at..range.end)? {
+            at = field.end;
             let all = field.start..field.end;
             match (field.number.0, field.wire_type) {
                 (2, WireType::Len) => {
@@ -224,7 +231,7 @@ impl<'a> Space<'a> {
                 }
                 (1 | 2, _) => plane.head.push_span(self.source, all),
                 (3, WireType::Len) => {
-                    let line = self.line(field.value, with_events)?;
+                    let line = self.line(field.value)?;
                     plane.add(line);
                 }
                 _ => plane.rest.push_span(self.source, all),
@@ -233,37 +240,37 @@ impl<'a> Space<'a> {
         Ok(plane)
     }
 
-    fn line(&mut self, range: Range<u64>, with_events: bool) -> Result<Line> {
-        let mut line = Line::default();
+    fn line(&mut self, range: Range<u64>) -> Result<Line> {
+        let (mut line, mut events) = (Line::default(), Events::default());
         self.cursor.set_range(range.clone());
         while let Some(field) = self.cursor.next()? {
             let all = field.start..field.end;
-            match (field.number.0, field.wire_type) {
+            let part = match (field.number.0, field.wire_type) {
                 (4, WireType::Len) => {
-                    if with_events {
-                        line.places.push(all.clone());
-                    }
-                    line.events.push_span(self.source, all);
+                    events.push(all);
                     continue;
                 }
-                (1, WireType::Varint) => line.id = self.number(field.value.clone())?,
-                (3, WireType::Varint) => line.timestamp = self.number(field.value.clone())?,
+                (1, WireType::Varint) => {
+                    line.id = self.number(field.value)?;
+                    &mut line.head
+                }
+                (3, WireType::Varint) => {
+                    line.timestamp = self.number(field.value)?;
+                    &mut line.stamp
+                }
                 (9, WireType::Varint) => {
-                    line.duration = self.number(field.value.clone())?;
+                    line.duration = self.number(field.value)?;
                     line.has_duration = true;
                     self.cursor.set_range(field.end..range.end);
                     continue;
                 }
-                _ => {}
-            }
-            let part = if field.number.0 < 4 {
-                &mut line.head
-            } else {
-                &mut line.rest
+                (0..4, _) => &mut line.head,
+                _ => &mut line.rest,
             };
             part.push_span(self.source, all);
             self.cursor.set_range(field.end..range.end);
         }
+        line.events.push(events);
         Ok(line)
     }
 
@@ -276,7 +283,13 @@ impl<'a> Space<'a> {
         Ok(fields)
     }
 
-    fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
+    /// The first field of a range.
+    pub(super) fn next_field(&mut self, range: Range<u64>) -> Result<Option<Field>> {
+        self.cursor.set_range(range);
+        self.cursor.next()
+    }
+
+    pub(super) fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_NAME {
             let message = format!("{} bytes of a name", range.end - range.start);
             return Err(Error::new(ErrorKind::LimitExceeded, message));
@@ -284,30 +297,39 @@ impl<'a> Space<'a> {
         Ok(self.cursor.bytes(range)?.to_vec())
     }
 
-    fn number(&mut self, range: Range<u64>) -> Result<i64> {
+    pub(super) fn number(&mut self, range: Range<u64>) -> Result<i64> {
         let number = decode_varint(self.cursor.bytes(range)?);
         Ok(number.map_or(0, |(number, _)| number.cast_signed()))
     }
 
-    /// The whole profile, fields by number.
-    fn finish(self) -> SpanList {
+    /// The whole profile, fields by number, and the events in it that were changed.
+    fn finish(mut self) -> Result<(SpanList, Option<Arc<dyn ReadAt>>)> {
+        let mut rewritten = Rewritten::new(SourceId::new(1)?);
         let mut list = SpanList::default();
-        for plane in &self.planes {
+        for plane in std::mem::take(&mut self.planes) {
             if plane.is_joined {
-                field(&mut list, 1, &plane.whole());
+                let mut inside = plane.head.clone();
+                for line in &plane.lines {
+                    let mut events = SpanList::default();
+                    for part in &line.events {
+                        rewritten.add(&mut self, part, &mut events)?;
+                    }
+                    field(&mut inside, 3, &line.with(&events));
+                }
+                inside.append(&plane.rest);
+                field(&mut list, 1, &inside);
             } else {
                 field(&mut list, 1, &plane.as_it_is);
             }
         }
         list.append(&self.rest);
-        list
+        Ok((list, rewritten.finish()?))
     }
 }
 
 impl Plane {
     fn add(&mut self, line: Line) {
-        let index = self.lines.len();
-        self.by_id.entry(line.id).or_insert(index);
+        self.by_id.insert(line.id, self.lines.len());
         self.lines.push(line);
     }
 
@@ -316,10 +338,15 @@ impl Plane {
         self.by_id.len() == self.lines.len()
     }
 
-    pub(super) fn whole(&self) -> SpanList {
+    /// All of it, its lines behind its head, where nothing was merged into it.
+    pub(super) fn whole(&self, source: SourceId) -> SpanList {
         let mut inside = self.head.clone();
         for line in &self.lines {
-            field(&mut inside, 3, &line.with(&line.events));
+            let mut events = SpanList::default();
+            for run in line.runs() {
+                events.push_span(source, run.clone());
+            }
+            field(&mut inside, 3, &line.with(&events));
         }
         inside.append(&self.rest);
         inside
@@ -327,19 +354,44 @@ impl Plane {
 }
 
 impl Line {
+    /// Merges a line in that has the same id: its events come behind, and what begins later keeps its
+    /// time.
+    fn join(&mut self, mut from: Line) {
+        let later = from.timestamp.wrapping_sub(self.timestamp);
+        let (moved, by) = if from.timestamp < self.timestamp {
+            self.timestamp = from.timestamp;
+            self.stamp = SpanList::default();
+            put_number(&mut self.stamp, 3, from.timestamp);
+            (&mut self.events, later.wrapping_neg())
+        } else {
+            (&mut from.events, later)
+        };
+        moved.iter_mut().for_each(|events| events.delay(by));
+        self.events.append(&mut from.events);
+        self.has_duration |= from.has_duration;
+        self.duration = self.duration.max(from.duration);
+    }
+
+    /// Runs of its events.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.events.iter().flat_map(|events| &events.runs)
+    }
+
     /// The line with these of its events.
     pub(super) fn with(&self, events: &SpanList) -> SpanList {
         let mut list = self.head.clone();
+        list.append(&self.stamp);
         list.append(events);
         if self.has_duration {
-            let mut bytes = Vec::new();
-            put_varint(&mut bytes, tag(FieldNumber(9), WireType::Varint));
-            put_varint(&mut bytes, self.duration.cast_unsigned());
-            list.push_literal(&bytes);
+            put_number(&mut list, 9, self.duration);
         }
         list.append(&self.rest);
         list
     }
+}
+
+pub(super) const fn is_text(field: &Field) -> bool {
+    matches!((field.number.0, field.wire_type), (2..=4, WireType::Len))
 }
 
 pub(super) fn is(field: &Field, number: u32) -> bool {

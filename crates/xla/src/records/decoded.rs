@@ -92,6 +92,11 @@ impl Kept {
         Ok(decoded)
     }
 
+    /// Returns true if a chunk was decoded that is kept without memory.
+    pub(super) fn is_settled(&self, index: usize) -> bool {
+        lock(&self.settled).contains_key(&index)
+    }
+
     fn slot(&self, index: usize, size: u64) -> Slot {
         let mut recent = lock(&self.recent);
         if let Some(at) = recent.iter().rposition(|(known, ..)| *known == index)

@@ -1,11 +1,12 @@
 //! From records to the one message: a list of spans of them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::edit::Changes;
-use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, Select, Step, TargetKind};
-use proto_splitter_core::spans::{SourceId, SpansBuilder};
+use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, Select, TargetKind};
+use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, ReadOptions, Result};
 use record_file::ReadAt;
@@ -33,13 +34,36 @@ pub(super) fn message(
                 }
                 assembly.merge(number, end)?;
             }
-            RecordKind::Override(path) => {
-                let set = typed(path, root).and_then(|path| assembly.set(&path, number, root));
+            RecordKind::Override(path) if is_of_fields(path) => {
+                let set = typed(path, kind, root).and_then(|path| assembly.set(&path, number));
                 set.map_err(|error| error.context(format!("record {number}")))?;
+            }
+            RecordKind::Override(path) | RecordKind::OverrideMessage(path) => {
+                let mut inside = vec![(number, path, kind)];
+                while let Some((number, kind)) = kinds.next_if(|(_, kind)| is_inside(kind))
+                    && let RecordKind::Override(path) | RecordKind::OverrideMessage(path) = kind
+                {
+                    inside.push((number, path, kind));
+                }
+                assembly.set_inside(&inside, root)?;
             }
         }
     }
     assembly.finish()
+}
+
+/// Whether a path leads to no element and no entry.
+fn is_of_fields(path: &FieldPath) -> bool {
+    path.steps().iter().all(|step| step.select == Select::Field)
+}
+
+/// Whether a record changes what is inside of the message so far.
+fn is_inside(kind: &RecordKind) -> bool {
+    match kind {
+        RecordKind::Override(path) => !is_of_fields(path),
+        RecordKind::OverrideMessage(_) => true,
+        RecordKind::Merge | RecordKind::Unknown => false,
+    }
 }
 
 /// A message that is put together front to back.
@@ -67,18 +91,9 @@ impl<'a> Assembly<'a> {
             .span(self.source, self.records.range(from..to)?)
     }
 
-    /// Sets the value at a path to the bytes of a record.
-    fn set(
-        &mut self,
-        path: &FieldPath,
-        number: u64,
-        root: Option<&MessageDescriptor>,
-    ) -> Result<()> {
-        let is_field = |step: &Step| step.select == Select::Field;
-        if !path.steps().iter().all(is_field) {
-            return self.set_inside(path, number, root);
-        }
-        // What comes last counts, and messages that come in pieces are merged.
+    /// Sets the value of a field to the bytes of a record. What comes last counts, and messages that
+    /// come in pieces are merged.
+    fn set(&mut self, path: &FieldPath, number: u64) -> Result<()> {
         for step in path.steps() {
             self.builder.begin_field(step.field)?;
         }
@@ -89,35 +104,56 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Sets a value inside an element or an entry, where it stands: what would be added at the end
-    /// would be another element.
+    /// Sets values inside of elements and entries, where they stand: what would be added at the end
+    /// would be another element. Those that are there are set in one pass.
     fn set_inside(
         &mut self,
-        path: &FieldPath,
-        number: u64,
+        overrides: &[(u64, &FieldPath, &RecordKind)],
         root: Option<&MessageDescriptor>,
     ) -> Result<()> {
-        let so_far = std::mem::take(&mut self.builder).finish()?;
-        let so_far: Arc<dyn ReadAt> = Arc::new(so_far);
         let reading = ReadOptions::new().descriptor(root.cloned());
-        let there = MessageView::of_reader(&*so_far, reading.clone())?.size(path)?;
-        let query = PathQuery::parse(&path.display(root), root)?;
+        let mut so_far = std::mem::take(&mut self.builder).finish().map(whole)?;
+        let mut changes = Changes::new();
+        let mut taken = Taken::default();
+        for &(number, path, kind) in overrides {
+            let of_record = |error: Error| error.context(format!("record {number}"));
+            let path = typed(path, kind, root).map_err(of_record)?;
+            let query = PathQuery::parse(&path.display(root), root).map_err(of_record)?;
+            let value = self.value(number)?;
+            if taken.overlaps(&path) {
+                so_far = applied(&mut changes, so_far, &reading)?;
+                taken = Taken::default();
+            }
+            let is_there = {
+                let view = MessageView::of_reader(&*so_far, reading.clone())?;
+                view.size(&path).map_err(of_record)?.is_some()
+            };
+            if is_there {
+                changes = changes.replace(query, value);
+                taken.add(path);
+                continue;
+            }
+            so_far = applied(&mut changes, so_far, &reading)?;
+            taken = Taken::default();
+            let inserted = Changes::new().insert(query, value).apply(so_far, &reading);
+            so_far = inserted.map_err(of_record)?.message;
+        }
+        so_far = applied(&mut changes, so_far, &reading)?;
+        let size = so_far.size()?;
+        let mut next = Assembly::new(self.records)?;
+        let before = next.builder.reader("the records before", so_far)?;
+        next.builder.span(before, 0..size)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The bytes of a record.
+    fn value(&self, number: u64) -> Result<Arc<dyn ReadAt>> {
         let mut value = SpansBuilder::new();
         let reader: Arc<dyn ReadAt> = Arc::clone(self.records) as _;
         let source = value.reader("records", reader)?;
         value.span(source, self.records.range(number..number + 1)?)?;
-        let value = Arc::new(value.finish()?);
-        let changes = match there {
-            Some(_) => Changes::new().replace(query, value),
-            None => Changes::new().insert(query, value),
-        };
-        let changed = changes.apply(so_far, &reading)?.message;
-        let size = changed.total_size();
-        let mut next = Assembly::new(self.records)?;
-        let before = next.builder.reader("the records before", changed)?;
-        next.builder.span(before, 0..size)?;
-        *self = next;
-        Ok(())
+        value.finish().map(whole)
     }
 
     fn finish(self) -> Result<Arc<dyn ReadAt>> {
@@ -125,9 +161,58 @@ impl<'a> Assembly<'a> {
     }
 }
 
-/// The path with the keys that its fields have, if it leads to a string or bytes. Of a type that
-/// isn't known, every path does.
-fn typed(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<FieldPath> {
+fn whole(spans: Spans) -> Arc<dyn ReadAt> {
+    Arc::new(spans)
+}
+
+/// Makes the changes, if there are any; none are left.
+fn applied(
+    changes: &mut Changes,
+    so_far: Arc<dyn ReadAt>,
+    reading: &ReadOptions,
+) -> Result<Arc<dyn ReadAt>> {
+    let changes = std::mem::take(changes);
+    if changes.is_empty() {
+        return Ok(so_far);
+    }
+    Ok(changes.apply(so_far, reading)?.message)
+}
+
+/// Paths of values that change together.
+#[derive(Default)]
+struct Taken {
+    paths: HashSet<FieldPath>,
+    /// What they lead through.
+    ways: HashSet<FieldPath>,
+}
+
+impl Taken {
+    fn add(&mut self, path: FieldPath) {
+        let mut way = path.clone();
+        while way.pop().is_some() {
+            self.ways.insert(way.clone());
+        }
+        self.paths.insert(path);
+    }
+
+    /// Whether a path is one of them, leads to one or leads through one.
+    fn overlaps(&self, path: &FieldPath) -> bool {
+        let mut way = path.clone();
+        let mut is_taken = self.paths.contains(&way);
+        while way.pop().is_some() {
+            is_taken |= self.paths.contains(&way);
+        }
+        is_taken || self.ways.contains(path)
+    }
+}
+
+/// The path with the keys that its fields have, if it leads to a string or bytes, or to a message
+/// that is overridden as one. Of a type that isn't known, every path does.
+fn typed(
+    path: &FieldPath,
+    kind: &RecordKind,
+    root: Option<&MessageDescriptor>,
+) -> Result<FieldPath> {
     let Some(root) = root else {
         return Ok(path.clone());
     };
@@ -153,11 +238,17 @@ fn typed(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<FieldPath
         typed.push(step);
     }
     let target = typed.resolve(root)?;
+    let is_message = matches!(kind, RecordKind::OverrideMessage(_));
     match target.kind {
-        TargetKind::Scalar(Kind::String | Kind::Bytes) if !target.whole_field => Ok(typed),
+        TargetKind::Scalar(Kind::String | Kind::Bytes) if !target.whole_field && !is_message => {
+            Ok(typed)
+        }
+        TargetKind::Message(_) if !target.whole_field && is_message => Ok(typed),
         _ => {
             let what = if target.whole_field {
                 "a repeated field or map, without an index or key"
+            } else if is_message {
+                "no message"
             } else {
                 "neither a string nor bytes"
             };

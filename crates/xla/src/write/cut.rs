@@ -1,7 +1,9 @@
 //! Where XLA's writers cut the types that they split.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
+use prost_reflect::MessageDescriptor;
 use proto_splitter_core::Result;
 use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::spans::{SourceId, SpanList};
@@ -10,7 +12,7 @@ use proto_splitter_core::wire::{
 };
 use record_file::ReadAt;
 
-use super::{MAX_MERGE_RECORD, uncuttable};
+use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
 
@@ -20,14 +22,55 @@ const GENERIC_RECORD: u64 = 1 << 30;
 /// The most bytes of a name that an error shows.
 const MAX_NAME: u64 = 200;
 
-type Cut = Vec<(RecordKind, SpanList)>;
+/// A record that is planned.
+pub(super) struct Record {
+    pub(super) kind: RecordKind,
+    pub(super) spans: SpanList,
+    /// Of a record with elements of a field: the numbers that lead to the field, and how many elements
+    /// the records before have.
+    pub(super) first: Option<(Vec<u32>, u64)>,
+}
 
-/// The records of a message of this type.
-pub(super) fn cut(message: &dyn ReadAt, message_type: &str) -> Result<Cut> {
+impl Record {
+    /// A record that is merged into what is there.
+    pub(super) const fn merge(spans: SpanList) -> Record {
+        Record {
+            kind: RecordKind::Merge,
+            spans,
+            first: None,
+        }
+    }
+
+    /// The value of a field.
+    fn value(number: u32, spans: SpanList) -> Record {
+        let path = [Step::field(number)].into_iter().collect::<FieldPath>();
+        Record {
+            kind: RecordKind::Override(path),
+            spans,
+            first: None,
+        }
+    }
+
+    /// The same, with elements of a field behind others.
+    fn behind(mut self, field: impl Into<Vec<u32>>, elements: usize) -> Record {
+        self.first = Some((field.into(), elements as u64));
+        self
+    }
+}
+
+type Cut = Vec<Record>;
+
+/// The records of a message of this type. With a descriptor, those that are too large are cut in ways
+/// that XLA's reader doesn't know.
+pub(super) fn cut(
+    message: &dyn ReadAt,
+    message_type: &str,
+    extended: Option<&MessageDescriptor>,
+) -> Result<Cut> {
     let size = message.size()?;
     let mut cutter = Cutter {
         cursor: WireCursor::new(SourceInput::new(message, size)),
-        source: SourceId::new(0)?,
+        source: SourceId::FIRST,
         size,
     };
     let cut = match message_type {
@@ -36,20 +79,30 @@ pub(super) fn cut(message: &dyn ReadAt, message_type: &str) -> Result<Cut> {
         EXECUTABLE_AND_OPTIONS => cutter.with_options()?,
         _ => cutter.any()?,
     };
-    for (at, (kind, record)) in cut.iter().enumerate() {
-        let len = record.len();
-        if *kind == RecordKind::Merge && len > MAX_MERGE_RECORD {
-            let what = match message_type {
-                HLO_PROTO if at > 0 => cutter.computation(at - 1)?,
-                GPU_EXECUTABLE if (3..cut.len() - 1).contains(&at) => {
-                    format!("constants[{}]", at - 3)
-                }
-                _ => format!("what is left of the {message_type}"),
-            };
-            return Err(uncuttable(&what, len));
+    let count = cut.len();
+    let mut records = Cut::with_capacity(count);
+    for (at, record) in cut.into_iter().enumerate() {
+        let len = record.spans.len();
+        if record.kind != RecordKind::Merge || len <= MAX_MERGE_RECORD {
+            records.push(record);
+            continue;
         }
+        if let Some(root) = extended
+            && let Some(mut cut) = oversized::cut(message, &record, root)?
+        {
+            records.append(&mut cut);
+            continue;
+        }
+        let what = match message_type {
+            HLO_PROTO if at > 0 => cutter.computation(at - 1)?,
+            GPU_EXECUTABLE if (3..count - 1).contains(&at) => {
+                format!("constants[{}]", at - 3)
+            }
+            _ => format!("what is left of the {message_type}"),
+        };
+        return Err(uncuttable(&what, len));
     }
-    Ok(cut)
+    Ok(records)
 }
 
 struct Cutter<'a> {
@@ -108,11 +161,11 @@ impl Cutter<'_> {
             first.append(&Self::wrapped(1, &inside));
         }
         first.append(&outside);
-        let mut cut = vec![(RecordKind::Merge, first)];
-        for computation in computations {
+        let mut cut = vec![Record::merge(first)];
+        for (at, computation) in computations.into_iter().enumerate() {
             let mut inside = SpanList::default();
             self.push(&mut inside, computation);
-            cut.push((RecordKind::Merge, Self::wrapped(1, &inside)));
+            cut.push(Record::merge(Self::wrapped(1, &inside)).behind([1, 3], at));
         }
         Ok(cut)
     }
@@ -150,19 +203,20 @@ impl Cutter<'_> {
                 (12, WireType::Len) => {
                     let mut constant = SpanList::default();
                     self.push(&mut constant, all);
-                    constants.push((RecordKind::Merge, constant));
+                    let at = constants.len();
+                    constants.push(Record::merge(constant).behind([12], at));
                 }
                 _ => self.push(&mut rest, all),
             }
         }
         let [text, binary] = texts;
         let mut cut = vec![
-            (override_of(3), text),
-            (override_of(4), binary),
-            (RecordKind::Merge, graphs),
+            Record::value(3, text),
+            Record::value(4, binary),
+            Record::merge(graphs),
         ];
         cut.append(&mut constants);
-        cut.push((RecordKind::Merge, rest));
+        cut.push(Record::merge(rest));
         Ok(cut)
     }
 
@@ -176,23 +230,31 @@ impl Cutter<'_> {
                 self.push(&mut rest, field.start..field.end);
             }
         }
-        Ok(vec![
-            (override_of(1), executable),
-            (RecordKind::Merge, rest),
-        ])
+        Ok(vec![Record::value(1, executable), Record::merge(rest)])
     }
 
     /// Any message: runs of its fields.
     fn any(&mut self) -> Result<Cut> {
         let (mut cut, mut run) = (Cut::new(), SpanList::default());
+        let mut counts = HashMap::<u32, usize>::new();
         for field in self.fields(0..self.size)? {
             let len = field.end - field.start;
+            let number = field.number.0;
+            let before = counts.entry(number).or_default();
             if !run.is_empty() && run.len() + len > GENERIC_RECORD {
-                cut.push((RecordKind::Merge, std::mem::take(&mut run)));
+                cut.push(Record::merge(std::mem::take(&mut run)));
             }
             self.push(&mut run, field.start..field.end);
+            // Such a field is alone in its record.
+            if len > MAX_MERGE_RECORD {
+                let alone = Record::merge(std::mem::take(&mut run));
+                cut.push(alone.behind([number], *before));
+            }
+            *before += 1;
         }
-        cut.push((RecordKind::Merge, run));
+        if !run.is_empty() || cut.is_empty() {
+            cut.push(Record::merge(run));
+        }
         Ok(cut)
     }
 }
@@ -201,12 +263,8 @@ fn is_message(field: &Field, number: u32) -> bool {
     field.number.0 == number && field.wire_type == WireType::Len
 }
 
-fn override_of(number: u32) -> RecordKind {
-    RecordKind::Override([Step::field(number)].into_iter().collect::<FieldPath>())
-}
-
 /// The tag and length in front of a value.
-fn head(number: u32, len: u64) -> Vec<u8> {
+pub(super) fn head(number: u32, len: u64) -> Vec<u8> {
     let tag = tag(FieldNumber(number), WireType::Len);
     let mut bytes = Vec::with_capacity(varint_len(tag) + varint_len(len));
     put_varint(&mut bytes, tag);

@@ -7,8 +7,9 @@ use prost_reflect::prost::Message;
 use prost_reflect::{
     DynamicMessage, MapKey, MessageDescriptor, ReflectMessage, Value as Reflected,
 };
-use proto_splitter_xla::{SplitProto, descriptor_pool};
-use record_file::ReadAt;
+use proto_splitter_core::path::{FieldPath, Select};
+use proto_splitter_xla::{RecordKind, SplitProto, descriptor_pool};
+use record_file::{ReadAt, RecordWriter};
 use serde_json::Value;
 
 /// A file of `tests/data/xla`.
@@ -32,6 +33,50 @@ pub(crate) fn expected(name: &str) -> serde_json::Map<String, Value> {
 
 pub(crate) fn message_type(name: &str) -> MessageDescriptor {
     descriptor_pool().get_message_by_name(name).unwrap()
+}
+
+/// The bytes of a manifest, field by field.
+pub(crate) fn manifest(name: &str, kinds: &[RecordKind]) -> Vec<u8> {
+    let field = |number: u8, value: &[u8]| {
+        let mut bytes = vec![number << 3 | 2, u8::try_from(value.len()).unwrap()];
+        bytes.extend(value);
+        bytes
+    };
+    let override_of = |path: &FieldPath, kind: u16| {
+        let steps = path.steps().iter().map(|step| {
+            let mut part = vec![8, u8::try_from(step.field.0).unwrap()];
+            if let Select::Index(index) = &step.select {
+                part.extend([16, u8::try_from(*index).unwrap()]);
+            }
+            field(1, &part)
+        });
+        let mut bytes = steps.collect::<Vec<_>>().concat();
+        bytes.push(16);
+        proto_splitter_core::wire::put_varint(&mut bytes, u64::from(kind));
+        field(3, &bytes)
+    };
+    let mut bytes = field(1, name.as_bytes());
+    for kind in kinds {
+        bytes.extend(field(
+            2,
+            &match kind {
+                RecordKind::Merge => field(2, b""),
+                RecordKind::Override(path) => override_of(path, 1),
+                RecordKind::OverrideMessage(path) => override_of(path, 1000),
+                _ => Vec::new(),
+            },
+        ));
+    }
+    bytes
+}
+
+/// A file of these records.
+pub(crate) fn record_file(records: &[&[u8]]) -> Vec<u8> {
+    let mut writer = RecordWriter::with_defaults(Vec::new());
+    for record in records {
+        writer.write_record(record).unwrap();
+    }
+    writer.finish().unwrap()
 }
 
 /// All bytes of the message.

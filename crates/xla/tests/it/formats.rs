@@ -4,10 +4,14 @@ use std::io::Write;
 use std::sync::Arc;
 
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::formats::{Candidate, OpenOptions, Registry};
-use proto_splitter_xla::{
-    EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, SplitProto, XlaFormat,
+use proto_splitter_core::formats::{
+    Candidate, ConvertOptions, Format, OpenOptions, Opened, Registry,
 };
+use proto_splitter_xla::{
+    Draft, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,
+    SplitProto, WriteOptions, XlaFormat,
+};
+use sha2::{Digest, Sha256};
 
 use crate::fixtures::{decoded, expected, merged, path, read};
 
@@ -77,6 +81,142 @@ fn executables_are_opened_through_what_is_around_them() {
             usize::try_from(size).unwrap() + 2 * empty.count()
         );
         assert!(decoded(GPU_EXECUTABLE, &message).has_field_by_name("thunks"));
+    }
+}
+
+/// The type that XLA's own tool unpacks executables to.
+fn unpacked() -> OpenOptions {
+    OpenOptions::new().descriptor(crate::fixtures::message_type(HUMAN_READABLE_EXECUTABLE))
+}
+
+#[test]
+fn an_executable_and_what_is_in_it_are_one_message() {
+    let opened = FORMATS.open(path(AOT), &unpacked()).unwrap();
+    let kind = "gpu_executable.gpu_compute_capability";
+    assert!(!opened.get(kind).unwrap().is_empty());
+    let client = opened
+        .get("executable_and_options.pjrt_client_name")
+        .unwrap();
+    assert_eq!(client, "PjRtStreamExecutorClient");
+    assert!(
+        opened
+            .get("executable_and_options.serialized_executable")
+            .is_err()
+    );
+    let names = |opened: &Opened| -> Vec<String> {
+        let tensors = opened.tensors().unwrap().into_iter();
+        tensors.map(|tensor| tensor.name).collect()
+    };
+    // Constants are found either way.
+    let plain = FORMATS.open(path(AOT), &OpenOptions::new()).unwrap();
+    assert!(!names(&plain).is_empty());
+    assert_eq!(names(&plain), names(&opened));
+    for tensor in plain.tensors().unwrap() {
+        let bytes = plain.tensor(&tensor.name).unwrap().to_vec().unwrap();
+        assert_eq!(
+            bytes,
+            opened.tensor(&tensor.name).unwrap().to_vec().unwrap()
+        );
+    }
+}
+
+#[test]
+fn an_executable_is_unpacked_and_packed_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tree, packed) = (folder.path().join("tree.pb"), folder.path().join("packed"));
+    let target = |name| {
+        let mut targets = XlaFormat.targets().iter();
+        targets.find(|target| target.name == name).unwrap()
+    };
+    let options = ConvertOptions::new().force(true);
+    for (name, known) in expected("aot/expected.json") {
+        let opened = FORMATS.open(path(&format!("aot/{name}")), &OpenOptions::new());
+        let opened = opened.unwrap();
+        XlaFormat
+            .convert(&opened, target("unpacked-aot"), &tree, &options)
+            .unwrap();
+        let as_one = FORMATS.open(path(&format!("aot/{name}")), &unpacked());
+        assert_eq!(
+            std::fs::read(&tree).unwrap(),
+            as_one.unwrap().bytes().unwrap()
+        );
+        let unpacked = FORMATS.open(&tree, &unpacked()).unwrap();
+        XlaFormat
+            .convert(&unpacked, target("aot"), &packed, &options)
+            .unwrap();
+        let again = FORMATS.open(&packed, &OpenOptions::new()).unwrap();
+        // The options are the same bytes; of the executable the records are, not what snappy makes.
+        let value = |opened: &Opened, path: &str| opened.get(path).unwrap();
+        for path in ["compile_options", "pjrt_client_name"] {
+            assert_eq!(value(&again, path), value(&opened, path), "{name}: {path}");
+        }
+        let inner = |opened: &Opened| {
+            let bytes = value(opened, "serialized_executable");
+            merged(&SplitProto::open(Arc::new(bytes), None).unwrap()).unwrap()
+        };
+        assert_eq!(inner(&again), inner(&opened), "{name}");
+        let manifest = &known["executable_and_options"]["records"];
+        assert_eq!(manifest.as_array().unwrap().len(), 3, "{name}");
+    }
+    // What is no executable is neither unpacked nor packed.
+    let module = FORMATS.open(path("jax01201_scan_before.riegeli"), &OpenOptions::new());
+    let module = module.unwrap();
+    for name in ["unpacked-aot", "aot"] {
+        let error = XlaFormat.convert(&module, target(name), &packed, &options);
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+    }
+}
+
+#[test]
+fn damage_inside_of_an_executable_is_found() {
+    let opened = FORMATS.open(path(AOT), &OpenOptions::new()).unwrap();
+    let mut message = opened.bytes().unwrap().to_vec();
+    let inner = opened.get("serialized_executable").unwrap();
+    let at = message
+        .windows(64)
+        .position(|window| *window == inner[..64]);
+    // In the data of its last chunk.
+    message[at.unwrap() + inner.len() - 9] ^= 1;
+    let descriptor = crate::fixtures::message_type(EXECUTABLE_AND_OPTIONS);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("executable.riegeli");
+    Draft::new(Arc::new(message), descriptor.full_name())
+        .unwrap()
+        .write_file(&file, &Default::default(), &WriteOptions::new())
+        .unwrap();
+    let error = FORMATS.open(&file, &OpenOptions::new()).unwrap().verify();
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("serialized_executable") && error.contains("hash"),
+        "{error}"
+    );
+}
+
+#[test]
+fn canonical_bytes_are_those_of_the_module_in_one_piece() {
+    for (name, known) in expected("expected.json") {
+        let opened = FORMATS.open(path(&name), &OpenOptions::new()).unwrap();
+        let bytes = opened.canonical().unwrap().bytes().unwrap();
+        let hash: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(hash, known["merged_sha256"], "{name}");
+    }
+    for (name, known) in expected("aot/expected.json") {
+        let opened = FORMATS
+            .open(path(&format!("aot/{name}")), &OpenOptions::new())
+            .unwrap();
+        let bytes = opened.canonical().unwrap().bytes().unwrap();
+        let hash: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(
+            hash, known["executable_and_options"]["merged_sha256"],
+            "{name}"
+        );
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use proto_splitter_core::ErrorKind;
+use prost_reflect::prost::Message as _;
+use prost_reflect::{DynamicMessage, MapKey, Value};
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
 use proto_splitter_xla::{ProfileDraft, ProfileFormat, XSPACE, XlaFormat};
-use record_file::{RecordFile, RecordWriter};
+use record_file::RecordFile;
 
-use crate::fixtures::{decoded, path, read, same};
+use crate::fixtures::{decoded, path, read, record_file as records, same};
 
 static FORMATS: Registry = Registry::new(&[&XlaFormat, &ProfileFormat]);
 
@@ -19,14 +20,6 @@ fn target(name: &str) -> &'static ConvertTarget {
         .iter()
         .find(|target| target.name == name)
         .unwrap()
-}
-
-fn records(records: &[&[u8]]) -> Vec<u8> {
-    let mut writer = RecordWriter::with_defaults(Vec::new());
-    records
-        .iter()
-        .for_each(|record| writer.write_record(record).unwrap());
-    writer.finish().unwrap()
 }
 
 #[test]
@@ -136,14 +129,106 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0d\x12\x01p\x1a\x08\x08\x01\x22\x00\x22\x00\x48\x07"
     );
-    let error = merged(&[b"\x0a\x03\x12\x01p", b"\x0a\x07\x12\x01p\x22\x02\x08\x01"]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-    assert!(
-        error
-            .to_string()
-            .contains("record 1: plane \"p\" has metadata"),
-        "{error}"
+    // Of planes and of lines that are there twice, the last is the one that others are merged into.
+    assert_eq!(
+        merged(&[
+            b"\x0a\x05\x08\x01\x12\x01p\x0a\x05\x08\x02\x12\x01p",
+            b"\x0a\x07\x12\x01p\x1a\x02\x08\x03",
+        ])
+        .unwrap(),
+        b"\x0a\x05\x08\x01\x12\x01p\x0a\x09\x08\x02\x12\x01p\x1a\x02\x08\x03"
     );
+}
+
+/// A profile as text, of which tests need little: planes "p" with metadata, and lines with events.
+fn plane(
+    events: &[(i64, &str)],
+    stats: &[(i64, &str)],
+    plane_stats: &[i64],
+    lines: &[(i64, i64, &[[i64; 4]])],
+) -> DynamicMessage {
+    let pool = proto_splitter_xla::descriptor_pool();
+    let new = |name: &str| {
+        let name = format!("tensorflow.profiler.{name}");
+        DynamicMessage::new(pool.get_message_by_name(&name).unwrap())
+    };
+    let named = |kind: &str, named: &[(i64, &str)]| {
+        let entries = named.iter().map(|(id, name)| {
+            let mut value = new(kind);
+            value.set_field_by_name("name", Value::String((*name).to_owned()));
+            (MapKey::I64(*id), Value::Message(value))
+        });
+        Value::Map(entries.collect())
+    };
+    let mut plane = new("XPlane");
+    plane.set_field_by_name("name", Value::String("p".to_owned()));
+    plane.set_field_by_name("event_metadata", named("XEventMetadata", events));
+    plane.set_field_by_name("stat_metadata", named("XStatMetadata", stats));
+    let stat = |id: i64, value: i64| {
+        let mut stat = new("XStat");
+        stat.set_field_by_name("metadata_id", Value::I64(id));
+        stat.set_field_by_name("ref_value", Value::U64(value.cast_unsigned()));
+        Value::Message(stat)
+    };
+    let own = plane_stats.iter().map(|id| stat(*id, *id)).collect();
+    plane.set_field_by_name("stats", Value::List(own));
+    let lines = lines.iter().map(|(id, timestamp, events)| {
+        let mut line = new("XLine");
+        line.set_field_by_name("id", Value::I64(*id));
+        line.set_field_by_name("timestamp_ns", Value::I64(*timestamp));
+        let events = events.iter().map(|[metadata, offset, of, value]| {
+            let mut event = new("XEvent");
+            event.set_field_by_name("metadata_id", Value::I64(*metadata));
+            event.set_field_by_name("offset_ps", Value::I64(*offset));
+            event.set_field_by_name("stats", Value::List(vec![stat(*of, *value)]));
+            Value::Message(event)
+        });
+        line.set_field_by_name("events", Value::List(events.collect()));
+        Value::Message(line)
+    });
+    plane.set_field_by_name("lines", Value::List(lines.collect()));
+    let mut space = new("XSpace");
+    space.set_field_by_name("planes", Value::List(vec![Value::Message(plane)]));
+    space
+}
+
+#[test]
+fn metadata_that_comes_again_gets_the_numbers_that_it_has() {
+    let first = plane(
+        &[(1, "run"), (2, "copy")],
+        &[(1, "bytes"), (2, "host")],
+        &[2],
+        &[(7, 1000, &[[1, 5, 1, 2]]), (8, 1000, &[[2, 0, 1, 2]])],
+    );
+    // Of the numbers some are the same, some are others, and some are new.
+    let second = plane(
+        &[(1, "copy"), (2, "run"), (3, "wait"), (9, "")],
+        &[(1, "host"), (2, "bytes"), (3, "device")],
+        &[1, 3],
+        &[
+            (7, 400, &[[1, 6, 2, 3], [9, 7, 2, 1]]),
+            (8, 1400, &[[3, 1, 2, 3]]),
+            (9, 100, &[[2, 2, 2, 1]]),
+        ],
+    );
+    let whole = plane(
+        &[(1, "run"), (2, "copy"), (3, "wait")],
+        &[(1, "bytes"), (2, "host"), (3, "device")],
+        &[2, 3],
+        &[
+            (7, 400, &[[1, 600_005, 1, 2], [2, 6, 1, 3], [9, 7, 1, 2]]),
+            (8, 1000, &[[2, 0, 1, 2], [3, 400_001, 1, 3]]),
+            (9, 100, &[[1, 2, 1, 2]]),
+        ],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.xplane.riegeli");
+    let parts = [first.encode_to_vec(), second.encode_to_vec()];
+    std::fs::write(&file, records(&[&parts[0], &parts[1]])).unwrap();
+    let opened = FORMATS.open(&file, &OpenOptions::new()).unwrap();
+    opened.verify().unwrap();
+    let found = decoded(XSPACE, &opened.bytes().unwrap());
+    assert_eq!(found, decoded(XSPACE, &whole.encode_to_vec()));
 }
 
 #[test]

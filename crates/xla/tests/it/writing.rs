@@ -2,7 +2,7 @@
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
-use proto_splitter_xla::{Draft, SplitProto, WriteOptions, XlaFormat};
+use proto_splitter_xla::{Draft, RecordKind, SplitProto, WriteOptions, XlaFormat};
 use record_file::{ReadAt, RecordFile};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -241,4 +241,144 @@ fn the_bytes_of_a_dump_are_those_of_the_last_write() {
         std::fs::read(output).unwrap()
     };
     assert_eq!(write("a"), write("b"));
+}
+
+/// A message of small front parts and, between them, long runs of one byte.
+struct Runs(Vec<(u64, Vec<u8>)>, u64);
+
+impl Runs {
+    /// Each part is bytes, and how many times the byte 7 follows.
+    fn new(parts: Vec<(Vec<u8>, u64)>) -> Runs {
+        let (mut at, mut placed) = (0, Vec::new());
+        for (bytes, run) in parts {
+            let len = bytes.len() as u64;
+            placed.push((at, bytes));
+            at += len + run;
+        }
+        Runs(placed, at)
+    }
+}
+
+impl ReadAt for Runs {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        let left = usize::try_from(self.1.saturating_sub(offset)).unwrap();
+        let len = left.min(buf.len());
+        buf[..len].fill(7);
+        for (start, bytes) in &self.0 {
+            for (at, byte) in (*start..).zip(bytes) {
+                if let Some(at) = at.checked_sub(offset)
+                    && let Some(place) = buf[..len].get_mut(usize::try_from(at).unwrap())
+                {
+                    *place = *byte;
+                }
+            }
+        }
+        Ok(len)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.1)
+    }
+}
+
+/// A field around what has this many bytes.
+fn head(number: u32, len: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    proto_splitter_core::wire::put_varint(&mut bytes, u64::from(number << 3 | 2));
+    proto_splitter_core::wire::put_varint(&mut bytes, len);
+    bytes
+}
+
+#[test]
+fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
+    // A computation "a"; and a computation "b" with literals of 1.2 GB: of bytes, and of floats.
+    let run = 1_200_000_000;
+    let literal = |field| head(8, head(field, run).len() as u64 + run);
+    let instruction = |field| {
+        let inside = [literal(field), head(field, run)].concat();
+        [head(2, inside.len() as u64 + run), inside].concat()
+    };
+    let (bytes, floats) = (instruction(3), instruction(8));
+    let name = [head(1, 1), b"b".to_vec()].concat();
+    let computation = (name.len() + bytes.len() + floats.len()) as u64 + 2 * run;
+    let a = [head(3, 3), head(1, 1), b"a".to_vec()].concat();
+    let module = a.len() as u64 + head(3, computation).len() as u64 + computation;
+    let front = [head(1, module), a, head(3, computation), name, bytes].concat();
+    let message: Arc<dyn ReadAt> = Arc::new(Runs::new(vec![(front, run), (floats, run)]));
+
+    let descriptor = crate::fixtures::message_type("xla.HloProto");
+    let error = Draft::new(Arc::clone(&message), "xla.HloProto").unwrap_err();
+    assert!(
+        error.to_string().contains("computations[1] (\"b\")"),
+        "{error}"
+    );
+    let draft = Draft::extended(Arc::clone(&message), &descriptor).unwrap();
+    assert!(!draft.is_for_xla());
+    let kinds: Vec<String> = draft
+        .manifest()
+        .records()
+        .iter()
+        .map(|kind| match kind {
+            RecordKind::Merge => "merge".to_owned(),
+            RecordKind::Override(path) => path.display(Some(&descriptor)),
+            RecordKind::OverrideMessage(path) => {
+                format!("message {}", path.display(Some(&descriptor)))
+            }
+            _ => "unknown".to_owned(),
+        })
+        .collect();
+    // One of the two is enough; of floats no override can be, so that their literal leaves.
+    assert_eq!(kinds[..3], ["merge"; 3]);
+    assert_eq!(kinds.len(), 4, "{kinds:?}");
+    assert_eq!(
+        kinds[3],
+        "message hlo_module.computations[1].instructions[1].literal"
+    );
+
+    // What has no large values stays too large.
+    let small = Runs::new(vec![(head(900, 3 << 30), 3 << 30)]);
+    let error = Draft::extended(Arc::new(small), &descriptor).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
+}
+
+#[test]
+fn overrides_inside_of_elements_are_read() {
+    // A computation with two instructions, of which values are overridden: bytes that are there,
+    // bytes that aren't, and a literal of numbers.
+    let descriptor = crate::fixtures::message_type("xla.HloProto");
+    let path = |text: &str| proto_splitter_core::path::FieldPath::parse(text, &descriptor).unwrap();
+    let kinds = [
+        RecordKind::Merge,
+        RecordKind::Merge,
+        RecordKind::Merge,
+        RecordKind::Override(path(
+            "hlo_module.computations[1].instructions[0].literal.u8s",
+        )),
+        RecordKind::OverrideMessage(path("hlo_module.computations[1].instructions[1].literal")),
+        RecordKind::Override(path("hlo_module.computations[0].name")),
+        RecordKind::Merge,
+    ];
+    let manifest = crate::fixtures::manifest("xla.HloProto", &kinds);
+    let file = crate::fixtures::record_file(&[
+        &manifest,
+        b"\x0a\x03\x0a\x01m",
+        b"\x0a\x05\x1a\x03\x0a\x01a",
+        b"\x0a\x0d\x1a\x0b\x12\x04\x42\x02\x1a\x00\x12\x03\x0a\x01i",
+        b"four",
+        b"\x42\x04\x00\x00\x80\x3f",
+        b"new",
+        b"\x0a\x02\x28\x07",
+    ]);
+    let split = SplitProto::open(Arc::new(file), None).unwrap();
+    let found = crate::fixtures::decoded("xla.HloProto", &merged(&split).unwrap());
+    let inner = b"\x12\x08\x42\x06\x1a\x04four\x12\x0b\x0a\x01i\x42\x06\x42\x04\x00\x00\x80\x3f";
+    let module = [
+        &b"\x0a\x01m\x1a\x05\x0a\x03new"[..],
+        &head(3, inner.len() as u64),
+        inner,
+        b"\x28\x07",
+    ]
+    .concat();
+    let whole = [head(1, module.len() as u64), module].concat();
+    assert_eq!(found, crate::fixtures::decoded("xla.HloProto", &whole));
 }

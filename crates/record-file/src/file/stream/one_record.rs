@@ -230,7 +230,7 @@ fn read_front<A: Access>(
     let front = Front::parse(read, &chunk).map_err(wrong)?;
     let kind = front.compression;
     let sizes_len = front.sizes.end - front.sizes.start;
-    if sizes_len > MAX_FRONT || kind == CompressionKind::Snappy {
+    if sizes_len > MAX_FRONT {
         return Ok(None);
     }
     let mut sizes = Vec::new();

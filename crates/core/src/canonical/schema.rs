@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::wire::WireType;
 use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor};
-use proto_splitter_core::wire::WireType;
 
 use super::scalar::Scalar;
 

@@ -2,11 +2,11 @@
 
 use std::ops::{Deref, Range};
 
-use proto_splitter_core::wire::{
+use crate::wire::{
     Field, FieldNumber, Input, MAX_VARINT_LEN, WireType, decode_varint, encode_varint, put_varint,
     tag,
 };
-use proto_splitter_core::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 use super::Canonical;
 use super::plan::Plan;

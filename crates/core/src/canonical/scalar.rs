@@ -1,7 +1,7 @@
 //! Numbers on the wire, and what C++ makes of them.
 
+use crate::wire::{WireType, unzigzag};
 use prost_reflect::Kind;
-use proto_splitter_core::wire::{WireType, unzigzag};
 
 /// A number's encoding, as far as it matters to how it is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn low_32(bits: u64) -> u32 {
 
 /// The key of a map entry, ordered as C++ orders keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub enum Key {
     Text(Vec<u8>),
     Signed(i64),
     Unsigned(u64),

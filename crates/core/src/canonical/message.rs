@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use proto_splitter_core::wire::{Field, FieldNumber, WireType};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use crate::wire::{Field, FieldNumber, WireType};
+use crate::{Error, ErrorKind, Result};
 
 use super::edits::Edits;
 use super::numbers::Encoded;
@@ -122,7 +122,7 @@ impl Canonical<'_> {
                 else {
                     return Err(contradiction(field));
                 };
-                let is_first = run.len() == 0 && field.wire_type == WireType::Len;
+                let is_first = run.is_empty() && field.wire_type == WireType::Len;
                 *was = is_first.then(|| field.clone());
                 self.run(scalar, field, |source, bits| match source {
                     Some(source) => run.put_source(source),
@@ -232,7 +232,7 @@ impl Canonical<'_> {
                 plan.put_field(field.number, &content, was);
             }
             Bucket::List(list) => plan.append(&list),
-            Bucket::Packed(run, _) if run.len() == 0 => {}
+            Bucket::Packed(run, _) if run.is_empty() => {}
             Bucket::Packed(run, was) => plan.put_field(FieldNumber(number), &run, was.as_ref()),
             Bucket::Map(entries) => entries.values().for_each(|entry| plan.append_kept(entry)),
         }

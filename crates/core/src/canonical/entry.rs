@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use proto_splitter_core::Result;
-use proto_splitter_core::wire::{Field, FieldNumber, WireType};
+use crate::Result;
+use crate::wire::{Field, FieldNumber, WireType};
 
 use super::edits::Edits;
 use super::numbers::tagged;

@@ -2,42 +2,48 @@
 
 use std::ops::Range;
 
-use proto_splitter_core::spans::{SourceId, SpanList};
-use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
+use crate::spans::{SourceId, SpanList};
+use crate::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
 
 /// What a message, or a part of one, is written as: spans of the source, and bytes of one's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan(SpanList);
+pub struct Plan(SpanList);
 
 impl Plan {
     /// These bytes and nothing else.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Plan {
+    pub fn of_bytes(bytes: &[u8]) -> Plan {
         let mut plan = Plan::default();
         plan.put_bytes(bytes);
         plan
     }
 
     /// Returns how many bytes it comes to.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    pub(crate) fn spans(&self) -> &SpanList {
+    /// Returns true if it comes to nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The spans that it consists of.
+    pub fn spans(&self) -> &SpanList {
         &self.0
     }
 
     /// Adds bytes of the source; joined to what stands before them there.
-    pub(crate) fn put_source(&mut self, range: Range<u64>) {
+    pub fn put_source(&mut self, range: Range<u64>) {
         self.0.push_span(SourceId::FIRST, range);
     }
 
     /// Adds bytes of one's own.
-    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.0.push_literal(bytes);
     }
 
     /// Adds a tag that the source has at `was`.
-    pub(crate) fn put_tag(&mut self, number: FieldNumber, wire_type: WireType, was: Range<u64>) {
+    pub fn put_tag(&mut self, number: FieldNumber, wire_type: WireType, was: Range<u64>) {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, tag(number, wire_type));
         if was.end - was.start == bytes.len() as u64 {
@@ -48,13 +54,13 @@ impl Plan {
     }
 
     /// Adds all of another plan.
-    pub(crate) fn append(&mut self, other: &Plan) {
+    pub fn append(&mut self, other: &Plan) {
         self.0.append(&other.0);
     }
 
     /// Adds a length-delimited field. `was` is where the source has it: its tag and length are used
     /// if they are as they should be.
-    pub(crate) fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
+    pub fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
         match was {
             Some(field) if has_header(field, content.len()) => {
                 self.put_source(field.start..field.value.start);
@@ -80,7 +86,7 @@ fn has_header(field: &Field, len: u64) -> bool {
 }
 
 /// The value of a length-delimited field, as it is.
-pub(crate) fn span(field: &Field) -> Plan {
+pub(super) fn span(field: &Field) -> Plan {
     let mut plan = Plan::default();
     plan.put_source(field.value.clone());
     plan
@@ -88,7 +94,7 @@ pub(crate) fn span(field: &Field) -> Plan {
 
 /// A plan that is kept with many others of its kind: most are one span.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub enum Kept {
     Span(Range<u64>),
     Plan(Box<Plan>),
 }
@@ -108,7 +114,7 @@ impl From<Plan> for Kept {
 
 impl Plan {
     /// Adds all of a plan that was kept.
-    pub(crate) fn append_kept(&mut self, kept: &Kept) {
+    pub fn append_kept(&mut self, kept: &Kept) {
         match kept {
             Kept::Span(range) => self.put_source(range.clone()),
             Kept::Plan(plan) => self.append(plan),

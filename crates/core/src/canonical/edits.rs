@@ -2,17 +2,18 @@
 
 use std::ops::Range;
 
-use proto_splitter_core::Result;
+use crate::Result;
 
 use super::Canonical;
 
 /// Finds what changes in one element of a repeated field.
-pub(crate) type ElementEdits<'e> =
+pub(super) type ElementEdits<'e> =
     &'e dyn Fn(&mut Canonical<'_>, Range<u64>) -> Result<Option<Edits<'static>>>;
 
 /// What changes in a message: all of it, or some of its fields.
 #[derive(Default)]
-pub(crate) struct Edits<'e> {
+#[expect(missing_debug_implementations, reason = "it has a function")]
+pub struct Edits<'e> {
     /// The content, in canonical form, whatever the source has. A field of its parent with such an
     /// edit is present.
     content: Option<Vec<u8>>,
@@ -24,12 +25,12 @@ pub(crate) struct Edits<'e> {
 
 impl<'e> Edits<'e> {
     /// No difference.
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Edits::default()
     }
 
     /// Other content altogether: of a message in canonical form, or of a string.
-    pub(crate) fn content(content: impl Into<Vec<u8>>) -> Self {
+    pub fn content(content: impl Into<Vec<u8>>) -> Self {
         Edits {
             content: Some(content.into()),
             ..Edits::default()
@@ -38,21 +39,21 @@ impl<'e> Edits<'e> {
 
     /// A difference in a singular field.
     #[must_use]
-    pub(crate) fn field(mut self, number: u32, edits: Edits<'e>) -> Self {
+    pub fn field(mut self, number: u32, edits: Edits<'e>) -> Self {
         self.fields.push((number, edits));
         self
     }
 
     /// A difference in the value of a map entry, if it is there.
     #[must_use]
-    pub(crate) fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
+    pub fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
         self.values.push((number, key, edits));
         self
     }
 
     /// Differences in the elements of a repeated field.
     #[must_use]
-    pub(crate) fn elements(mut self, number: u32, edits: ElementEdits<'e>) -> Self {
+    pub fn elements(mut self, number: u32, edits: ElementEdits<'e>) -> Self {
         self.elements = Some((number, edits));
         self
     }

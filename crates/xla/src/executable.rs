@@ -1,0 +1,205 @@
+//! An executable with its options, and the executable that is in it as bytes, as one message.
+
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::spans::{SourceId, SpansBuilder, copy_range};
+use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::split_proto::SplitProto;
+use crate::write::{Draft, WriteOptions};
+use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
+
+/// The full name of the type that XLA's own tool unpacks executables to.
+pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
+
+/// The fields of that type: the executable's options, and the executable.
+const OPTIONS: u32 = 1;
+const ON_GPU: u32 = 2;
+const ON_CPU: u32 = 3;
+
+/// The field of an `xla.ExecutableAndOptionsProto` that is an executable as bytes.
+const SERIALIZED: u32 = 1;
+
+/// The field with the name of the client, which those for GPUs have.
+const CLIENT: u32 = 3;
+
+/// An executable that is bytes in an `xla.ExecutableAndOptionsProto`.
+pub(crate) struct Executable {
+    /// Its message, put together if it is a split proto.
+    pub(crate) message: Arc<dyn ReadAt>,
+    /// It, if it is a split proto.
+    pub(crate) split: Option<SplitProto>,
+    /// Whether it is for GPUs.
+    is_on_gpu: bool,
+    /// Where the rest of the message is.
+    rest: Vec<Range<u64>>,
+}
+
+impl Executable {
+    /// Finds the executable in a message with its options.
+    pub(crate) fn find(outer: &Arc<dyn ReadAt>) -> Result<Executable> {
+        let (mut bytes, mut rest, mut has_client) = (0..0, Vec::new(), false);
+        for field in fields(&**outer, 0..outer.size()?)? {
+            if is(&field, SERIALIZED) {
+                bytes = field.value;
+            } else {
+                has_client |= is(&field, CLIENT) && !field.value.is_empty();
+                rest.push(field.start..field.end);
+            }
+        }
+        let bytes = part(outer, [bytes])?;
+        let split = SplitProto::recognize(Arc::clone(&bytes), None)
+            .map_err(|error| error.context("serialized_executable"))?;
+        let is_on_gpu = match &split {
+            Some(split) => split.manifest().message_type() != CPU_EXECUTABLE,
+            None => has_client,
+        };
+        let message = split.as_ref().map(|split| Arc::clone(split.message()));
+        Ok(Executable {
+            message: message.unwrap_or(bytes),
+            split,
+            is_on_gpu,
+            rest,
+        })
+    }
+
+    /// The full name of its type.
+    pub(crate) fn message_type(&self) -> &str {
+        match &self.split {
+            Some(split) => split.manifest().message_type(),
+            None if self.is_on_gpu => GPU_EXECUTABLE,
+            None => CPU_EXECUTABLE,
+        }
+    }
+
+    /// It and what was beside it as an `xla.HumanReadableAotExecutable`.
+    fn tree(&self, outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
+        let known = [GPU_EXECUTABLE, CPU_EXECUTABLE];
+        if !known.contains(&self.message_type()) {
+            let name = self.message_type();
+            let message = format!("serialized_executable is a {name}, and no executable");
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        let mut builder = SpansBuilder::new();
+        let options = builder.reader("the executable with its options", Arc::clone(outer))?;
+        let executable = builder.reader("serialized_executable", Arc::clone(&self.message))?;
+        builder.begin_field(FieldNumber(OPTIONS))?;
+        for range in &self.rest {
+            builder.span(options, range.clone())?;
+        }
+        builder.end_field()?;
+        let number = if self.is_on_gpu { ON_GPU } else { ON_CPU };
+        builder.begin_field(FieldNumber(number))?;
+        builder.span(executable, 0..self.message.size()?)?;
+        builder.end_field()?;
+        Ok(Arc::new(builder.finish()?))
+    }
+}
+
+/// The one message that an `xla.ExecutableAndOptionsProto` and the executable in it make: an
+/// `xla.HumanReadableAotExecutable`.
+pub(crate) fn unpacked(outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
+    Executable::find(outer)?.tree(outer)
+}
+
+/// The fields that lead to the module of a message of this type: of executables that were unpacked
+/// it depends on what they are for.
+pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
+    let fields = fields(tree, 0..tree.size()?)?;
+    let is_on_cpu = fields.iter().any(|field| is(field, ON_CPU));
+    Ok(if is_on_cpu { &[3, 1, 1] } else { &[2, 1, 1] })
+}
+
+/// Writes the executable that was [unpacked](unpacked) as XLA reads it: for a GPU as a split proto in
+/// a split proto, for a CPU as a message in a message. Returns the number of bytes.
+pub(crate) fn pack(
+    tree: &Arc<dyn ReadAt>,
+    target: &Path,
+    made_from: &MadeFrom,
+    options: &WriteOptions,
+) -> Result<u64> {
+    let (mut beside, mut executable, mut is_on_gpu) = (Vec::new(), Vec::new(), None);
+    for field in fields(&**tree, 0..tree.size()?)? {
+        match field.number.0 {
+            OPTIONS if is(&field, OPTIONS) => beside.push(field.value),
+            number @ (ON_GPU | ON_CPU) if is(&field, number) => {
+                // Of the two the last counts.
+                if is_on_gpu.replace(number == ON_GPU) != Some(number == ON_GPU) {
+                    executable.clear();
+                }
+                executable.push(field.value);
+            }
+            _ => {}
+        }
+    }
+    let Some(is_on_gpu) = is_on_gpu else {
+        let message = "there is neither a gpu_executable nor a cpu_executable to pack";
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    };
+    let mut executable = part(tree, executable)?;
+    if is_on_gpu {
+        let mut file = BufWriter::new(tempfile::tempfile()?);
+        Draft::new(executable, GPU_EXECUTABLE)?.write_to(&mut file, options)?;
+        file.flush()?;
+        let file = file
+            .into_inner()
+            .map_err(|error| Error::from(error.into_error()))?;
+        executable = Arc::new(file);
+    }
+    let beside = part(tree, beside)?;
+    let mut builder = SpansBuilder::new();
+    let source = builder.reader("serialized_executable", Arc::clone(&executable))?;
+    builder.begin_field(FieldNumber(SERIALIZED))?;
+    builder.span(source, 0..executable.size()?)?;
+    builder.end_field()?;
+    let source = builder.reader("executable_and_options", Arc::clone(&beside))?;
+    for field in fields(&*beside, 0..beside.size()?)? {
+        if !is(&field, SERIALIZED) {
+            builder.span(source, field.start..field.end)?;
+        }
+    }
+    let outer: Arc<dyn ReadAt> = Arc::new(builder.finish()?);
+    if is_on_gpu {
+        let draft = Draft::new(outer, EXECUTABLE_AND_OPTIONS)?;
+        return draft.write_file(target, made_from, options);
+    }
+    let size = outer.size()?;
+    let file = AtomicFile::create(target, made_from, options.is_forced())?;
+    file.write(|sink| {
+        copy_range(&*outer, 0..size, sink)?;
+        Ok(size)
+    })
+}
+
+fn fields(message: &dyn ReadAt, range: Range<u64>) -> Result<Vec<Field>> {
+    let mut cursor = WireCursor::new(SourceInput::new(message, range.end));
+    cursor.set_range(range);
+    let mut fields = Vec::new();
+    while let Some(field) = cursor.next()? {
+        fields.push(field);
+    }
+    Ok(fields)
+}
+
+fn is(field: &Field, number: u32) -> bool {
+    field.number.0 == number && field.wire_type == WireType::Len
+}
+
+/// Parts of a source, one behind the other.
+pub(crate) fn part(
+    source: &Arc<dyn ReadAt>,
+    ranges: impl IntoIterator<Item = Range<u64>>,
+) -> Result<Arc<dyn ReadAt>> {
+    let mut builder = SpansBuilder::new();
+    let file: SourceId = builder.reader("the executable", Arc::clone(source))?;
+    for range in ranges {
+        builder.span(file, range)?;
+    }
+    Ok(Arc::new(builder.finish()?))
+}

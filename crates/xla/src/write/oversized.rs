@@ -1,0 +1,226 @@
+//! Records that are too large for XLA's reader, cut further: large values leave them, and come behind
+//! them as overrides at the paths where they were.
+
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+use proto_splitter_core::Result;
+use proto_splitter_core::path::{FieldPath, Step};
+use proto_splitter_core::spans::SpanList;
+use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
+use record_file::ReadAt;
+
+use super::cut::{Record, head};
+use super::{MAX_MERGE_RECORD, RecordBytes};
+use crate::manifest::RecordKind;
+
+/// Values of fewer bytes don't leave: there would be too many of them.
+const MIN_VALUE: u64 = 1 << 20;
+
+/// How deep messages nest at most: protobuf's own default.
+const MAX_DEPTH: usize = 100;
+
+/// A value that can leave a record.
+struct Value {
+    kind: RecordKind,
+    /// Where it is in the record.
+    range: Range<u64>,
+}
+
+/// Cuts a record of this type until it is small enough: first the record, then the values that left
+/// it. `None` if it stays too large.
+pub(super) fn cut(
+    message: &dyn ReadAt,
+    record: &Record,
+    root: &MessageDescriptor,
+) -> Result<Option<Vec<Record>>> {
+    let bytes = InRecord {
+        message,
+        record: &record.spans,
+    };
+    let size = record.spans.len();
+    let mut search = Search {
+        cursor: WireCursor::new(SourceInput::new(&bytes, size)),
+        record,
+        path: FieldPath::root(),
+        found: Vec::new(),
+    };
+    search.message(0..size, root, false)?;
+    let mut values = search.found;
+    values.sort_by_key(|value| std::cmp::Reverse(value.range.end - value.range.start));
+    let (mut leaving, mut left) = (Vec::new(), size);
+    for value in values {
+        if left <= MAX_MERGE_RECORD {
+            break;
+        }
+        left -= value.range.end - value.range.start;
+        leaving.push(value);
+    }
+    leaving.sort_by_key(|value| value.range.start);
+    let mut cursor = WireCursor::new(SourceInput::new(&bytes, size));
+    let rest = without(&mut cursor, &record.spans, 0..size, &leaving)?;
+    // Lengths of what is around the values take fewer bytes than before.
+    if rest.len() > MAX_MERGE_RECORD {
+        return Ok(None);
+    }
+    let mut records = vec![Record::merge(rest)];
+    for value in leaving {
+        let mut spans = SpanList::default();
+        push_part(&mut spans, &record.spans, value.range);
+        records.push(Record {
+            kind: value.kind,
+            spans,
+            first: None,
+        });
+    }
+    Ok(Some(records))
+}
+
+struct Search<'a> {
+    cursor: WireCursor<SourceInput<'a, InRecord<'a>>>,
+    record: &'a Record,
+    path: FieldPath,
+    found: Vec<Value>,
+}
+
+impl Search<'_> {
+    /// Finds values in a message that may leave it; the message itself, if what is large in it is
+    /// none that an override can be of.
+    fn message(
+        &mut self,
+        range: Range<u64>,
+        descriptor: &MessageDescriptor,
+        may_leave: bool,
+    ) -> Result<()> {
+        if self.path.steps().len() > MAX_DEPTH {
+            return Ok(());
+        }
+        let fields = self.fields(range.clone())?;
+        let (first, mut is_bulky) = (self.found.len(), false);
+        let mut counts = std::collections::BTreeMap::<u32, u64>::new();
+        for field in &fields {
+            let index = counts.entry(field.number.0).or_default();
+            let at = *index;
+            *index += 1;
+            if field.value.end - field.value.start < MIN_VALUE {
+                continue;
+            }
+            let known = descriptor.get_field(field.number.0);
+            let Some(known) = known.filter(|known| !known.is_map() && !known.is_group()) else {
+                is_bulky = true;
+                continue;
+            };
+            // Of a single field that stands twice, the last counts.
+            let is_single = |other: &&Field| other.number == field.number;
+            if !known.is_list() && fields.iter().filter(is_single).count() > 1 {
+                is_bulky = true;
+                continue;
+            }
+            let number = field.number.0;
+            self.path.push(if known.is_list() {
+                Step::index(number, at + self.first_of(number))
+            } else {
+                Step::field(number)
+            });
+            match known.kind() {
+                Kind::Message(inside) => self.message(field.value.clone(), &inside, true)?,
+                // XLA's reader takes those of one step, but writes these only for three types.
+                Kind::String | Kind::Bytes => self.found.push(Value {
+                    kind: RecordKind::Override(self.path.clone()),
+                    range: field.value.clone(),
+                }),
+                _ => is_bulky = true,
+            }
+            self.path.pop();
+        }
+        if is_bulky && may_leave {
+            self.found.truncate(first);
+            self.found.push(Value {
+                kind: RecordKind::OverrideMessage(self.path.clone()),
+                range,
+            });
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
+        self.cursor.set_range(range);
+        let mut fields = Vec::new();
+        while let Some(field) = self.cursor.next()? {
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+
+    /// How many elements of a field the records before have, if the path is that of the field.
+    fn first_of(&self, number: u32) -> u64 {
+        let Some((path, first)) = &self.record.first else {
+            return 0;
+        };
+        let way = self.path.steps().iter().map(|step| step.field.0);
+        let is_way = way.chain([number]).eq(path.iter().copied());
+        if is_way { *first } else { 0 }
+    }
+}
+
+/// A message of which these values are empty.
+fn without(
+    cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
+    record: &SpanList,
+    range: Range<u64>,
+    leaving: &[Value],
+) -> Result<SpanList> {
+    let (mut list, mut at) = (SpanList::default(), range.start);
+    let mut leaving = leaving;
+    while let Some(next) = leaving.first() {
+        cursor.set_range(at..range.end);
+        let Some(field) = cursor.next()? else {
+            break;
+        };
+        at = field.end;
+        if field.wire_type != WireType::Len || field.value.end <= next.range.start {
+            push_part(&mut list, record, field.start..field.end);
+            continue;
+        }
+        let is_inside = |value: &Value| value.range.end <= field.value.end;
+        let count = leaving.iter().take_while(|value| is_inside(value)).count();
+        let (inside, behind) = leaving.split_at(count);
+        leaving = behind;
+        let rest = if next.range == field.value {
+            SpanList::default()
+        } else {
+            without(cursor, record, field.value.clone(), inside)?
+        };
+        list.push_literal(&head(field.number.0, rest.len()));
+        list.append(&rest);
+    }
+    push_part(&mut list, record, at..range.end);
+    Ok(list)
+}
+
+/// Adds a part of a list.
+fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
+    use proto_splitter_core::spans::SpanSource;
+    for span in of.parts(range) {
+        match span.source {
+            SpanSource::Literal(bytes) => list.push_literal(bytes),
+            SpanSource::Stored(source, at) => list.push_span(source, at..at + span.len),
+        }
+    }
+}
+
+/// The bytes of a record, read by position.
+struct InRecord<'a> {
+    message: &'a dyn ReadAt,
+    record: &'a SpanList,
+}
+
+impl ReadAt for InRecord<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        RecordBytes::read_part(self.message, self.record, offset, buf)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.record.len())
+    }
+}
