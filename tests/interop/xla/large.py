@@ -102,7 +102,7 @@ def modules(run, folder: pathlib.Path) -> None:
     xla(split, "UNIMPLEMENTED")
     run("merge", split, "-o", back, "--canonical")
     assert digest(back) == digest(whole)
-    print(f"a computation of 2.3 GB: written as an extension, and read back", flush=True)
+    print("a computation of 2.3 GB: written as an extension, and read back", flush=True)
     for path in (whole, split, back):
         path.unlink()
 
@@ -131,8 +131,9 @@ data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "overview_page", {
 print(len(data or b""))
 """
     refused = subprocess.run([sys.executable, "-c", ask, plain], capture_output=True, text=True)
-    assert refused.returncode != 0, refused.stdout
-    print(f"XProf refuses it as .pb: {refused.stderr.strip().splitlines()[-1][:150]}", flush=True)
+    # Depending on the tool XProf fails, or says why in its log and gives nothing.
+    assert refused.returncode != 0 or refused.stdout.strip() == "0", refused.stdout
+    print("XProf refuses it as .pb", flush=True)
     served = subprocess.run([sys.executable, "-c", ask, split], capture_output=True, text=True)
     assert served.returncode == 0 and int(served.stdout) > 1000, served.stderr
     print(f"XProf serves it as .riegeli: an overview of {served.stdout.strip()} bytes", flush=True)
