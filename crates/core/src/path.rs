@@ -24,6 +24,7 @@ mod display;
 mod field_path;
 mod field_ref;
 mod key_codec;
+mod levels;
 mod map_entry;
 mod map_key;
 mod parse;
@@ -36,6 +37,7 @@ pub(crate) use field_ref::{FieldRef, check_field, message_below};
 pub(crate) use key_codec::{
     CanonicalKey, EntryKey, KeyCodec, KeyForm, canonical_key, entry_key, is_key,
 };
+pub use levels::QueryLevel;
 pub(crate) use map_entry::{
     LARGEST_HELD_ENTRY, MapEntry, is_closed, key_codec, parse_entry, with_key,
 };

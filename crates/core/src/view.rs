@@ -29,6 +29,7 @@ mod locate;
 mod pieces;
 mod place;
 mod portion;
+mod rows;
 mod select;
 mod typed;
 

@@ -97,67 +97,91 @@ pub fn map_with<B, T: Send>(
 
 /// How far what is made may be ahead of what is taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     /// How many there may be of it.
-    pub(crate) count: NonZeroUsize,
+    pub count: NonZeroUsize,
     /// How large all of it may be, unless it is one alone.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 /// What `make` makes of the number of each of these sizes is given to `take`, in order, on this
-/// thread. This many others make what is `ahead` meanwhile; if this is to be the only one, it does
-/// both in turns.
+/// thread, as [`each_in_order`] does.
 ///
 /// `make` is told whether nobody will take it any more, so that it can end early.
 pub(crate) fn in_order<T: Send>(
     threads: NonZeroUsize,
-    sizes: impl ExactSizeIterator<Item = u64> + Clone,
+    sizes: impl ExactSizeIterator<Item = u64>,
     ahead: Ahead,
     make: impl Fn(usize, &AtomicBool) -> Result<T> + Sync,
+    take: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let jobs = sizes.enumerate().map(|(at, size)| (size, at));
+    each_in_order(threads, jobs, ahead, make, take)
+}
+
+/// What `make` makes of each of these jobs, which come with their sizes, is given to `take`, in
+/// order, on this thread. This many others make what is `ahead` meanwhile; if this is to be the only
+/// one, it does both in turns. The jobs are made on this thread, too, each when there is room for
+/// it; one of the size `u64::MAX` is done when all before it is.
+///
+/// `make` is told whether nobody will take it any more, so that it can end early.
+///
+/// # Errors
+///
+/// The first that `make` gives, in the order of the jobs, or that `take` gives before it.
+pub fn each_in_order<J: Send, T: Send>(
+    threads: NonZeroUsize,
+    jobs: impl Iterator<Item = (u64, J)>,
+    ahead: Ahead,
+    make: impl Fn(J, &AtomicBool) -> Result<T> + Sync,
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     let abandoned = AtomicBool::new(false);
+    let mut jobs = jobs.peekable();
     if threads.get() == 1 {
-        return (0..sizes.len()).try_for_each(|at| take(make(at, &abandoned)?));
+        return jobs.try_for_each(|(_, job)| take(make(job, &abandoned)?));
     }
-    type Job<T> = (usize, Sender<Result<T>>);
-    let (jobs, to_do) = mpsc::channel::<Job<T>>();
+    type Job<J, T> = (J, Sender<Result<T>>);
+    let (begun, to_do) = mpsc::channel::<Job<J, T>>();
     let to_do = Mutex::new(to_do);
     let next = || to_do.lock().unwrap_or_else(PoisonError::into_inner).recv();
     let work = || {
-        while let Ok((at, made)) = next() {
+        while let Ok((job, made)) = next() {
             // If nobody waits for it any more, it is not wanted.
-            drop(made.send(make(at, &abandoned)));
+            drop(made.send(make(job, &abandoned)));
         }
     };
     std::thread::scope(|scope| {
-        if spawn_up_to(scope, threads.get().min(sizes.len()), work) == 0 {
-            return (0..sizes.len()).try_for_each(|at| take(make(at, &abandoned)?));
+        let most = jobs.size_hint().1.unwrap_or(usize::MAX);
+        if spawn_up_to(scope, threads.get().min(most), work) == 0 {
+            return jobs.try_for_each(|(_, job)| take(make(job, &abandoned)?));
         }
         // Before the end of this the threads are told that there is nothing more to do.
         let _abandons = Abandons(&abandoned);
-        let jobs = jobs;
-        let mut to_begin = sizes.clone().enumerate().peekable();
-        let mut waiting: VecDeque<Receiver<Result<T>>> = VecDeque::new();
+        let begun = begun;
+        let mut waiting: VecDeque<(u64, Receiver<Result<T>>)> = VecDeque::new();
         let mut waiting_size = 0u64;
-        for size in sizes {
+        loop {
             let has_room = |count: usize, all: u64, size: u64| {
                 count == 0 || (count < ahead.count.get() && all.saturating_add(size) <= ahead.size)
             };
-            while let Some((at, size)) =
-                to_begin.next_if(|(_, size)| has_room(waiting.len(), waiting_size, *size))
+            while waiting.len() < ahead.count.get()
+                && let Some((size, job)) =
+                    jobs.next_if(|(size, _)| has_room(waiting.len(), waiting_size, *size))
             {
                 let (made, to_take) = mpsc::channel();
-                drop(jobs.send((at, made)));
-                waiting.push_back(to_take);
+                drop(begun.send((job, made)));
+                waiting.push_back((size, to_take));
                 waiting_size += size;
             }
-            let made = waiting.pop_front().and_then(|made| made.recv().ok());
-            waiting_size -= size;
+            let Some((size, made)) = waiting.pop_front() else {
+                return Ok(());
+            };
             let panicked = || Error::new(ErrorKind::Io, "a thread panicked");
-            take(made.ok_or_else(panicked)??)?;
+            let made = made.recv().map_err(|_| panicked())?;
+            waiting_size -= size;
+            take(made?)?;
         }
-        Ok(())
     })
 }
 

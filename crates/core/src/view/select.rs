@@ -27,15 +27,15 @@ const COPY_LEN: usize = 64 << 10;
 /// Its memory doesn't grow with their number: each is given by its size, and its bytes and path
 /// are there until the next is asked for.
 pub struct Selected<'a> {
-    cursor: WireCursor<Portion<'a>>,
+    pub(super) cursor: WireCursor<Portion<'a>>,
     /// The way to the first field whose elements are gone through.
     prefix: FieldPath,
     levels: Vec<Level>,
-    frames: Vec<Frame>,
+    pub(super) frames: Vec<Frame>,
     /// The pieces of the only value, of a query that is a path.
     only: Option<Found>,
     /// The pieces of the value that was given last.
-    last: Vec<Range<u64>>,
+    pub(super) last: Vec<Range<u64>>,
     /// How that is written.
     wire: Option<WireType>,
     /// The element or map entry that was met last, with its tag.
@@ -44,7 +44,7 @@ pub struct Selected<'a> {
 }
 
 /// Where the elements of one message are gone through.
-struct Frame {
+pub(super) struct Frame {
     pieces: std::vec::IntoIter<Range<u64>>,
     /// What is left of the piece.
     left: Range<u64>,
@@ -55,7 +55,9 @@ struct Frame {
     /// Where the next slice is on the way to the first of those, in the piece at hand.
     passing: Option<Passing>,
     /// The index or key of the last.
-    select: Select,
+    pub(super) select: Select,
+    /// The pieces of the last, of a map the value's.
+    pub(super) element: Vec<Range<u64>>,
 }
 
 impl std::fmt::Debug for Selected<'_> {
@@ -354,6 +356,7 @@ impl Selected<'_> {
             picked,
             passing: None,
             select: Select::Field,
+            element: Vec::new(),
         });
         Ok(())
     }
@@ -374,6 +377,8 @@ impl Selected<'_> {
             frame.next += 1;
             if let Some(value) = value {
                 self.met = start..element.end;
+                frame.element.clear();
+                frame.element.push(element);
                 let size = value.end - value.start;
                 self.last.clear();
                 self.last.push(value);
@@ -447,6 +452,7 @@ impl Selected<'_> {
             if !level.is_picked(&mut self.cursor, &self.last)? {
                 continue;
             }
+            frame.element.clone_from(&self.last);
             if level.rest.is_root() {
                 return Ok(true);
             }
