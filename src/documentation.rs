@@ -6,6 +6,9 @@ pub mod my_model_is_too_big {}
 #[doc = include_str!("../docs/my-trace-is-too-big.md")]
 pub mod my_trace_is_too_big {}
 
+#[doc = include_str!("../docs/recipes.md")]
+pub mod recipes {}
+
 #[doc = include_str!("../docs/many-machines.md")]
 pub mod many_machines {}
 

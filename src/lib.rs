@@ -60,17 +60,22 @@
 //!
 //! # Crate features
 //!
-//! All are on by default.
+//! All are on by default but `columns`.
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` reads `saved_model.pbtxt`, too.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
 //! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these.
 //! - `formats`: all of the above.
+//! - `columns`: elements of messages as tables, in Parquet, Arrow and CSV.
 //! - `parts`: work shared out to hosts that know nothing of one another.
 //! - `brotli`, `snappy`, `zstd`: what chunks are compressed with; `codecs` is all three.
 //! - `zero-copy`: typed messages are split without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
 
+/// Elements of messages as tables: Parquet, Arrow and CSV.
+#[doc(inline)]
+#[cfg(feature = "columns")]
+pub use proto_splitter_columns as columns;
 pub use proto_splitter_core::merge::Merger;
 /// What the trailer of a `.cpb` file consists of, as [`container::Trailer`] shows it.
 #[doc(inline)]

@@ -2,6 +2,8 @@
 //! of its own.
 
 mod cat;
+#[cfg(feature = "columns")]
+mod columns;
 mod convert;
 mod depth;
 mod diff;
@@ -33,6 +35,8 @@ mod writing;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+#[cfg(feature = "columns")]
+pub(crate) use cat::TableFormat;
 pub(crate) use cat::{CatArgs, CatFormat};
 pub(crate) use convert::ConvertArgs;
 pub(crate) use diff::DiffArgs;

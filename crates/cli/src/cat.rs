@@ -7,6 +7,15 @@ use crate::get;
 use crate::output::Output;
 
 pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    #[cfg(feature = "columns")]
+    if let Some(format) = args.format.table() {
+        return crate::columns::run(args, format, output);
+    }
+    #[cfg(feature = "columns")]
+    if let Some(option) = args.columns.asked() {
+        let message = format!("{option} is for tables: --format parquet, arrow or csv");
+        return Err(Failure::usage(message));
+    }
     let part = GetArgs {
         file: args.file.clone(),
         path: Some(args.path.clone()),
@@ -18,7 +27,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
             CatFormat::Text => GetFormat::Text,
             CatFormat::Json => GetFormat::Json,
             CatFormat::Jsonl => GetFormat::Jsonl,
-            CatFormat::Binary => GetFormat::Binary,
+            _ => GetFormat::Binary,
         }),
         reading: args.reading.clone(),
         force: args.printed.force,

@@ -18,6 +18,8 @@
 
 mod args;
 mod cat;
+#[cfg(feature = "columns")]
+mod columns;
 mod convert;
 mod diff;
 mod display_name;

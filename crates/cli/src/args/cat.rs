@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 
+#[cfg(feature = "columns")]
+use super::columns::ColumnsArgs;
 use super::printed::PrintedArgs;
 use super::reading::ReadingArgs;
 use super::values::{ValueSize, value_size};
@@ -26,6 +28,8 @@ Examples:
   protosplit cat graph.cpb 'node[7]' --format json | jq .op
   protosplit cat trace.pb 'packet[*].name' --format jsonl --message perf.Trace --proto trace.proto
       One line for each, of any number.
+  protosplit cat trace.pb 'packet[*]' --format parquet --columns name,args.key -o packets.parquet
+      A table with a row for each, for DuckDB, Polars and pandas.
   protosplit cat graph.cpb 'node[\"relu\"]'
   protosplit cat graph.cpb library --format binary | protoc --decode_raw";
 
@@ -42,6 +46,9 @@ pub(crate) struct CatArgs {
     /// Strings and bytes are shown up to this size each, or whole with `none`; not in binary
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = ValueParser::new(value_size))]
     pub(crate) max_value: ValueSize,
+    #[cfg(feature = "columns")]
+    #[command(flatten)]
+    pub(crate) columns: ColumnsArgs,
     #[command(flatten)]
     pub(crate) printed: PrintedArgs,
     #[command(flatten)]
@@ -60,4 +67,35 @@ pub(crate) enum CatFormat {
     /// Its bytes: a message serialized, a string or bytes as they are; raw means this too
     #[value(alias = "raw")]
     Binary,
+    /// A table with a row for each value, as a Parquet file
+    #[cfg(feature = "columns")]
+    Parquet,
+    /// The same as an Arrow IPC file, which is Feather
+    #[cfg(feature = "columns")]
+    Arrow,
+    /// The same as text with commas
+    #[cfg(feature = "columns")]
+    Csv,
+}
+
+/// How a table is written.
+#[cfg(feature = "columns")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableFormat {
+    Parquet,
+    Arrow,
+    Csv,
+}
+
+#[cfg(feature = "columns")]
+impl CatFormat {
+    /// How a table is written, if one is.
+    pub(crate) fn table(self) -> Option<TableFormat> {
+        match self {
+            CatFormat::Parquet => Some(TableFormat::Parquet),
+            CatFormat::Arrow => Some(TableFormat::Arrow),
+            CatFormat::Csv => Some(TableFormat::Csv),
+            _ => None,
+        }
+    }
 }

@@ -1,0 +1,172 @@
+//! Elements by the million to a Parquet file: `cargo bench -p proto-splitter-columns --bench columns`, or `-- PACKETS`
+//! for another number than 20 million; `-- --quick` takes 200 times fewer, to see that it runs.
+//!
+//! A trace on disk becomes a Parquet file, on all cores. Beside it are a bare hop over the trace, and
+//! what Parquet's writer takes for the same columns, which are in memory then, on as many threads. They
+//! take turns, after one turn that isn't counted. The last line is the most memory that a process
+//! had that did nothing else.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::error::Error;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufWriter, Write, sink};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use proto_splitter_columns::arrow_array::RecordBatch;
+use proto_splitter_columns::{Table, TableOptions};
+use proto_splitter_core::ReadOptions;
+use proto_splitter_core::path::PathQuery;
+use proto_splitter_core::threads;
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::wire::{SourceInput, WireCursor};
+use proto_splitter_testkit::memory::watch;
+use proto_splitter_testkit::scratch::{scale, scratch_folder};
+use proto_splitter_testkit::traces::{trace_type, write_trace};
+use proto_splitter_testkit::turns::{Contestant, in_turns};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const ROUNDS: u64 = 5;
+const PACKETS: u64 = 20_000_000;
+
+/// How many times a bare hop it may take, beside what Parquet's writer takes.
+const AIM: f64 = 3.0;
+
+/// The most memory that it may take, in MiB.
+const MEMORY_AIM: u64 = 256;
+
+/// How many batches a row group of the writer alone has: as many rows as the table's.
+const BATCHES: usize = 8;
+
+fn main() -> Outcome<()> {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--child") {
+        let (source, target) = (
+            args.next().unwrap_or_default(),
+            args.next().unwrap_or_default(),
+        );
+        return to_parquet(Path::new(&source), Path::new(&target)).map(drop);
+    }
+    let packets = std::env::args().find_map(|arg| arg.parse().ok());
+    let packets = packets.unwrap_or(PACKETS / scale(200));
+    let folder = scratch_folder()?;
+    let (source, target) = (
+        folder.path().join("trace.pb"),
+        folder.path().join("trace.parquet"),
+    );
+    let mut out = BufWriter::new(File::create(&source)?);
+    write_trace(packets, &mut out)?;
+    out.flush()?;
+
+    let mut child = Command::new(std::env::current_exe()?);
+    let (status, peak) = watch(child.arg("--child").arg(&source).arg(&target))?;
+    if !status.success() {
+        return Err("the table was not written".into());
+    }
+
+    let batches = batches(&source)?;
+    let mut table = || check(to_parquet(&source, &target)?, packets);
+    let mut hop = || bare_hop(&source);
+    let mut writer = || writer_alone(&batches);
+    let mut turns = [
+        Contestant::new("table", &mut table),
+        Contestant::new("hop", &mut hop),
+        Contestant::new("writer", &mut writer),
+    ];
+    let times = in_turns(ROUNDS, &mut turns)?;
+    let [table, hop, writer] = [0, 1, 2].map(|at: usize| times[at].median());
+    println!(
+        "| {packets} elements, {} bytes | median s |\n| --- | --- |",
+        source.metadata()?.len()
+    );
+    println!(
+        "| to a Parquet file of {} bytes | {table:.3} |",
+        target.metadata()?.len()
+    );
+    println!("| a bare hop | {hop:.3} |\n| Parquet's writer alone | {writer:.3} |");
+    let over = (table - writer) / hop;
+    println!("| beside the writer, bare hops (aim, at most: {AIM}) | {over:.2} |");
+    let mib = peak.resident >> 20;
+    println!("| the most memory, MiB (aim, at most: {MEMORY_AIM}) | {mib} |");
+    Ok(())
+}
+
+fn with_table<T>(source: &Path, work: impl FnOnce(&Table<'_>) -> Outcome<T>) -> Outcome<T> {
+    let file = File::open(source)?;
+    let view = MessageView::of_plain(&file, ReadOptions::new().descriptor(trace_type()))?;
+    let query = PathQuery::parse("packet[*]", view.descriptor())?;
+    work(&Table::new(view, &query, &[], &TableOptions::new())?)
+}
+
+fn to_parquet(source: &Path, target: &Path) -> Outcome<u64> {
+    with_table(source, |table| {
+        let mut out = BufWriter::new(File::create(target)?);
+        let rows = table.write_parquet(&mut out)?;
+        out.flush()?;
+        Ok(rows)
+    })
+}
+
+fn batches(source: &Path) -> Outcome<Vec<RecordBatch>> {
+    with_table(source, |table| {
+        let mut batches = Vec::new();
+        table.for_each_batch(|batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        Ok(batches)
+    })
+}
+
+fn bare_hop(source: &Path) -> Outcome<()> {
+    let file = File::open(source)?;
+    let size = file.metadata()?.len();
+    let mut cursor = WireCursor::new(SourceInput::new(&file, size));
+    let mut sum = 0;
+    while let Some(field) = cursor.next()? {
+        sum += field.value.end - field.value.start;
+    }
+    black_box(sum);
+    Ok(())
+}
+
+/// Writes the batches to nowhere, each thread a row group at a time.
+fn writer_alone(batches: &[RecordBatch]) -> Outcome<()> {
+    let groups = Mutex::new(batches.chunks(BATCHES));
+    let next = || groups.lock().ok()?.next();
+    let work = || -> Result<(), parquet::errors::ParquetError> {
+        while let Some(group) = next() {
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .build();
+            let mut writer = ArrowWriter::try_new(sink(), group[0].schema(), Some(properties))?;
+            for batch in group {
+                writer.write(batch)?;
+            }
+            writer.close()?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads = (0..threads::count(None).get()).map(|_| scope.spawn(work));
+        let threads: Vec<_> = threads.collect();
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked")??;
+        }
+        Ok(())
+    })
+}
+
+fn check(rows: u64, expected: u64) -> Outcome<()> {
+    if rows == expected {
+        Ok(())
+    } else {
+        Err(format!("{rows} rows, not {expected}").into())
+    }
+}

@@ -1,0 +1,180 @@
+//! The fields of a message that is in memory.
+
+use std::ops::Range;
+
+use proto_splitter_core::wire::{Input, WireCursor, WireType, decode_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// A field as it stands in a buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    pub(crate) number: u32,
+    pub(crate) wire: WireType,
+    /// Where its tag is.
+    pub(crate) start: usize,
+    /// The value of a varint, or the bits of a fixed number.
+    pub(crate) bits: u64,
+    /// The bytes of what has a length, or of a group without its tags.
+    pub(crate) value: Range<usize>,
+}
+
+/// Where the bytes of a buffer are from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// Where in the buffer the element begins.
+    pub(crate) begin: usize,
+    /// Where it begins in the message.
+    pub(crate) start: u64,
+    /// Whether all of it is in the buffer, and in one piece: else only where it begins is known.
+    pub(crate) is_exact: bool,
+}
+
+impl Origin {
+    /// Where in the message a place in the buffer is.
+    fn offset(&self, at: usize) -> u64 {
+        match at.checked_sub(self.begin) {
+            Some(within) if self.is_exact => self.start + within as u64,
+            _ => self.start,
+        }
+    }
+
+    /// The same, as if all of the element were in one piece.
+    fn here(&self, at: usize) -> u64 {
+        self.start + at.saturating_sub(self.begin) as u64
+    }
+
+    /// Where in the buffer that is.
+    fn there(&self, position: u64) -> usize {
+        let within = position.saturating_sub(self.start);
+        self.begin + usize::try_from(within).unwrap_or(usize::MAX - self.begin)
+    }
+
+    /// What is wrong at a place in the buffer.
+    #[cold]
+    pub(crate) fn broken(&self, message: impl Into<String>, at: usize) -> Error {
+        Error::new(ErrorKind::InvalidMessage, message).at_offset(self.offset(at))
+    }
+}
+
+/// Goes from field to field of a message.
+pub(crate) struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+    origin: Origin,
+}
+
+impl<'a> Fields<'a> {
+    /// The message at `range` of a buffer.
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], range: &Range<usize>, origin: Origin) -> Self {
+        Fields {
+            bytes,
+            at: range.start,
+            end: range.end,
+            origin,
+        }
+    }
+
+    /// Returns the next field; `None` at the end of the message.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if the bytes break the wire format, with the offset.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Met>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        match self.read() {
+            Some(met) => Ok(Some(met)),
+            None => self.read_slowly(),
+        }
+    }
+
+    /// The next field, if it is well-formed and no group.
+    #[inline]
+    fn read(&mut self) -> Option<Met> {
+        let rest = self.bytes.get(self.at..self.end)?;
+        let (tag, tag_len) = decode_varint(rest)?;
+        let number = u32::try_from(tag >> 3)
+            .ok()
+            .filter(|number| (1..=0x1fff_ffff).contains(number))?;
+        let wire = WireType::from_bits(tag)?;
+        let behind = rest.get(tag_len..)?;
+        let after_tag = self.at + tag_len;
+        let (bits, value) = match wire {
+            WireType::Varint => {
+                let (bits, len) = decode_varint(behind)?;
+                (bits, after_tag..after_tag + len)
+            }
+            WireType::Fixed64 => {
+                let bits = u64::from_le_bytes(*behind.first_chunk()?);
+                (bits, after_tag..after_tag + 8)
+            }
+            WireType::Fixed32 => {
+                let bits = u32::from_le_bytes(*behind.first_chunk()?);
+                (bits.into(), after_tag..after_tag + 4)
+            }
+            WireType::Len => {
+                let (len, len_len) = decode_varint(behind)?;
+                let len = usize::try_from(len).ok()?;
+                let start = after_tag + len_len;
+                let end = start.checked_add(len).filter(|&end| end <= self.end)?;
+                (0, start..end)
+            }
+            WireType::StartGroup | WireType::EndGroup => return None,
+        };
+        let start = std::mem::replace(&mut self.at, value.end);
+        Some(Met {
+            number,
+            wire,
+            start,
+            bits,
+            value,
+        })
+    }
+
+    /// The next field, which is a group, or else what is wrong with it.
+    #[cold]
+    fn read_slowly(&mut self) -> Result<Option<Met>> {
+        let origin = self.origin;
+        let mut cursor = WireCursor::new(Placed {
+            bytes: self.bytes,
+            origin,
+        });
+        cursor.set_range(origin.here(self.at)..origin.here(self.end));
+        let field = match cursor.next() {
+            Ok(Some(field)) => field,
+            Ok(None) => return Ok(None),
+            Err(error) if origin.is_exact => return Err(error),
+            Err(_) => return Err(origin.broken("bytes that are no message", self.at)),
+        };
+        let met = Met {
+            number: field.number.0,
+            wire: field.wire_type,
+            start: self.at,
+            bits: 0,
+            value: origin.there(field.value.start)..origin.there(field.value.end),
+        };
+        self.at = origin.there(field.end);
+        Ok(Some(met))
+    }
+}
+
+/// A buffer whose bytes are asked for by their places in the message.
+struct Placed<'a> {
+    bytes: &'a [u8],
+    origin: Origin,
+}
+
+impl Input for Placed<'_> {
+    fn size(&self) -> u64 {
+        self.origin.here(self.bytes.len())
+    }
+
+    fn fetch(&mut self, position: u64, _want: usize) -> Result<&[u8]> {
+        let at = self.origin.there(position);
+        Ok(self.bytes.get(at..).unwrap_or_default())
+    }
+}

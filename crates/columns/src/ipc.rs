@@ -1,0 +1,40 @@
+//! Tables as Arrow's own files.
+
+use std::io::Write;
+
+use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
+use arrow_schema::ArrowError;
+use proto_splitter_core::{Error, Result};
+
+use crate::table::{Table, of_arrow};
+
+impl Table<'_> {
+    /// Writes all rows as an Arrow IPC file, which Arrow's libraries also call Feather, and says how
+    /// many there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`for_each_batch`](Table::for_each_batch), and if `sink` fails. Then it has had bytes that
+    /// are no file.
+    pub fn write_arrow(&self, sink: &mut dyn Write) -> Result<u64> {
+        let options =
+            IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+        let writer = FileWriter::try_new_with_options(sink, self.schema(), options);
+        let mut writer = writer.map_err(of_writer)?;
+        let mut rows = 0;
+        self.for_each_batch(|batch| {
+            rows += batch.num_rows() as u64;
+            writer.write(&batch).map_err(of_writer)
+        })?;
+        writer.finish().map_err(of_writer)?;
+        Ok(rows)
+    }
+}
+
+/// An error of a writer, which is the sink's if it was the sink that failed.
+pub(crate) fn of_writer(error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, error) => error.into(),
+        error => of_arrow(error),
+    }
+}

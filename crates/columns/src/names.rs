@@ -1,0 +1,116 @@
+//! The names of an enum's values, as a dictionary.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{ArrayRef, StringArray};
+use prost_reflect::EnumDescriptor;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// The names of an enum's values, by their places in a dictionary. A number without a name gets a place
+/// behind them when it is first met, as text.
+#[derive(Debug)]
+pub(crate) struct EnumNames {
+    /// The places of 0 and the numbers that follow; below 0 is none.
+    near: Vec<i32>,
+    places: HashMap<i32, i32>,
+    names: Vec<String>,
+    /// Readers take a number without a name for an unknown field.
+    is_closed: bool,
+    unnamed: Mutex<Unnamed>,
+}
+
+#[derive(Debug, Default)]
+struct Unnamed {
+    places: HashMap<i32, i32>,
+    numbers: Vec<i32>,
+    /// The dictionary, as long as no other number is met.
+    array: Option<ArrayRef>,
+}
+
+/// The numbers that are looked up without a map.
+const NEAR: usize = 256;
+
+/// The most numbers without names: a dictionary of them is held in memory.
+const MOST_UNNAMED: usize = 1 << 16;
+
+impl EnumNames {
+    pub(crate) fn new(values: &EnumDescriptor, is_closed: bool) -> Self {
+        let mut names = Vec::new();
+        let mut places = HashMap::new();
+        let mut near = vec![-1; NEAR];
+        for value in values.values() {
+            let place = i32::try_from(names.len()).unwrap_or(i32::MAX);
+            // Of several names for a number the first counts.
+            if places.contains_key(&value.number()) {
+                continue;
+            }
+            places.insert(value.number(), place);
+            names.push(value.name().to_owned());
+            let front = usize::try_from(value.number()).ok();
+            if let Some(near) = front.and_then(|at| near.get_mut(at)) {
+                *near = place;
+            }
+        }
+        EnumNames {
+            near,
+            places,
+            names,
+            is_closed,
+            unnamed: Mutex::default(),
+        }
+    }
+
+    /// The place of a number's name in the dictionary; none if readers don't take the number.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if there are very many numbers without names.
+    #[inline]
+    pub(crate) fn place(&self, number: i32) -> Result<Option<i32>> {
+        let near = usize::try_from(number)
+            .ok()
+            .and_then(|at| self.near.get(at));
+        match near {
+            Some(&place) if place >= 0 => Ok(Some(place)),
+            _ => self.far(number),
+        }
+    }
+
+    #[cold]
+    fn far(&self, number: i32) -> Result<Option<i32>> {
+        if let Some(place) = self.places.get(&number) {
+            return Ok(Some(*place));
+        }
+        if self.is_closed {
+            return Ok(None);
+        }
+        let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = unnamed.places.get(&number) {
+            return Ok(Some(*place));
+        }
+        if unnamed.numbers.len() >= MOST_UNNAMED {
+            let message = format!("more than {MOST_UNNAMED} numbers of an enum have no name");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let place = self.names.len() + unnamed.numbers.len();
+        let place = i32::try_from(place).unwrap_or(i32::MAX);
+        unnamed.numbers.push(number);
+        unnamed.places.insert(number, place);
+        unnamed.array = None;
+        Ok(Some(place))
+    }
+
+    /// The dictionary. Later it may be longer, but never other.
+    pub(crate) fn dictionary(&self) -> ArrayRef {
+        let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(array) = &unnamed.array {
+            return Arc::clone(array);
+        }
+        let numbers = unnamed.numbers.iter().map(i32::to_string);
+        let names = self.names.iter().cloned().chain(numbers);
+        let array: ArrayRef = Arc::new(names.map(Some).collect::<StringArray>());
+        unnamed.array = Some(Arc::clone(&array));
+        array
+    }
+}

@@ -1,0 +1,496 @@
+//! Which columns there are: from the names that are asked for to the fields that are read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ListArray};
+use arrow_schema::{DataType, Field, TimeUnit};
+use prost_reflect::{
+    EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor, Syntax,
+};
+use proto_splitter_core::wire::wire_type;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::names::EnumNames;
+use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
+
+/// How deep messages may nest in a column: as deep as readers of Parquet go, and more.
+const MAX_DEPTH: usize = 32;
+
+/// The columns of one message type.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) shape: Arc<MessageShape>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+/// A column of the table.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) field: Field,
+    /// The places of its fields, from the message on.
+    place: Vec<usize>,
+}
+
+impl Output {
+    /// The column in the columns of its message.
+    pub(crate) fn of(&self, columns: &[ArrayRef]) -> ArrayRef {
+        let (first, rest) = self.place.split_first().unwrap_or((&0, &[]));
+        below(&columns[*first], rest)
+    }
+}
+
+/// A column in a column of messages or lists of them.
+fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
+    let Some((first, rest)) = place.split_first() else {
+        return Arc::clone(column);
+    };
+    if let Some(messages) = column.as_struct_opt() {
+        return below(messages.column(*first), rest);
+    }
+    let list: &ListArray = column.as_list();
+    let items = below(list.values(), place);
+    let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+    Arc::new(ListArray::new(
+        item,
+        list.offsets().clone(),
+        items,
+        list.nulls().cloned(),
+    ))
+}
+
+/// Makes columns of the fields of messages.
+pub(crate) struct Planner {
+    unit: TimeUnit,
+    enums: HashMap<String, Arc<EnumNames>>,
+}
+
+/// A field or an extension.
+#[derive(Clone)]
+enum Member {
+    Field(FieldDescriptor),
+    Extension(ExtensionDescriptor),
+}
+
+/// The fields that are asked for of a message, in their order.
+#[derive(Default)]
+struct Wanted {
+    /// All of it.
+    is_whole: bool,
+    fields: Vec<(Member, Wanted)>,
+}
+
+impl Planner {
+    pub(crate) fn new(unit: TimeUnit) -> Self {
+        Planner {
+            unit,
+            enums: HashMap::new(),
+        }
+    }
+
+    /// The columns with these names of a message, or those of its fields that hold one value.
+    pub(crate) fn columns(
+        &mut self,
+        message: &MessageDescriptor,
+        names: Option<&[String]>,
+    ) -> Result<Columns> {
+        let names = match names {
+            Some(names) => names.to_vec(),
+            None => self.singles(message),
+        };
+        let mut wanted = Wanted::default();
+        let mut paths = Vec::with_capacity(names.len());
+        for name in &names {
+            let path = members(message, name)?;
+            wanted.add(&path, name)?;
+            paths.push(path);
+        }
+        let shape = self.message(message, &wanted, &mut Vec::new())?;
+        let shape = Arc::new(shape);
+        let outputs = names.into_iter().zip(&paths);
+        let outputs = outputs
+            .map(|(name, path)| output(name, path, &shape))
+            .collect();
+        Ok(Columns { shape, outputs })
+    }
+
+    /// The names of the fields that hold one value.
+    fn singles(&mut self, message: &MessageDescriptor) -> Vec<String> {
+        let mut names = Vec::new();
+        for field in message.fields() {
+            let member = Member::Field(field.clone());
+            let wanted = Wanted::whole();
+            let is_single = match field.kind() {
+                _ if field.is_list() || field.is_map() => false,
+                Kind::Message(message) => self.well_known(&message, &wanted).is_some(),
+                _ => true,
+            };
+            if is_single {
+                names.push(member.name());
+            }
+        }
+        names
+    }
+
+    /// The shape of a value that isn't a message, as by itself in a table.
+    pub(crate) fn scalar(&mut self, kind: &Kind) -> Option<Shape> {
+        match kind {
+            Kind::Enum(values) => Some(Shape::Enum(self.names(values))),
+            kind => Scalar::of(kind).map(Shape::Scalar),
+        }
+    }
+
+    fn message(
+        &mut self,
+        message: &MessageDescriptor,
+        wanted: &Wanted,
+        above: &mut Vec<String>,
+    ) -> Result<MessageShape> {
+        let name = message.full_name();
+        let recursive = wanted.is_whole && above.iter().any(|known| known == name);
+        if recursive || above.len() >= MAX_DEPTH {
+            let message = format!(
+                "a {name} may be in itself, which no column holds: ask for fields of it, as in a.b"
+            );
+            return Err(Error::new(ErrorKind::InvalidPath, message));
+        }
+        above.push(name.to_owned());
+        let all: Vec<(Member, Wanted)>;
+        let members = if wanted.is_whole {
+            let fields = message.fields().map(Member::Field);
+            all = fields.map(|field| (field, Wanted::whole())).collect();
+            &all
+        } else {
+            &wanted.fields
+        };
+        let mut fields = Vec::with_capacity(members.len());
+        let mut slots = Vec::with_capacity(members.len());
+        for (member, wanted) in members {
+            let shape = self.member(member, wanted, above);
+            let shape = shape.map_err(|error| error.at_path(member.name()))?;
+            let wire = wire_type(&member.kind(), member.is_group());
+            slots.push(Slot {
+                number: member.number(),
+                name: member.name(),
+                wire,
+                is_packable: member.is_packable(),
+                field: Some(fields.len()),
+                rivals: Vec::new(),
+            });
+            fields.push(FieldShape {
+                number: member.number(),
+                name: member.name(),
+                has_presence: member.has_presence(),
+                shape,
+            });
+        }
+        above.pop();
+        add_rivals(members, &fields, &mut slots);
+        Ok(MessageShape::new(name.to_owned(), fields, slots))
+    }
+
+    fn member(
+        &mut self,
+        member: &Member,
+        wanted: &Wanted,
+        above: &mut Vec<String>,
+    ) -> Result<Shape> {
+        if member.is_map() {
+            let Kind::Message(entry) = member.kind() else {
+                return Err(Error::new(
+                    ErrorKind::InvalidSchema,
+                    "a map without entries",
+                ));
+            };
+            let key = Scalar::of(&entry.map_entry_key_field().kind());
+            let key = key.ok_or_else(|| {
+                let message = "a map whose keys are of no type that keys have";
+                Error::new(ErrorKind::InvalidSchema, message)
+            })?;
+            if !wanted.is_whole {
+                let message = "a column can't go on below a map: ask for all of the map";
+                return Err(Error::new(ErrorKind::InvalidPath, message));
+            }
+            let value = self.value(&entry.map_entry_value_field().kind(), wanted, above)?;
+            return Ok(Shape::Map(key, Box::new(value)));
+        }
+        let value = self.value(&member.kind(), wanted, above)?;
+        Ok(if member.is_list() {
+            Shape::List(Box::new(value))
+        } else {
+            value
+        })
+    }
+
+    fn value(&mut self, kind: &Kind, wanted: &Wanted, above: &mut Vec<String>) -> Result<Shape> {
+        let Kind::Message(message) = kind else {
+            return self.scalar(kind).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidSchema, "a field of no type that is known")
+            });
+        };
+        if let Some(known) = self.well_known(message, wanted) {
+            return Ok(known);
+        }
+        if wanted.is_whole && message.fields().len() == 0 {
+            return Ok(Shape::Mark);
+        }
+        let message = self.message(message, wanted, above)?;
+        Ok(Shape::Message(Arc::new(message)))
+    }
+
+    /// A message that Arrow has a type for, if all of it is asked for.
+    fn well_known(&self, message: &MessageDescriptor, wanted: &Wanted) -> Option<Shape> {
+        if !wanted.is_whole {
+            return None;
+        }
+        let name = message.full_name().strip_prefix("google.protobuf.")?;
+        let wrapped = |scalar| Some(Shape::Wrapped(scalar));
+        match name {
+            "Timestamp" => Some(Shape::Timestamp(self.unit)),
+            "Duration" => Some(Shape::Duration(self.unit)),
+            "DoubleValue" => wrapped(Scalar::Double),
+            "FloatValue" => wrapped(Scalar::Float),
+            "Int64Value" => wrapped(Scalar::Int64),
+            "UInt64Value" => wrapped(Scalar::Uint64),
+            "Int32Value" => wrapped(Scalar::Int32),
+            "UInt32Value" => wrapped(Scalar::Uint32),
+            "BoolValue" => wrapped(Scalar::Bool),
+            "StringValue" => wrapped(Scalar::String),
+            "BytesValue" => wrapped(Scalar::Bytes),
+            _ => None,
+        }
+    }
+
+    fn names(&mut self, values: &EnumDescriptor) -> Arc<EnumNames> {
+        let names = self.enums.entry(values.full_name().to_owned());
+        let is_closed = values.parent_file().syntax() == Syntax::Proto2;
+        let names = names.or_insert_with(|| Arc::new(EnumNames::new(values, is_closed)));
+        Arc::clone(names)
+    }
+}
+
+/// Adds the fields that end others of their oneof.
+fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
+    for (at, (member, _)) in members.iter().enumerate() {
+        let Some(oneof) = member.oneof() else {
+            continue;
+        };
+        for rival in oneof.fields() {
+            if rival.number() == fields[at].number {
+                continue;
+            }
+            match slots.iter_mut().find(|slot| slot.number == rival.number()) {
+                Some(slot) => slot.rivals.push(at),
+                None => slots.push(Slot {
+                    number: rival.number(),
+                    name: rival.name().to_owned(),
+                    wire: wire_type(&rival.kind(), rival.is_group()),
+                    is_packable: false,
+                    field: None,
+                    rivals: vec![at],
+                }),
+            }
+        }
+    }
+}
+
+/// The column at the end of a path of fields.
+fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
+    let mut place = Vec::with_capacity(path.len());
+    let mut is_nullable = false;
+    let mut lists = 0;
+    let mut message = Some(Arc::clone(shape));
+    let mut data_type = DataType::Null;
+    for member in path {
+        let Some(within) = message.take() else { break };
+        let number = member.number();
+        let at = within
+            .fields
+            .iter()
+            .position(|field| field.number == number);
+        let at = at.unwrap_or_default();
+        place.push(at);
+        let Some(field) = within.fields.get(at) else {
+            break;
+        };
+        is_nullable |= lists == 0 && field.has_presence;
+        data_type = field.shape.data_type();
+        message = match &field.shape {
+            Shape::Message(message) => Some(Arc::clone(message)),
+            Shape::List(item) => match &**item {
+                Shape::Message(message) if place.len() < path.len() => {
+                    lists += 1;
+                    Some(Arc::clone(message))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+    }
+    for _ in 0..lists {
+        data_type = DataType::List(Arc::new(Field::new("item", data_type, true)));
+    }
+    let field = Field::new(name, data_type, is_nullable);
+    Output { field, place }
+}
+
+/// The fields that a name like `args.key` leads through.
+fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidPath, message).at_path(name);
+    let mut members: Vec<Member> = Vec::new();
+    let mut message = Some(root.clone());
+    for part in parts(name) {
+        let Some(within) = message else {
+            let above = members.last().map(Member::name).unwrap_or_default();
+            return Err(invalid(format!(
+                "{above} is not a message, it has no field {part}"
+            )));
+        };
+        let member = Member::find(&within, part)
+            .ok_or_else(|| invalid(format!("{} has no field {part}", within.full_name())))?;
+        message = match member.kind() {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        };
+        members.push(member);
+    }
+    if members.is_empty() {
+        return Err(invalid("a column needs the name of a field".into()));
+    }
+    Ok(members)
+}
+
+/// The names in a path, which are apart by points outside of parentheses.
+fn parts(name: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    name.split(move |c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        c == '.' && depth == 0
+    })
+}
+
+impl Wanted {
+    fn whole() -> Self {
+        Wanted {
+            is_whole: true,
+            fields: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, path: &[Member], name: &str) -> Result<()> {
+        let Some((first, rest)) = path.split_first() else {
+            self.is_whole = true;
+            return Ok(());
+        };
+        let number = first.number();
+        let known = self
+            .fields
+            .iter()
+            .position(|(member, _)| member.number() == number);
+        let at = known.unwrap_or(self.fields.len());
+        if known.is_none() {
+            self.fields.push((first.clone(), Wanted::default()));
+        }
+        let below = &mut self.fields[at].1;
+        let is_double = known.is_some() && (rest.is_empty() || below.is_whole);
+        if is_double {
+            let message = if rest.is_empty() && below.is_whole {
+                "the column is asked for twice"
+            } else {
+                "both a message and a field of it are asked for: one of them is enough"
+            };
+            return Err(Error::new(ErrorKind::InvalidPath, message).at_path(name));
+        }
+        below.add(rest, name)
+    }
+}
+
+impl Member {
+    fn find(message: &MessageDescriptor, text: &str) -> Option<Member> {
+        let extension = text
+            .strip_prefix('(')
+            .and_then(|text| text.strip_suffix(')'));
+        if let Some(name) = extension {
+            let mut extensions = message.extensions();
+            return extensions
+                .find(|extension| extension.full_name() == name)
+                .map(Member::Extension);
+        }
+        if let Ok(number) = text.parse() {
+            let field = message.get_field(number).map(Member::Field);
+            return field.or_else(|| message.get_extension(number).map(Member::Extension));
+        }
+        let field = message.get_field_by_name(text);
+        field
+            .or_else(|| message.get_field_by_json_name(text))
+            .map(Member::Field)
+    }
+
+    fn number(&self) -> u32 {
+        match self {
+            Member::Field(field) => field.number(),
+            Member::Extension(field) => field.number(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Member::Field(field) => field.name().to_owned(),
+            Member::Extension(field) => format!("({})", field.full_name()),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Member::Field(field) => field.kind(),
+            Member::Extension(field) => field.kind(),
+        }
+    }
+
+    fn is_list(&self) -> bool {
+        match self {
+            Member::Field(field) => field.is_list(),
+            Member::Extension(field) => field.is_list(),
+        }
+    }
+
+    fn is_map(&self) -> bool {
+        match self {
+            Member::Field(field) => field.is_map(),
+            Member::Extension(field) => field.is_map(),
+        }
+    }
+
+    fn is_group(&self) -> bool {
+        match self {
+            Member::Field(field) => field.is_group(),
+            Member::Extension(field) => field.is_group(),
+        }
+    }
+
+    /// Whether several values may be in one field.
+    fn is_packable(&self) -> bool {
+        let is_number = !matches!(self.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
+        self.is_list() && is_number
+    }
+
+    fn has_presence(&self) -> bool {
+        match self {
+            Member::Field(field) => field.supports_presence(),
+            Member::Extension(field) => field.supports_presence(),
+        }
+    }
+
+    /// The oneof that it shares with others.
+    fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
+        match self {
+            Member::Field(field) => field.containing_oneof(),
+            Member::Extension(_) => None,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Types of protobuf as types of Arrow.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use prost_reflect::Kind;
+use proto_splitter_core::wire::{WireType, unzigzag};
+
+use crate::names::EnumNames;
+
+/// A value that is neither a message nor an enum's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    Int32,
+    Sint32,
+    Sfixed32,
+    Int64,
+    Sint64,
+    Sfixed64,
+    Uint32,
+    Fixed32,
+    Uint64,
+    Fixed64,
+    Float,
+    Double,
+    Bool,
+    String,
+    Bytes,
+}
+
+impl Scalar {
+    /// The scalar that a kind is; none of messages and enums.
+    pub(crate) fn of(kind: &Kind) -> Option<Scalar> {
+        Some(match kind {
+            Kind::Int32 => Scalar::Int32,
+            Kind::Sint32 => Scalar::Sint32,
+            Kind::Sfixed32 => Scalar::Sfixed32,
+            Kind::Int64 => Scalar::Int64,
+            Kind::Sint64 => Scalar::Sint64,
+            Kind::Sfixed64 => Scalar::Sfixed64,
+            Kind::Uint32 => Scalar::Uint32,
+            Kind::Fixed32 => Scalar::Fixed32,
+            Kind::Uint64 => Scalar::Uint64,
+            Kind::Fixed64 => Scalar::Fixed64,
+            Kind::Float => Scalar::Float,
+            Kind::Double => Scalar::Double,
+            Kind::Bool => Scalar::Bool,
+            Kind::String => Scalar::String,
+            Kind::Bytes => Scalar::Bytes,
+            Kind::Message(_) | Kind::Enum(_) => return None,
+        })
+    }
+
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Scalar::Int32 | Scalar::Sint32 | Scalar::Sfixed32 => DataType::Int32,
+            Scalar::Int64 | Scalar::Sint64 | Scalar::Sfixed64 => DataType::Int64,
+            Scalar::Uint32 | Scalar::Fixed32 => DataType::UInt32,
+            Scalar::Uint64 | Scalar::Fixed64 => DataType::UInt64,
+            Scalar::Float => DataType::Float32,
+            Scalar::Double => DataType::Float64,
+            Scalar::Bool => DataType::Boolean,
+            Scalar::String => DataType::Utf8,
+            Scalar::Bytes => DataType::Binary,
+        }
+    }
+
+    /// How a value is written that is not packed.
+    pub(crate) fn wire(self) -> WireType {
+        match self {
+            Scalar::Sfixed32 | Scalar::Fixed32 | Scalar::Float => WireType::Fixed32,
+            Scalar::Sfixed64 | Scalar::Fixed64 | Scalar::Double => WireType::Fixed64,
+            Scalar::String | Scalar::Bytes => WireType::Len,
+            _ => WireType::Varint,
+        }
+    }
+
+    /// The bits of the number that these bits on the wire are: two of them are equal if the numbers are.
+    pub(crate) fn bits(self, wire: u64) -> u64 {
+        match self {
+            // What is over 32 bits is cut off, as every reader does.
+            Scalar::Int32 | Scalar::Uint32 | Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float => {
+                low(wire).into()
+            }
+            Scalar::Sint32 => low(unzigzag(low(wire).into()).cast_unsigned()).into(),
+            Scalar::Sint64 => unzigzag(wire).cast_unsigned(),
+            Scalar::Bool => u64::from(wire != 0),
+            _ => wire,
+        }
+    }
+}
+
+/// The 32 low bits.
+#[inline]
+pub(crate) fn low(bits: u64) -> u32 {
+    let [a, b, c, d, ..] = bits.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// What a value becomes.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Scalar(Scalar),
+    Enum(Arc<EnumNames>),
+    /// A `google.protobuf.Timestamp`.
+    Timestamp(TimeUnit),
+    /// A `google.protobuf.Duration`.
+    Duration(TimeUnit),
+    /// A message around one value, as `google.protobuf.Int64Value`.
+    Wrapped(Scalar),
+    /// A message without fields: true where there is one.
+    Mark,
+    Message(Arc<MessageShape>),
+    List(Box<Shape>),
+    Map(Scalar, Box<Shape>),
+}
+
+impl Shape {
+    pub(crate) fn data_type(&self) -> DataType {
+        match self {
+            Shape::Scalar(scalar) | Shape::Wrapped(scalar) => scalar.data_type(),
+            Shape::Enum(_) => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
+            Shape::Timestamp(unit) => DataType::Timestamp(*unit, Some("UTC".into())),
+            Shape::Duration(unit) => DataType::Duration(*unit),
+            Shape::Mark => DataType::Boolean,
+            Shape::Message(message) => DataType::Struct(message.arrow_fields()),
+            Shape::List(item) => DataType::List(Arc::new(item_field(item))),
+            Shape::Map(key, value) => DataType::Map(Arc::new(entries_field(*key, value)), false),
+        }
+    }
+
+    /// How an element is written that is not packed; of a message that isn't a group.
+    pub(crate) fn wire(&self) -> WireType {
+        match self {
+            Shape::Scalar(scalar) => scalar.wire(),
+            Shape::Enum(_) => WireType::Varint,
+            _ => WireType::Len,
+        }
+    }
+
+    /// Whether it is read from bytes that are a message.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(
+            self,
+            Shape::Timestamp(_)
+                | Shape::Duration(_)
+                | Shape::Wrapped(_)
+                | Shape::Mark
+                | Shape::Message(_)
+        )
+    }
+}
+
+/// The elements of a list.
+pub(crate) fn item_field(item: &Shape) -> Field {
+    Field::new("item", item.data_type(), false)
+}
+
+/// The key of a map's entry, and its value.
+pub(crate) fn entry_fields(key: Scalar, value: &Shape) -> Fields {
+    let key = Field::new("key", key.data_type(), false);
+    let value = Field::new("value", value.data_type(), false);
+    Fields::from(vec![key, value])
+}
+
+pub(crate) fn entries_field(key: Scalar, value: &Shape) -> Field {
+    Field::new("entries", DataType::Struct(entry_fields(key, value)), false)
+}
+
+/// A field that becomes a column.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldShape {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    /// Whether one that isn't there is told from one that is 0 or empty.
+    pub(crate) has_presence: bool,
+}
+
+impl FieldShape {
+    pub(crate) fn arrow_field(&self) -> Field {
+        Field::new(&self.name, self.shape.data_type(), self.has_presence)
+    }
+}
+
+/// A field that is looked for on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    /// How a value is written that is not packed.
+    pub(crate) wire: WireType,
+    pub(crate) is_packable: bool,
+    /// The index of the column; none of a field that only ends others of its oneof.
+    pub(crate) field: Option<usize>,
+    /// The indices of the columns that it ends.
+    pub(crate) rivals: Vec<usize>,
+}
+
+/// Which fields of a message become columns.
+#[derive(Debug)]
+pub(crate) struct MessageShape {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<FieldShape>,
+    slots: Vec<Slot>,
+    /// The slots of small numbers, counted from 1; 0 is none.
+    near: [u8; 64],
+    /// The slots of all, by number.
+    far: Vec<(u32, usize)>,
+}
+
+impl MessageShape {
+    pub(crate) fn new(name: String, fields: Vec<FieldShape>, slots: Vec<Slot>) -> Self {
+        let mut near = [0; 64];
+        let mut far = Vec::with_capacity(slots.len());
+        for (at, slot) in slots.iter().enumerate() {
+            far.push((slot.number, at));
+            let place = usize::try_from(slot.number).ok();
+            if let (Some(near), Ok(at)) = (
+                place.and_then(|place| near.get_mut(place)),
+                u8::try_from(at + 1),
+            ) {
+                *near = at;
+            }
+        }
+        far.sort_unstable();
+        MessageShape {
+            name,
+            fields,
+            slots,
+            near,
+            far,
+        }
+    }
+
+    /// The slot of a field with this number.
+    #[inline]
+    pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
+        let place = usize::try_from(number).unwrap_or(usize::MAX);
+        match self.near.get(place) {
+            Some(0) if self.slots.len() < usize::from(u8::MAX) => None,
+            Some(&at) if at > 0 => self.slots.get(usize::from(at) - 1),
+            _ => {
+                let found = self
+                    .far
+                    .binary_search_by_key(&number, |(number, _)| *number);
+                self.slots.get(self.far[found.ok()?].1)
+            }
+        }
+    }
+
+    pub(crate) fn arrow_fields(&self) -> Fields {
+        self.fields.iter().map(FieldShape::arrow_field).collect()
+    }
+}

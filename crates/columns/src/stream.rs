@@ -1,0 +1,87 @@
+//! Batches that are made while others are used.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::Builder;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::path::PathQuery;
+use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::{Table, TableOptions};
+
+/// How many batches wait to be taken.
+const MOST_WAITING: usize = 1;
+
+/// The rows of a table, batch by batch, which threads of its own make. They end when it is dropped.
+///
+/// It is a [`RecordBatchReader`], as Arrow's libraries take them; with the feature `ffi` Arrow's
+/// `FFI_ArrowArrayStream` hands it to libraries in other languages.
+#[derive(Debug)]
+pub struct TableStream {
+    schema: SchemaRef,
+    batches: Receiver<Result<RecordBatch>>,
+    is_done: bool,
+}
+
+impl TableStream {
+    /// Begins to make a [`Table`] of the elements that a query finds in an open input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Later errors are items of the
+    /// stream.
+    pub fn new(
+        opened: Arc<Opened>,
+        query: PathQuery,
+        names: Vec<NameRule>,
+        options: TableOptions,
+    ) -> Result<TableStream> {
+        let schema = {
+            let table = Table::new(opened.view()?, &query, &names, &options)?;
+            Arc::clone(table.schema())
+        };
+        let (sender, batches) = sync_channel(MOST_WAITING);
+        let work = move || {
+            let made = opened.view().and_then(|view| {
+                let table = Table::new(view, &query, &names, &options)?;
+                table.for_each_batch(|batch| {
+                    let taken = sender.send(Ok(batch));
+                    taken.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody takes the rows"))
+                })
+            });
+            if let Err(error) = made {
+                // Nobody is there to be told if it was dropped.
+                drop(sender.send(Err(error)));
+            }
+        };
+        Builder::new().name("columns".into()).spawn(work)?;
+        Ok(TableStream {
+            schema,
+            batches,
+            is_done: false,
+        })
+    }
+}
+
+impl Iterator for TableStream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let batch = self.batches.recv().ok();
+        self.is_done = !matches!(batch, Some(Ok(_)));
+        batch.map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for TableStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

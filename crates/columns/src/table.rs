@@ -1,0 +1,539 @@
+//! The elements that a query finds, as rows.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    UInt32Array, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::take::take;
+use prost_reflect::Kind;
+use proto_splitter_core::path::{MapKey, PathQuery, QueryLevel, TargetKind};
+use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::threads::{self, Ahead};
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::TableOptions;
+use crate::column::{Column, Pending, Source, number};
+use crate::fields::Met;
+use crate::message::MessageColumns;
+use crate::plan::{Columns, Planner};
+use crate::shape::{Scalar, Shape};
+use crate::unit::{Elements, LevelUnit, Unit, UnitSize, Walk};
+
+/// How much of the message may be on its way to columns at once.
+const MOST_AHEAD: u64 = 64 << 20;
+
+/// The elements that a query finds in a message, as rows of a table. Its columns are known before
+/// an element is read.
+///
+/// ```
+/// use prost_reflect::ReflectMessage;
+/// use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
+/// use proto_splitter_columns::{Table, TableOptions};
+/// use proto_splitter_core::ReadOptions;
+/// use proto_splitter_core::path::PathQuery;
+/// use proto_splitter_core::view::MessageView;
+///
+/// let message = |name: &str| DescriptorProto { name: Some(name.into()), ..Default::default() };
+/// let file = FileDescriptorProto {
+///     message_type: vec![message("A"), message("B")],
+///     ..Default::default()
+/// };
+/// let bytes = prost_reflect::prost::Message::encode_to_vec(&file);
+/// let view = MessageView::of_plain(&bytes, ReadOptions::new().descriptor(file.descriptor()))?;
+/// let query = PathQuery::parse("message_type[*]", view.descriptor())?;
+///
+/// let table = Table::new(view, &query, &[], &TableOptions::new())?;
+/// let mut csv = Vec::new();
+/// assert_eq!(table.write_csv(&mut csv)?, 2);
+/// assert_eq!(csv, b"name\nA\nB\n");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+pub struct Table<'a> {
+    view: MessageView<'a>,
+    query: PathQuery,
+    names: Vec<NameRule>,
+    plan: Plan,
+    threads: NonZeroUsize,
+}
+
+impl std::fmt::Debug for Table<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("query", &self.query.as_str())
+            .field("schema", &self.plan.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What rows become.
+pub(crate) struct Plan {
+    query: String,
+    schema: SchemaRef,
+    row: Row,
+    levels: Vec<Level>,
+}
+
+/// What a row is.
+enum Row {
+    Message(Columns),
+    /// A value, which is the one column.
+    Value(Shape),
+}
+
+/// What the table has of a level of the query.
+struct Level {
+    key: Option<Kind>,
+    fields: Option<Columns>,
+    is_row: bool,
+}
+
+impl<'a> Table<'a> {
+    /// Finds out which columns the elements have that `query` leads to. `names` say what elements
+    /// are called, as for [`MessageView::select`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SchemaNeeded`] if the type of the message isn't known;
+    /// [`ErrorKind::InvalidPath`] if a column leads nowhere or to what no column holds, two have one
+    /// name, or there is none.
+    pub fn new(
+        view: MessageView<'a>,
+        query: &PathQuery,
+        names: &[NameRule],
+        options: &TableOptions,
+    ) -> Result<Table<'a>> {
+        let root = view.descriptor().ok_or_else(|| {
+            let message = "columns need the message's type, which is not known";
+            Error::new(ErrorKind::SchemaNeeded, message)
+        })?;
+        let plan = Plan::new(query, root, options)?;
+        Ok(Table {
+            query: query.clone(),
+            names: names.to_vec(),
+            plan,
+            threads: threads::count(options.threads),
+            view,
+        })
+    }
+
+    /// Returns the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.plan.schema
+    }
+
+    /// Gives all rows to `take`, batch by batch, in their order. Batches are made on several threads
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] with the offset if an element isn't what the type says; what is
+    /// wrong with the chunks that are read; what `take` fails with.
+    pub fn for_each_batch(&self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        let size = UnitSize {
+            rows: 64 << 10,
+            bytes: 8 << 20,
+        };
+        // Finished in order: the dictionary of each batch goes on from that of the one before it.
+        let fill = |unit, plan: &Plan| plan.fill(unit);
+        self.each_unit(size, fill, |filled: Filled| {
+            take(filled.finish(&self.plan)?)
+        })
+    }
+
+    /// Has several threads make something of all units, and gives it to `take` in their order.
+    pub(crate) fn each_unit<T: Send>(
+        &self,
+        size: UnitSize,
+        make: impl Fn(Unit, &Plan) -> Result<T> + Sync,
+        take: impl FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        let selected = self.view.select(&self.query, &self.names)?;
+        let plan = &self.plan;
+        let shape = match &plan.row {
+            Row::Message(columns) => Some(Arc::clone(&columns.shape)),
+            Row::Value(_) => None,
+        };
+        let levels = plan.levels.iter().map(|level| {
+            let shape = level
+                .fields
+                .as_ref()
+                .map(|fields| Arc::clone(&fields.shape));
+            (shape, level.is_row)
+        });
+        let walk = Walk::new(selected, shape, levels, size);
+        let jobs = walk.map(|unit| {
+            let bytes = unit.as_ref().map_or(0, |unit| unit.elements.bytes.len());
+            (bytes as u64, unit)
+        });
+        let ahead = Ahead {
+            count: self.threads.saturating_add(1),
+            size: MOST_AHEAD,
+        };
+        let made =
+            threads::each_in_order(self.threads, jobs, ahead, |unit, _| make(unit?, plan), take);
+        made.map_err(|error| error.at_path(&plan.query))
+    }
+}
+
+impl Plan {
+    fn new(
+        query: &PathQuery,
+        root: &prost_reflect::MessageDescriptor,
+        options: &TableOptions,
+    ) -> Result<Plan> {
+        let mut planner = Planner::new(options.time_unit);
+        let found = query.levels(root)?;
+        let target = query.resolve(root)?;
+        let mut fields: Vec<Field> = Vec::new();
+        let mut levels = Vec::new();
+        if options.with_parent {
+            for level in &found {
+                levels.push(planned(level, &mut planner, &mut fields)?);
+            }
+        }
+        let names = options.columns.as_deref();
+        let row = match &target.kind {
+            TargetKind::Message(message) | TargetKind::Group(message) => {
+                let columns = planner.columns(message, names)?;
+                fields.extend(columns.outputs.iter().map(|output| output.field.clone()));
+                if columns.outputs.is_empty() {
+                    let message = format!(
+                        "no field of {} holds one value: name those that become columns",
+                        message.full_name()
+                    );
+                    return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
+                }
+                Row::Message(columns)
+            }
+            TargetKind::Scalar(kind) => {
+                if names.is_some() {
+                    let message = "the query leads to values, which have no fields to be columns";
+                    return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
+                }
+                let shape = planner.scalar(kind).unwrap_or(Shape::Scalar(Scalar::Bytes));
+                fields.push(Field::new(value_name(query), shape.data_type(), false));
+                Row::Value(shape)
+            }
+        };
+        for (at, field) in fields.iter().enumerate() {
+            if fields[..at]
+                .iter()
+                .any(|other| other.name() == field.name())
+            {
+                let message = format!("two columns are called {:?}", field.name());
+                return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
+            }
+        }
+        Ok(Plan {
+            query: query.as_str().to_owned(),
+            schema: Arc::new(Schema::new(fields)),
+            row,
+            levels,
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Reads the rows of a unit into columns.
+    pub(crate) fn fill(&self, unit: Unit) -> Result<Filled> {
+        let rows = 0..unit.elements.len();
+        let levels = self.levels.iter().zip(&unit.levels);
+        let levels = levels.map(|(level, unit)| level.fill(unit));
+        let levels = levels.collect::<Result<Vec<_>>>()?;
+        let columns = self.row.fill(&unit.elements, rows)?;
+        Ok(Filled {
+            unit,
+            levels,
+            columns,
+        })
+    }
+
+    /// Reads the rows of a unit into batches of at most so many rows.
+    pub(crate) fn batches(
+        &self,
+        unit: &Unit,
+        most: usize,
+        mut take: impl FnMut(&RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let levels = self.levels.iter().zip(&unit.levels);
+        let levels = levels.map(|(level, unit)| {
+            let mut filled = level.fill(unit)?;
+            level.finish(&mut filled, unit)
+        });
+        let levels = levels.collect::<Result<Vec<_>>>()?;
+        let mut start = 0;
+        while start < unit.elements.len() {
+            let rows = start..unit.elements.len().min(start + most);
+            let mut columns = self.row.fill(&unit.elements, rows.clone())?;
+            let batch = self.batch(unit, rows.clone(), &levels, &mut columns)?;
+            take(&batch)?;
+            start = rows.end;
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        unit: &Unit,
+        rows: Range<usize>,
+        levels: &[Vec<ArrayRef>],
+        columns: &mut RowColumns,
+    ) -> Result<RecordBatch> {
+        let mut arrays = Vec::with_capacity(self.schema.fields().len());
+        for (level, unit) in levels.iter().zip(&unit.levels) {
+            match &unit.of_rows {
+                None => arrays.extend(
+                    level
+                        .iter()
+                        .map(|array| array.slice(rows.start, rows.len())),
+                ),
+                Some(of_rows) => {
+                    let of_rows = UInt32Array::from(of_rows[rows.clone()].to_vec());
+                    for array in level {
+                        arrays.push(take(array, &of_rows, None).map_err(of_arrow)?);
+                    }
+                }
+            }
+        }
+        arrays.extend(self.row.finish(columns, &unit.elements, &rows)?);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(of_arrow)
+    }
+}
+
+/// Rows in columns, before their dictionaries are known.
+pub(crate) struct Filled {
+    unit: Unit,
+    levels: Vec<Option<MessageColumns>>,
+    columns: RowColumns,
+}
+
+impl Filled {
+    fn finish(mut self, plan: &Plan) -> Result<RecordBatch> {
+        let levels = plan
+            .levels
+            .iter()
+            .zip(&mut self.levels)
+            .zip(&self.unit.levels);
+        let levels = levels.map(|((level, filled), unit)| level.finish(filled, unit));
+        let levels = levels.collect::<Result<Vec<_>>>()?;
+        let rows = 0..self.unit.elements.len();
+        plan.batch(&self.unit, rows, &levels, &mut self.columns)
+    }
+}
+
+/// The columns of rows.
+enum RowColumns {
+    Message(MessageColumns),
+    Value(Box<Column>),
+}
+
+impl Row {
+    fn fill(&self, elements: &Elements, rows: Range<usize>) -> Result<RowColumns> {
+        match self {
+            Row::Message(columns) => {
+                let mut filled = MessageColumns::new(&columns.shape);
+                append(&mut filled, elements, rows)?;
+                Ok(RowColumns::Message(filled))
+            }
+            Row::Value(shape) => {
+                let mut column = Column::new(shape);
+                for at in rows {
+                    append_value(&mut column, shape, elements, at)?;
+                }
+                Ok(RowColumns::Value(Box::new(column)))
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        columns: &mut RowColumns,
+        elements: &Elements,
+        rows: &Range<usize>,
+    ) -> Result<Vec<ArrayRef>> {
+        let finished = match (self, columns) {
+            (Row::Message(columns), RowColumns::Message(filled)) => filled.finish().map(|arrays| {
+                let outputs = columns.outputs.iter();
+                outputs.map(|output| output.of(&arrays)).collect()
+            }),
+            (_, RowColumns::Value(column)) => column.finish().map(|array| vec![array]),
+            (Row::Value(_), RowColumns::Message(filled)) => filled.finish(),
+        };
+        finished.map_err(|error| self.culprit(elements, rows, error))
+    }
+
+    /// Says which of the rows is the reason for an error.
+    #[cold]
+    fn culprit(&self, elements: &Elements, rows: &Range<usize>, error: ArrowError) -> Error {
+        for at in rows.clone() {
+            let alone = self.fill(elements, at..at + 1);
+            let is_sound = match alone {
+                Ok(RowColumns::Message(mut filled)) => filled.finish().is_ok(),
+                Ok(RowColumns::Value(mut column)) => column.finish().is_ok(),
+                Err(_) => false,
+            };
+            if !is_sound {
+                let begin = elements.range(at).start;
+                let message = "a string in the element is not UTF-8";
+                return elements.origin(at).broken(message, begin);
+            }
+        }
+        of_arrow(error)
+    }
+}
+
+/// Adds elements that are messages as rows.
+fn append(columns: &mut MessageColumns, elements: &Elements, rows: Range<usize>) -> Result<()> {
+    for at in rows {
+        let source = Source {
+            bytes: &elements.bytes,
+            origin: elements.origin(at),
+        };
+        columns.append(source, [elements.range(at)].iter())?;
+    }
+    Ok(())
+}
+
+/// Adds an element that is a value as a row.
+fn append_value(column: &mut Column, shape: &Shape, elements: &Elements, at: usize) -> Result<()> {
+    let (range, origin) = (elements.range(at), elements.origin(at));
+    let source = Source {
+        bytes: &elements.bytes,
+        origin,
+    };
+    let wire = shape.wire();
+    let bits = match wire.width() {
+        _ if matches!(shape, Shape::Scalar(Scalar::String | Scalar::Bytes)) => 0,
+        _ => {
+            let bytes = elements.bytes.get(range.clone()).unwrap_or_default();
+            let found = number(bytes, wire).filter(|(_, len)| *len == bytes.len());
+            let cut = || origin.broken("a number that is cut short or too long", range.start);
+            found.ok_or_else(cut)?.0
+        }
+    };
+    let met = Met {
+        number: 0,
+        wire,
+        start: range.start,
+        bits,
+        value: range,
+    };
+    let mut value = Pending::default();
+    value.set(&met, false);
+    if !column.append(source, &value)? {
+        column.append_null()?;
+    }
+    Ok(())
+}
+
+/// Plans the columns of a level, and adds them to `fields`.
+fn planned(level: &QueryLevel, planner: &mut Planner, fields: &mut Vec<Field>) -> Result<Level> {
+    let index = match &level.key {
+        Some(key) => {
+            let scalar = Scalar::of(key).unwrap_or(Scalar::String);
+            Field::new(format!("{}_key", level.path), scalar.data_type(), false)
+        }
+        None => Field::new(format!("{}_index", level.path), DataType::UInt64, false),
+    };
+    fields.push(index);
+    let columns = match level.element.message().filter(|_| level.goes_on) {
+        Some(message) => Some(planner.columns(message, None)?),
+        None => None,
+    };
+    if let Some(columns) = &columns {
+        fields.extend(columns.outputs.iter().map(|output| {
+            let name = format!("{}.{}", level.path, output.field.name());
+            output.field.clone().with_name(name)
+        }));
+    }
+    Ok(Level {
+        key: level.key.clone(),
+        fields: columns,
+        is_row: !level.goes_on,
+    })
+}
+
+impl Level {
+    fn fill(&self, unit: &LevelUnit) -> Result<Option<MessageColumns>> {
+        let Some(columns) = &self.fields else {
+            return Ok(None);
+        };
+        let mut filled = MessageColumns::new(&columns.shape);
+        append(&mut filled, &unit.elements, 0..unit.elements.len())?;
+        Ok(Some(filled))
+    }
+
+    /// The columns of the elements of the level, each once.
+    fn finish(
+        &self,
+        filled: &mut Option<MessageColumns>,
+        unit: &LevelUnit,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut arrays = vec![match &self.key {
+            Some(key) => keys(key, &unit.keys),
+            None => Arc::new(UInt64Array::from(unit.indices.clone())),
+        }];
+        if let (Some(filled), Some(columns)) = (filled, &self.fields) {
+            let finished = filled.finish().map_err(|error| {
+                let start = unit.elements.origin(0).broken("", 0).offset();
+                let message = format!("a string around the elements is not UTF-8 ({error})");
+                let error = Error::new(ErrorKind::InvalidMessage, message);
+                error.at_offset(start.unwrap_or_default())
+            })?;
+            let outputs = columns.outputs.iter();
+            arrays.extend(outputs.map(|output| output.of(&finished)));
+        }
+        Ok(arrays)
+    }
+}
+
+/// The keys of a map, as its type has them.
+fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
+    let scalar = Scalar::of(kind).unwrap_or(Scalar::String);
+    macro_rules! of {
+        ($array:ty, $($key:ident),+) => {
+            Arc::new(keys.iter().map(|key| match key {
+                $(MapKey::$key(key) => Some(key.clone()),)+
+                _ => None,
+            }).collect::<$array>())
+        };
+    }
+    match scalar.data_type() {
+        DataType::Boolean => of!(BooleanArray, Bool),
+        DataType::Int32 => of!(Int32Array, I32),
+        DataType::Int64 => of!(Int64Array, I64),
+        DataType::UInt32 => of!(UInt32Array, U32),
+        DataType::UInt64 => of!(UInt64Array, U64),
+        _ => of!(StringArray, String),
+    }
+}
+
+/// What a column of values is called: as the last field of the query.
+fn value_name(query: &PathQuery) -> String {
+    let (mut name, mut depth) = (String::new(), 0_usize);
+    for c in query.as_str().chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            '.' if depth == 0 => name.clear(),
+            c if depth == 0 => name.push(c),
+            _ => {}
+        }
+    }
+    name
+}
+
+/// An error of Arrow's or Parquet's, which are made of no bytes of the message.
+pub(crate) fn of_arrow(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidMessage, format!("the columns: {error}"))
+}

@@ -1,0 +1,66 @@
+//! Times and durations of protobuf as numbers.
+
+use std::ops::Range;
+
+use arrow_schema::TimeUnit;
+use proto_splitter_core::wire::WireType;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::column::Source;
+use crate::shape::low;
+
+/// A `google.protobuf.Timestamp` as a number of units since 1970. What is finer is cut off, towards
+/// the past.
+pub(crate) fn timestamp<'p>(
+    source: Source<'_>,
+    pieces: impl Iterator<Item = &'p Range<usize>>,
+    unit: TimeUnit,
+) -> Result<i64> {
+    count(source, pieces, unit, i32::div_euclid, "timestamp")
+}
+
+/// A `google.protobuf.Duration` as a number of units. What is finer is cut off, towards 0.
+pub(crate) fn duration<'p>(
+    source: Source<'_>,
+    pieces: impl Iterator<Item = &'p Range<usize>>,
+    unit: TimeUnit,
+) -> Result<i64> {
+    count(source, pieces, unit, |nanos, by| nanos / by, "duration")
+}
+
+fn count<'p>(
+    source: Source<'_>,
+    pieces: impl Iterator<Item = &'p Range<usize>>,
+    unit: TimeUnit,
+    cut: impl Fn(i32, i32) -> i32,
+    what: &str,
+) -> Result<i64> {
+    let (mut seconds, mut nanos, mut at) = (0_i64, 0_i32, 0);
+    for piece in pieces {
+        at = piece.start;
+        let mut fields = source.fields(piece);
+        while let Some(met) = fields.next()? {
+            match (met.number, met.wire) {
+                (1, WireType::Varint) => seconds = met.bits.cast_signed(),
+                (2, WireType::Varint) => nanos = low(met.bits).cast_signed(),
+                _ => {}
+            }
+        }
+    }
+    let (each, nanos_each) = match unit {
+        TimeUnit::Second => (1, 1_000_000_000),
+        TimeUnit::Millisecond => (1_000, 1_000_000),
+        TimeUnit::Microsecond => (1_000_000, 1_000),
+        TimeUnit::Nanosecond => (1_000_000_000, 1),
+    };
+    // Whole first: seconds before 1970 may be just out of range until the nanoseconds are added.
+    let all = i128::from(seconds) * each + i128::from(cut(nanos, nanos_each));
+    i64::try_from(all).map_err(|_| {
+        let message = format!(
+            "a {what} of {seconds} s is out of the range that 64 bits of {unit:?}s reach: use a coarser time unit, or its fields seconds and nanos"
+        );
+        let place = source.origin.broken("", at);
+        Error::new(ErrorKind::LimitExceeded, message)
+            .at_offset(place.offset().unwrap_or_default())
+    })
+}

@@ -1,0 +1,234 @@
+//! Elements on their way from the message to the columns, many at a time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use proto_splitter_core::path::{MapKey, Select};
+use proto_splitter_core::view::Selected;
+use proto_splitter_core::wire::Field;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::fields::Origin;
+use crate::shape::MessageShape;
+
+/// From which size on only those fields of an element are copied that are columns: the others may be
+/// of any size.
+const LARGE: u64 = 64 << 10;
+
+/// The most bytes of one element that are held.
+const MOST_HELD: u64 = 1 << 30;
+
+/// Elements and what they are in.
+#[derive(Default)]
+pub(crate) struct Unit {
+    pub(crate) elements: Elements,
+    /// The elements of each level that the query goes through.
+    pub(crate) levels: Vec<LevelUnit>,
+}
+
+/// Elements of a level, each once, and which of them each row is in.
+#[derive(Default)]
+pub(crate) struct LevelUnit {
+    /// The fields that are columns; empty where none is.
+    pub(crate) elements: Elements,
+    pub(crate) indices: Vec<u64>,
+    pub(crate) keys: Vec<MapKey>,
+    /// The element of each row; none if each row is the element of its number.
+    pub(crate) of_rows: Option<Vec<u32>>,
+}
+
+/// Messages or values, one behind the other.
+#[derive(Default)]
+pub(crate) struct Elements {
+    pub(crate) bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// Where each begins in the message.
+    starts: Vec<u64>,
+    /// Those of which only some fields are here, or that stand in several pieces; in their order.
+    partial: Vec<usize>,
+}
+
+impl Elements {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn range(&self, at: usize) -> Range<usize> {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start..self.ends[at]
+    }
+
+    pub(crate) fn origin(&self, at: usize) -> Origin {
+        Origin {
+            begin: self.range(at).start,
+            start: self.starts[at],
+            is_exact: self.partial.binary_search(&at).is_err(),
+        }
+    }
+
+    /// Adds the one whose bytes have been added.
+    fn end(&mut self, start: u64, is_exact: bool) {
+        if !is_exact {
+            self.partial.push(self.len());
+        }
+        self.ends.push(self.bytes.len());
+        self.starts.push(start);
+    }
+}
+
+/// How much is in a [`Unit`], at the most, unless it is one element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitSize {
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Goes through the elements that a query leads to.
+pub(crate) struct Walk<'a> {
+    selected: Selected<'a>,
+    /// The fields of a row that become columns; none if a row is a value.
+    shape: Option<Arc<MessageShape>>,
+    levels: Vec<LevelWalk>,
+    size: UnitSize,
+    is_done: bool,
+}
+
+/// The element of a level that is gone through.
+struct LevelWalk {
+    /// The fields that become columns.
+    shape: Option<Arc<MessageShape>>,
+    /// Whether the elements are the rows.
+    is_row: bool,
+    /// Where the element begins, and what of it is copied to each unit with rows in it.
+    start: Option<u64>,
+    fields: Vec<u8>,
+    is_in_unit: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// `levels` has for each level the fields that become columns, and whether its elements are the
+    /// rows.
+    pub(crate) fn new(
+        selected: Selected<'a>,
+        shape: Option<Arc<MessageShape>>,
+        levels: impl Iterator<Item = (Option<Arc<MessageShape>>, bool)>,
+        size: UnitSize,
+    ) -> Self {
+        let levels = levels.map(|(shape, is_row)| LevelWalk {
+            shape,
+            is_row,
+            start: None,
+            fields: Vec::new(),
+            is_in_unit: false,
+        });
+        Walk {
+            selected,
+            shape,
+            levels: levels.collect(),
+            size,
+            is_done: false,
+        }
+    }
+
+    fn unit(&mut self) -> Result<Option<Unit>> {
+        let mut unit = Unit::default();
+        for level in &mut self.levels {
+            level.is_in_unit = false;
+            unit.levels.push(LevelUnit {
+                of_rows: (!level.is_row).then(Vec::new),
+                ..LevelUnit::default()
+            });
+        }
+        while let Some(size) = self.selected.next().transpose()? {
+            self.add(&mut unit, size)?;
+            let elements = &unit.elements;
+            if elements.len() >= self.size.rows || elements.bytes.len() >= self.size.bytes {
+                return Ok(Some(unit));
+            }
+        }
+        self.is_done = true;
+        Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
+    }
+
+    fn add(&mut self, unit: &mut Unit, size: u64) -> Result<()> {
+        let elements = &mut unit.elements;
+        let start = self.selected.start();
+        let mut is_exact = self.selected.is_in_one_piece();
+        match &self.shape {
+            Some(shape) if size > LARGE => {
+                self.selected.fields_to(keep(shape), &mut elements.bytes)?;
+                is_exact = false;
+            }
+            _ if size > MOST_HELD => return Err(too_large(size, start)),
+            _ => self.selected.value_to(&mut elements.bytes)?,
+        }
+        elements.end(start, is_exact);
+        for (at, (level, unit)) in self.levels.iter_mut().zip(&mut unit.levels).enumerate() {
+            level.add(at, &mut self.selected, unit)?;
+        }
+        Ok(())
+    }
+}
+
+impl LevelWalk {
+    fn add(&mut self, at: usize, selected: &mut Selected<'_>, unit: &mut LevelUnit) -> Result<()> {
+        let start = selected.element_start(at);
+        let is_other = start != self.start;
+        let is_new = is_other || !self.is_in_unit;
+        if self.is_row || is_new {
+            match selected.element(at) {
+                Some(Select::Index(index)) => unit.indices.push(*index),
+                Some(Select::Key(key)) => unit.keys.push(key.clone()),
+                Some(Select::Field) | None => unit.indices.push(0),
+            }
+        }
+        let Some(of_rows) = &mut unit.of_rows else {
+            return Ok(());
+        };
+        if let Some(shape) = self.shape.as_ref().filter(|_| is_other) {
+            self.fields.clear();
+            selected.element_fields_to(at, keep(shape), &mut self.fields)?;
+        }
+        if is_new {
+            (self.start, self.is_in_unit) = (start, true);
+            unit.elements.bytes.extend_from_slice(&self.fields);
+            unit.elements.end(start.unwrap_or_default(), false);
+        }
+        let last = unit.elements.len().saturating_sub(1);
+        of_rows.push(u32::try_from(last).unwrap_or(u32::MAX));
+        Ok(())
+    }
+}
+
+/// Whether fields become columns, or decide of some. Fails once they are too large to be held.
+fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
+    let mut held = 0;
+    move |field| {
+        if shape.slot(field.number.0).is_none() {
+            return Ok(false);
+        }
+        held += field.end - field.start;
+        if held > MOST_HELD {
+            return Err(too_large(held, field.start));
+        }
+        Ok(true)
+    }
+}
+
+fn too_large(size: u64, start: u64) -> Error {
+    let message = format!("{size} bytes of one element, of which columns hold {MOST_HELD}");
+    Error::new(ErrorKind::LimitExceeded, message).at_offset(start)
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<Unit>;
+
+    fn next(&mut self) -> Option<Result<Unit>> {
+        if self.is_done {
+            return None;
+        }
+        let unit = self.unit();
+        self.is_done |= unit.is_err();
+        unit.transpose()
+    }
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Makes tables of messages with `protosplit cat --format parquet|arrow|csv`, and reads them with pyarrow, Polars and DuckDB, from PyPI:
+# they must find what protobuf itself finds in the same elements, of one type with every kind of field and of many types made at
+# random. The same through the Python package, without a file. `--seeds N` for another number of types; PYTHON names an interpreter.
+# Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+top=$(cd "$here/../../.." && pwd)
+cd "$top"
+python=${PYTHON:-python3}
+venv=$top/.interop/columns-venv
+if ! "$venv/bin/python" -c 'import duckdb, google.protobuf, grpc_tools, maturin, polars, pyarrow' 2>/dev/null; then
+  "$python" -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check pyarrow polars duckdb protobuf grpcio-tools 'maturin>=1.14,<2'
+fi
+target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [ -z "${PROTOSPLIT:-}" ]; then
+  cargo build --quiet --release -p proto-splitter-cli
+  PROTOSPLIT=$target/release/protosplit
+fi
+if [ -z "${WHEEL:-}" ]; then
+  (cd crates/python && CARGO_TARGET_DIR=$target "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
+  WHEEL=$(echo "$work"/*.whl)
+fi
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
+PYTHONPATH=$work/site exec "$venv/bin/python" "$here/run.py" --protosplit "$PROTOSPLIT" --work "$work" "$@"
