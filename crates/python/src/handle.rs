@@ -11,13 +11,16 @@ use proto_splitter::tensor::{ByteOrder, TensorInfo};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
 use proto_splitter::{Error, ErrorKind, Result};
+use proto_splitter_columns::TableOptions;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::buffer::Buffer;
 use crate::input::Input;
+use crate::error::raise;
 use crate::schema::message_type;
+use crate::table::{Table, unit};
 use crate::target::Target;
 use crate::work::{detached, threads};
 
@@ -175,6 +178,28 @@ impl Handle {
             list.append(row)?;
         }
         Ok(list)
+    }
+
+    /// The elements that a query finds, as rows.
+    fn table(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        columns: Option<Vec<String>>,
+        with_parent: bool,
+        time_unit: &str,
+        n_threads: Option<usize>,
+    ) -> PyResult<Table> {
+        let mut options = TableOptions::new()
+            .with_parent(with_parent)
+            .time_unit(unit(time_unit)?)
+            .threads(threads(n_threads)?);
+        if let Some(columns) = columns {
+            options = options.columns(columns);
+        }
+        let open = self.open()?;
+        let made = Table::new(open, query, options);
+        made.map_err(|error| raise(py, &error, self.name.as_deref()))
     }
 
     /// The file whose bytes from this offset on are a tensor, if there is one: see

@@ -13,6 +13,7 @@ mod merged;
 mod pieces;
 mod schema;
 mod sink;
+mod table;
 mod target;
 mod transfer;
 mod work;
@@ -35,6 +36,8 @@ mod _core {
     use crate::merged::MergedReader;
     #[pymodule_export]
     use crate::pieces::Pieces;
+    #[pymodule_export]
+    use crate::table::Table;
     #[pymodule_export]
     use crate::transfer::{Sender, TransferReceiver, transfer_descriptors, transfer_detail};
 

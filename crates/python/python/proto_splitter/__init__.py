@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         read,
         split,
     )
-    from ._handle import File, TensorInfo, Tensors, open
+    from ._handle import File, Table, TensorInfo, Tensors, open
     from ._messages import schema_of
     from ._models import convert, externalize, internalize
     from ._reports import SizeTree, diff, fingerprint, info, tree, verify
@@ -60,6 +60,7 @@ __all__ = [
     "SizeTree",
     "SplitBasedOnSize",
     "Splitter",
+    "Table",
     "TensorInfo",
     "Tensors",
     "UncuttableError",
@@ -110,7 +111,7 @@ _NAMES = {
         "read",
         "split",
     ),
-    "_handle": ("File", "TensorInfo", "Tensors", "open"),
+    "_handle": ("File", "Table", "TensorInfo", "Tensors", "open"),
     "_messages": ("schema_of",),
     "_models": ("convert", "externalize", "internalize"),
     "_reports": ("SizeTree", "diff", "fingerprint", "info", "tree", "verify"),
