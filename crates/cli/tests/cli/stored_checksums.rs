@@ -93,6 +93,35 @@ const INPUTS: &[Input] = &[
         ],
         make: onnx_pair,
     },
+    Input {
+        name: "split proto",
+        argument: "module.riegeli",
+        covered: &["module.riegeli"],
+        verbs: &[
+            "verify IN",
+            "merge IN -o OUT/m.pb",
+            "split IN -o OUT/m --max-chunk-size 1KiB",
+            "convert IN -o OUT/m.riegeli --to split-proto",
+            "convert IN -o OUT/m.cpb",
+            "export IN -o OUT/a.npz",
+            "strip IN --over 1KiB -o OUT/m.pb",
+            "diff IN TWIN",
+            "verify TWIN --against IN",
+        ],
+        make: split_proto,
+    },
+    Input {
+        name: "executable",
+        argument: "executable.aot",
+        covered: &["executable.aot"],
+        verbs: &[
+            "verify IN",
+            "merge IN -o OUT/m.pb",
+            "convert IN -o OUT/m.riegeli --to split-proto",
+            "diff IN TWIN",
+        ],
+        make: executable,
+    },
 ];
 
 const SAMEDIFF: &[&str] = &[
@@ -188,6 +217,16 @@ fn onnx_pair(folder: &Path) {
     }
     fs::write(folder.join("model.onnx"), model.encode_to_vec()).unwrap();
     fs::write(folder.join("weights"), data).unwrap();
+}
+
+fn split_proto(folder: &Path) {
+    let module = fixture("../xla/jax01201_dtypes_before.riegeli");
+    fs::copy(module, folder.join("module.riegeli")).unwrap();
+}
+
+fn executable(folder: &Path) {
+    let executable = fixture("../xla/aot/jax01201_cuda_h100_ew.aot");
+    fs::copy(executable, folder.join("executable.aot")).unwrap();
 }
 
 /// Bytes at the front of a file that checksums cover: of an archive its entries, without the directory.
