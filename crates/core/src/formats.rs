@@ -237,6 +237,16 @@ pub trait Format: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// What an input says of itself, as names and values, for reports; by default what its archive says.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be read.
+    fn properties(&self, opened: &Opened) -> Result<Vec<(String, String)>> {
+        let archive = opened.archive();
+        archive.map_or_else(|| Ok(Vec::new()), Archive::properties)
+    }
+
     /// The forms that an input can be converted to, the usual one first.
     fn targets(&self) -> &'static [ConvertTarget] {
         &[]

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Range;
+use std::path::Path;
 
 use crate::progress::Progress;
 use crate::tensor::{Location, TensorInfo, TensorReader};
@@ -43,6 +45,13 @@ pub trait Archive: Any + Debug + Send + Sync {
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         let mut tensors = self.tensors()?.into_iter();
         Ok(tensors.find(|tensor| tensor.name == name))
+    }
+
+    /// The file whose bytes a tensor's elements are, and which, where they stand there as they are in
+    /// memory, in one piece, and no checksum covers them; by default none.
+    fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
+        let _ = info;
+        None
     }
 
     /// All that takes up space, for lists and size trees. By default the tensors. Names have `/`

@@ -324,6 +324,20 @@ impl Opened {
         self.options.descriptor.is_some() || schemas.is_some_and(|all| all.files().len() > 0)
     }
 
+    /// What it says of itself, as names and values: of a model its inputs and outputs, its opsets or
+    /// its signatures.
+    ///
+    /// # Errors
+    ///
+    /// As [`Format::properties`].
+    pub fn properties(&self) -> Result<Vec<(String, String)>> {
+        match (self.format, &self.archive) {
+            (Some(format), _) => format.properties(self),
+            (None, Some(archive)) => archive.properties(),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+
     /// The files that it is read from, the main one first; none if it is read from other sources.
     pub fn files(&self) -> &[PathBuf] {
         &self.files

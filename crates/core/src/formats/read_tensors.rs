@@ -14,7 +14,7 @@ impl Opened {
     /// memory, in one piece, and no checksum covers them. So whoever maps the file has the tensor
     /// without a copy. None for any other tensor, as of a file in chunks.
     ///
-    /// Tensors have to be [listed](Opened::tensors) before.
+    /// Tensors of a message have to be [listed](Opened::tensors) before.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -32,6 +32,9 @@ impl Opened {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
+        if let Some(archive) = self.archive() {
+            return archive.tensor_in_file(info);
+        }
         let placed = self.listed()?.placed(info)?;
         Some((self.message_file()?, placed.elements.clone()?))
     }
