@@ -2,11 +2,13 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use proto_splitter_core::formats::{Archive, Checks, TensorIter, Verified};
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::spans::{SourceId, SpanSource};
 use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -98,9 +100,14 @@ impl ModelArchive {
 
     /// The file that a byte of the message is in.
     fn located(&self, offset: u64) -> Option<Location> {
-        use proto_splitter_core::spans::SpanSource;
+        let (file, at) = self.stored_at(offset)?;
+        Some(Location::file(self.model.spans().file(file), at))
+    }
+
+    /// The file that a byte of the message is in, and where it is there.
+    fn stored_at(&self, offset: u64) -> Option<(SourceId, u64)> {
         match self.model.spans().locate(offset)?.source {
-            SpanSource::Stored(file, at) => Some(Location::file(self.model.spans().file(file), at)),
+            SpanSource::Stored(file, at) => Some((file, at)),
             SpanSource::Literal(_) => None,
         }
     }
@@ -144,6 +151,25 @@ impl Archive for ModelArchive {
         }))
     }
 
+    fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
+        if self.model.has_checksums() {
+            return None;
+        }
+        let tensors = self.get().ok()?;
+        let at = tensors.names.find(&tensors.all, &info.name)?;
+        let tensor = tensors.all.get(at)?;
+        let raw = tensor.raw_data()?;
+        let len = raw.end - raw.start;
+        if tensor.raw_len() != Some(len) {
+            return None;
+        }
+        let (file, start) = self.stored_at(raw.start)?;
+        let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
+        // Nothing is changed within the data of a tensor, so what is between them is there, too.
+        let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
+        is_whole.then(|| (self.model.spans().file(file), start..start + len))
+    }
+
     fn properties(&self) -> Result<Vec<(String, String)>> {
         crate::info::properties(&self.model, &self.get()?.all)
     }
@@ -160,6 +186,9 @@ impl Archive for ModelArchive {
         for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
             let bytes = tensors.all.write_raw(tensor, &mut std::io::sink())?;
             meter.advance(bytes)?;
+        }
+        if self.model.external_contexts() > 0 {
+            self.model.read_all(progress)?;
         }
         let checks = if has_checksums {
             Checks::Checksums

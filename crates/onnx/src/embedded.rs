@@ -19,9 +19,11 @@ use serde::de::Error as _;
 use serde_json::Value as Json;
 use serde_value::Value;
 
+use crate::change::Change;
+use crate::context::{Context, Part};
 use crate::external::{EMBEDDED_KEY, HEADER_LEN_LEN, MAX_HEADER_LEN};
 use crate::model_descriptor;
-use crate::rewrite::{Change, Rewriter};
+use crate::rewrite::{Decide, Rewriter};
 use crate::source::{OnnxOptions, OnnxSource, named};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, TensorRole, walk};
@@ -145,37 +147,16 @@ fn open(
     let bytes = Arc::new(model_of(text)?);
     let model_size = bytes.len() as u64;
     let model = builder.reader("the model in the header", Arc::clone(&bytes) as Arc<_>)?;
-    let mut used: HashSet<String> = HashSet::new();
-    let mut decide =
-        |tensor: &Tensor, place: &Place<'_>, _: &mut Cursor<'_>, _: &mut SpansBuilder| {
-            let is_graphs = !place.in_function() && !place.in_training();
-            let is_initializer = is_graphs && place.role == TensorRole::Initializer;
-            let found = metadata.info(&tensor.name).filter(|_| is_initializer);
-            let Some(found) = found else {
-                if tensor.is_external {
-                    let error = tensor.invalid("the file has no data of it");
-                    return Err(error.at_path(place.path()));
-                }
-                return Ok(Change::None);
-            };
-            let (from, to) = found.data_offsets;
-            let (from, to) = (start + from as u64, start + to as u64);
-            if tensor.raw_len() != Some(to - from) {
-                let needed = tensor.raw_len();
-                let needed = needed.map_or("no raw data".to_owned(), |len| format!("{len} bytes"));
-                let message = format!(
-                    "{} bytes in the file, where its type and shape take {needed}",
-                    to - from
-                );
-                return Err(tensor.invalid(&message).at_path(place.path()));
-            }
-            used.insert(tensor.name.clone());
-            Ok(Change::raw_data(file, from..to))
-        };
-    let mut rewriter = Rewriter::new(builder, model, &mut decide);
+    let mut tensors = Tensors {
+        metadata: &metadata,
+        start,
+        file,
+        used: HashSet::new(),
+    };
+    let mut rewriter = Rewriter::new(builder, model, &mut tensors);
     walk(&*bytes, model_size, options.depth(), &mut rewriter)?;
     rewriter.finish(model_size)?;
-    let count = used.len();
+    let count = tensors.used.len();
     let unused = metadata.offset_keys().len().saturating_sub(count);
     let warnings = match unused {
         0 => Vec::new(),
@@ -187,4 +168,58 @@ fn open(
         tracing::warn!("{warning}");
     }
     Ok((warnings, count))
+}
+
+/// The tensors of the file, as the data of initializers.
+struct Tensors<'a> {
+    metadata: &'a Metadata,
+    /// Where they begin in the file.
+    start: u64,
+    file: SourceId,
+    /// The names of those that the model has.
+    used: HashSet<String>,
+}
+
+impl Decide for Tensors<'_> {
+    fn tensor(
+        &mut self,
+        tensor: &Tensor,
+        place: &Place<'_>,
+        _: &mut SpansBuilder,
+    ) -> Result<Change> {
+        let is_graphs = !place.in_function() && !place.in_training();
+        let is_initializer = is_graphs && place.role == TensorRole::Initializer;
+        let found = self.metadata.info(&tensor.name);
+        let Some(found) = found.filter(|_| is_initializer) else {
+            if tensor.is_external {
+                let error = tensor.invalid("the file has no data of it");
+                return Err(error.at_path(place.path()));
+            }
+            return Ok(Change::None);
+        };
+        let (from, to) = found.data_offsets;
+        let (from, to) = (self.start + from as u64, self.start + to as u64);
+        if tensor.raw_len() != Some(to - from) {
+            let needed = tensor.raw_len();
+            let needed = needed.map_or("no raw data".to_owned(), |len| format!("{len} bytes"));
+            let message = format!(
+                "{} bytes in the file, where its type and shape take {needed}",
+                to - from
+            );
+            return Err(tensor.invalid(&message).at_path(place.path()));
+        }
+        self.used.insert(tensor.name.clone());
+        Ok(Change::raw_data(self.file, from..to))
+    }
+
+    // A file beside the safetensors file is none of the one file that the model is.
+    fn context(
+        &mut self,
+        _: &Context,
+        _: Part,
+        _: &mut Cursor<'_>,
+        _: &mut SpansBuilder,
+    ) -> Result<Change> {
+        Ok(Change::None)
+    }
 }

@@ -3,12 +3,14 @@
 //! ```text
 //! model.onnx        nodes, small tensors, and for each large one: location, offset, length
 //! model.onnx.data   | tensor | tensor |   (64 KiB aligned)   | large tensor | ...
+//! model_ctx.bin     the content of a compiled node, if there is one (onnxruntime's `EPContext`)
 //! ```
 //!
 //! The model may be of any size and in any form that is read by position: a one-piece `.onnx`, the
 //! message that an [`OnnxSource`] is, or a merged `.cpb`. It is planned by its headers
 //! ([`ExternalPlan`]), and its data is streamed.
 
+mod contexts;
 mod embedded;
 mod place;
 mod plan;

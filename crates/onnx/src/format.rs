@@ -26,6 +26,7 @@ use crate::external::{
     DataFormat, EmbeddedPlan, ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx,
     write_one_piece,
 };
+use crate::info::properties_of_message;
 use crate::proto::descriptor_pool;
 use crate::source::{OnnxOptions, OnnxSource};
 use crate::tensor_rule::TENSOR;
@@ -243,7 +244,7 @@ impl Format for OnnxFormat {
             return Ok(opened.with_archive(ModelArchive::new(model).embedded()));
         }
         let model = OnnxSource::of_input(input, &open_options(options)?)?;
-        let opened = if model.external_tensors() == 0 {
+        let opened = if !model.is_put_together() {
             // The file is the message, byte for byte.
             Opened::of_input(input, model_descriptor(), options)?
         } else {
@@ -295,6 +296,19 @@ impl Format for OnnxFormat {
             Ok(PlacedTensor::new(info, vec![tensor.range()]).elements(elements))
         });
         tensors.collect::<Result<_>>().map(Some)
+    }
+
+    fn properties(&self, opened: &Opened) -> Result<Vec<(String, String)>> {
+        if let Some(archive) = opened.archive() {
+            return archive.properties();
+        }
+        let Some(merged) = opened.merged()? else {
+            return Ok(Vec::new());
+        };
+        let size = merged.total_size();
+        let reader: Arc<dyn ReadAt> = Arc::new(merged);
+        let tensors = ModelTensors::read(Arc::clone(&reader), size, &OnnxOptions::new())?;
+        properties_of_message(&*reader, size, &tensors)
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {

@@ -9,7 +9,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod archive;
+mod change;
 mod checksum;
+mod context;
 mod cursor;
 mod data_type;
 mod elements;

@@ -156,7 +156,7 @@ fn number(key: &str, value: &str) -> Result<u64> {
 }
 
 /// The path without `.` and `..`, which must stay beneath where it begins.
-fn beneath(location: &str) -> Result<PathBuf> {
+pub(crate) fn beneath(location: &str) -> Result<PathBuf> {
     let shown = location.escape_debug();
     if location.is_empty() {
         return Err(invalid("location is empty"));

@@ -1,67 +1,34 @@
 //! A model with some of its tensors written anew, as a message of spans: everything else is spans of the old one.
 
-use std::ops::Range;
-
 use proto_splitter_core::Result;
 use proto_splitter_core::spans::{Mark, SourceId, SpansBuilder};
-use proto_splitter_core::wire::{Field, FieldNumber, WireType, encode_varint, put_varint, tag};
+use proto_splitter_core::wire::{Field, encode_varint, tag};
 
-use crate::tensor::{Tensor, field};
+use crate::change::{Change, Inserted};
+use crate::context::{Context, Part};
+use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// What becomes of a tensor.
-pub(crate) enum Change {
-    None,
-    /// It loses the fields with these numbers, and `inserted` comes before the first of the others
-    /// whose number is at least `before`.
-    Fields {
-        dropped: &'static [u32],
-        before: u32,
-        inserted: Vec<Inserted>,
-    },
+/// Says what becomes of tensors and of the content of compiled nodes; it may add files to the message.
+pub(crate) trait Decide {
+    fn tensor(
+        &mut self,
+        tensor: &Tensor,
+        place: &Place<'_>,
+        builder: &mut SpansBuilder,
+    ) -> Result<Change>;
+
+    fn context(
+        &mut self,
+        context: &Context,
+        part: Part,
+        cursor: &mut Cursor<'_>,
+        builder: &mut SpansBuilder,
+    ) -> Result<Change>;
 }
-
-/// What a tensor whose data comes inside loses: what says where it was, and what doesn't count
-/// beside it.
-const OUTSIDE: &[u32] = &[
-    4,
-    5,
-    6,
-    7,
-    field::RAW_DATA,
-    10,
-    11,
-    field::EXTERNAL_DATA,
-    field::DATA_LOCATION,
-];
-
-impl Change {
-    /// Its data becomes a span of a file, inside.
-    pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
-        let mut front = Vec::new();
-        put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
-        put_varint(&mut front, range.end - range.start);
-        Change::Fields {
-            dropped: OUTSIDE,
-            before: field::RAW_DATA + 1,
-            inserted: vec![Inserted::Literal(front), Inserted::Span(file, range)],
-        }
-    }
-}
-
-/// What is put into a tensor.
-pub(crate) enum Inserted {
-    Literal(Vec<u8>),
-    /// A span of a file.
-    Span(SourceId, Range<u64>),
-}
-
-/// Says what becomes of each tensor; it may add files to the message.
-pub(crate) type Decide<'d> =
-    dyn FnMut(&Tensor, &Place<'_>, &mut Cursor<'_>, &mut SpansBuilder) -> Result<Change> + 'd;
 
 /// Copies a model to a message of spans while it is walked. The lengths around what is changed are written anew.
-pub(crate) struct Rewriter<'b, 'd> {
+pub(crate) struct Rewriter<'b> {
     builder: &'b mut SpansBuilder,
     /// The model.
     from: SourceId,
@@ -70,7 +37,7 @@ pub(crate) struct Rewriter<'b, 'd> {
     /// True if anything was changed since the innermost message began.
     is_changed: bool,
     open: Vec<Open>,
-    decide: &'b mut Decide<'d>,
+    decide: &'b mut dyn Decide,
 }
 
 /// How it was before a message was begun, in case that it stays as it is.
@@ -80,11 +47,11 @@ struct Open {
     is_changed: bool,
 }
 
-impl<'b, 'd> Rewriter<'b, 'd> {
+impl<'b> Rewriter<'b> {
     pub(crate) fn new(
         builder: &'b mut SpansBuilder,
         from: SourceId,
-        decide: &'b mut Decide<'d>,
+        decide: &'b mut dyn Decide,
     ) -> Self {
         Rewriter {
             builder,
@@ -129,7 +96,7 @@ impl<'b, 'd> Rewriter<'b, 'd> {
     }
 }
 
-impl Visitor for Rewriter<'_, '_> {
+impl Visitor for Rewriter<'_> {
     fn enter(&mut self, field: &Field) -> Result<()> {
         self.open.push(Open {
             mark: self.builder.mark(),
@@ -161,11 +128,31 @@ impl Visitor for Rewriter<'_, '_> {
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()> {
+        let change = self.decide.tensor(tensor, place, self.builder)?;
+        self.change(field, change, cursor)
+    }
+
+    fn context(
+        &mut self,
+        field: &Field,
+        context: &Context,
+        part: Part,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<()> {
+        let change = self.decide.context(context, part, cursor, self.builder)?;
+        self.change(field, change, cursor)
+    }
+}
+
+impl Rewriter<'_> {
+    /// Writes the message that is a field with this change.
+    fn change(&mut self, field: &Field, change: Change, cursor: &mut Cursor<'_>) -> Result<()> {
         let Change::Fields {
             dropped,
             before,
             inserted,
-        } = (self.decide)(tensor, place, cursor, self.builder)?
+            after,
+        } = change
         else {
             return Ok(());
         };
@@ -188,11 +175,13 @@ impl Visitor for Rewriter<'_, '_> {
         if let Some(inserted) = inserted {
             self.insert(inserted)?;
         }
-        self.end(field)
+        self.end(field)?;
+        if after.is_empty() {
+            return Ok(());
+        }
+        self.builder.literal(&after)
     }
-}
 
-impl Rewriter<'_, '_> {
     fn insert(&mut self, inserted: Vec<Inserted>) -> Result<()> {
         inserted.into_iter().try_for_each(|part| match part {
             Inserted::Literal(bytes) => self.builder.literal(&bytes),

@@ -11,14 +11,16 @@ use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use crate::change::Change;
 use crate::checksum;
+use crate::context::{Context, Part};
 use crate::folder::Folder;
 use crate::model_descriptor;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::ExternalReference;
-use crate::rewrite::{Change, Rewriter};
+use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::Tensor;
-use crate::walk::{DEFAULT_MAX_DEPTH, walk};
+use crate::walk::{Cursor, DEFAULT_MAX_DEPTH, Place, walk};
 
 /// The most different files that a model may refer to, unless options say otherwise.
 pub const DEFAULT_MAX_FILES: usize = 1 << 20;
@@ -160,6 +162,9 @@ pub struct OnnxSource {
     source: Source,
     spans: Arc<Spans>,
     external_tensors: usize,
+    external_contexts: usize,
+    /// Whether the model says checksums of files that are compared when they are read.
+    has_checksums: bool,
     outside: Outside,
     warnings: Vec<String>,
 }
@@ -212,24 +217,14 @@ impl OnnxSource {
             None => Folder::of_model(path)?,
         };
         let mut found = Found::new(folder, options);
-        let mut decide = |tensor: &Tensor,
-                          place: &crate::walk::Place<'_>,
-                          _: &mut crate::walk::Cursor<'_>,
-                          builder: &mut SpansBuilder| {
-            if !tensor.is_external {
-                return Ok(Change::None);
-            }
-            found
-                .inside(tensor, builder)
-                .map_err(|error| error.at_path(place.path()))
-        };
-        let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
+        let mut rewriter = Rewriter::new(&mut builder, model, &mut found);
         walk(&*reader, size, options.max_depth, &mut rewriter)?;
         rewriter.finish(size)?;
         found.warn_of_missing();
+        let has_checksums = !found.checksums.is_empty();
         found.check_when_read(&mut builder);
         let spans = Arc::new(builder.finish()?);
-        let source = match found.tensors {
+        let source = match found.tensors + found.contexts {
             0 => input.message(model_descriptor())?,
             _ => Source::from_spans(Arc::clone(&spans), model_descriptor()),
         };
@@ -239,6 +234,8 @@ impl OnnxSource {
             source,
             spans,
             external_tensors: found.tensors,
+            external_contexts: found.contexts,
+            has_checksums,
             outside: found.outside,
             warnings: found.warnings,
         })
@@ -257,6 +254,8 @@ impl OnnxSource {
             source: Source::from_spans(Arc::clone(&spans), model_descriptor()),
             spans,
             external_tensors,
+            external_contexts: 0,
+            has_checksums: false,
             outside: Outside::default(),
             warnings,
         })
@@ -279,18 +278,11 @@ impl OnnxSource {
         let size = builder.file_size(model)?;
         check_size(size)?;
         let reader = builder.handle(model)?;
-        let mut external = 0;
-        let mut decide = |tensor: &Tensor,
-                          _: &crate::walk::Place<'_>,
-                          _: &mut crate::walk::Cursor<'_>,
-                          _: &mut SpansBuilder| {
-            external += usize::from(tensor.is_external);
-            Ok(Change::None)
-        };
-        let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
+        let mut elsewhere = Elsewhere(0);
+        let mut rewriter = Rewriter::new(&mut builder, model, &mut elsewhere);
         walk(&*reader, size, options.max_depth, &mut rewriter)?;
         rewriter.finish(size)?;
-        let is_whole = external == 0 || options.keep_external;
+        let is_whole = elsewhere.0 == 0 || options.keep_external;
         if !is_whole {
             return Ok(None);
         }
@@ -300,6 +292,8 @@ impl OnnxSource {
             reader,
             spans,
             external_tensors: 0,
+            external_contexts: 0,
+            has_checksums: false,
             outside: Outside::default(),
             warnings: Vec::new(),
         }))
@@ -335,8 +329,24 @@ impl OnnxSource {
         self.external_tensors
     }
 
-    /// The files that tensors have their data in and that the message has no bytes of: those that
-    /// are missing, or all of them if references were to be kept.
+    /// How many compiled nodes (onnxruntime's `EPContext`) have their content in a file of its own, and
+    /// in the message now.
+    pub fn external_contexts(&self) -> usize {
+        self.external_contexts
+    }
+
+    /// Whether the model says checksums of files that are compared when they are read.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.has_checksums
+    }
+
+    /// Whether the message has bytes of other files than the model's.
+    pub(crate) fn is_put_together(&self) -> bool {
+        self.external_tensors + self.external_contexts > 0
+    }
+
+    /// The files that tensors and compiled nodes have their data in and that the message has no bytes
+    /// of: those that are missing, or all of them if references were to be kept.
     pub fn outside_files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.outside.files.iter().map(PathBuf::as_path)
     }
@@ -374,6 +384,7 @@ struct Outside {
     folder: Option<Arc<Folder>>,
     files: BTreeSet<PathBuf>,
     tensors: usize,
+    contexts: usize,
 }
 
 /// What was found of external data so far.
@@ -382,6 +393,7 @@ struct Found<'a> {
     options: &'a OnnxOptions,
     files: HashMap<PathBuf, SourceId>,
     tensors: usize,
+    contexts: usize,
     outside: Outside,
     warnings: Vec<String>,
     /// What is said of whole files, once each, and by which tensor.
@@ -395,6 +407,7 @@ impl<'a> Found<'a> {
             options,
             files: HashMap::new(),
             tensors: 0,
+            contexts: 0,
             outside: Outside {
                 folder: Some(Arc::clone(&folder)),
                 ..Outside::default()
@@ -443,6 +456,33 @@ impl<'a> Found<'a> {
             of_file.entry(sha1).or_insert_with(|| tensor.name.clone());
         }
         Ok(Change::raw_data(file, range))
+    }
+
+    /// Puts the content of a compiled node inside, unless it is to stay outside or is missing.
+    fn content_inside(
+        &mut self,
+        context: &Context,
+        part: Part,
+        cursor: &mut Cursor<'_>,
+        builder: &mut SpansBuilder,
+    ) -> Result<Change> {
+        // Of each node there are two parts, of which one counts.
+        let one = usize::from(part == Part::Content);
+        let location = context.location(cursor);
+        if self.options.keep_external {
+            self.outside.contexts += one;
+            if let Ok(location) = location {
+                self.stays_outside(&location)?;
+            }
+            return Ok(Change::None);
+        }
+        let file = self.file(&location?, builder);
+        let Some(file) = file.map_err(|error| context.named(error))? else {
+            self.outside.contexts += one;
+            return Ok(Change::None);
+        };
+        self.contexts += one;
+        Ok(context.inside(part, file, builder.file_size(file)?))
     }
 
     /// The file at a location; none if it is missing and may be.
@@ -502,11 +542,17 @@ impl<'a> Found<'a> {
             1 => String::new(),
             count => format!(", nor {} others", count - 1),
         };
-        let (first, tensors) = (first.display(), self.outside.tensors);
-        let plural = if tensors == 1 { "" } else { "s" };
-        let missing = format!(
-            "{first}: no such file{others}: the data of {tensors} tensor{plural} is missing"
-        );
+        let counts = [
+            (self.outside.tensors, "tensor"),
+            (self.outside.contexts, "compiled node"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts = counts.map(|(count, what)| {
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{count} {what}{plural}")
+        });
+        let (first, counts) = (first.display(), counts.collect::<Vec<_>>().join(" and "));
+        let missing = format!("{first}: no such file{others}: the data of {counts} is missing");
         tracing::warn!("{missing}");
         self.warnings.push(missing);
     }
@@ -517,6 +563,55 @@ impl<'a> Found<'a> {
             self.warnings
                 .push(format!("tensor \"{}\": {what}", tensor.name));
         }
+    }
+}
+
+impl Decide for Found<'_> {
+    fn tensor(
+        &mut self,
+        tensor: &Tensor,
+        place: &Place<'_>,
+        builder: &mut SpansBuilder,
+    ) -> Result<Change> {
+        if !tensor.is_external {
+            return Ok(Change::None);
+        }
+        self.inside(tensor, builder)
+            .map_err(|error| error.at_path(place.path()))
+    }
+
+    fn context(
+        &mut self,
+        context: &Context,
+        part: Part,
+        cursor: &mut Cursor<'_>,
+        builder: &mut SpansBuilder,
+    ) -> Result<Change> {
+        if context.is_embedded {
+            return Ok(Change::None);
+        }
+        self.content_inside(context, part, cursor, builder)
+    }
+}
+
+/// How many tensors and compiled nodes have their data in other files, with nothing changed.
+struct Elsewhere(usize);
+
+impl Decide for Elsewhere {
+    fn tensor(&mut self, tensor: &Tensor, _: &Place<'_>, _: &mut SpansBuilder) -> Result<Change> {
+        self.0 += usize::from(tensor.is_external);
+        Ok(Change::None)
+    }
+
+    fn context(
+        &mut self,
+        context: &Context,
+        _: Part,
+        _: &mut Cursor<'_>,
+        _: &mut SpansBuilder,
+    ) -> Result<Change> {
+        self.0 += usize::from(!context.is_embedded);
+        Ok(Change::None)
     }
 }
 

@@ -15,6 +15,7 @@ use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use crate::context::{self, Context, Part};
 use crate::tensor::Tensor;
 
 pub(crate) use crate::cursor::Cursor;
@@ -110,6 +111,8 @@ pub(crate) struct Frame {
     op: Option<Range<u64>>,
     output: Option<Range<u64>>,
     domain: Option<Range<u64>>,
+    /// The content of a compiled node.
+    context: Option<Box<Context>>,
     /// The number of elements of each repeated field so far, by field number.
     counts: [(u32, u32); MOST_WAYS],
 }
@@ -124,6 +127,7 @@ impl Frame {
             op: None,
             output: None,
             domain: None,
+            context: None,
             counts: [(0, 0); MOST_WAYS],
         }
     }
@@ -306,6 +310,18 @@ pub(crate) trait Visitor {
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()>;
+
+    /// At an attribute that says where the content of a compiled node is. The cursor may be used,
+    /// wherever it is left.
+    fn context(
+        &mut self,
+        _field: &Field,
+        _context: &Context,
+        _part: Part,
+        _cursor: &mut Cursor<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Shows every tensor of the model that `source` has to `visitor`, in the order in which they
@@ -360,6 +376,11 @@ impl Walker<'_, '_> {
                 }
                 Some(Way::Down(kind, label, repeated)) => {
                     let index = frame.count(field.number.0, repeated);
+                    let is_nodes = (frame.kind, kind) == (Kind::Node, Kind::Attribute);
+                    if is_nodes && self.context(&range, &field, index)? {
+                        self.cursor.set_range(field.end..range.end);
+                        continue;
+                    }
                     self.down(&field, Frame::new(kind, label, index))?;
                     self.cursor.set_range(field.end..range.end);
                 }
@@ -371,6 +392,26 @@ impl Walker<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Shows an attribute of the innermost node, which is at `range`, if it says where the content of
+    /// a compiled node is; says whether it does.
+    fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
+        let Some(frame) = self.frames.last_mut() else {
+            return Ok(false);
+        };
+        if index == Some(0) {
+            frame.context = find_context(&mut self.cursor, range, frame.op.as_ref())?;
+        }
+        let Some(context) = frame.context.as_deref() else {
+            return Ok(false);
+        };
+        let Some(part) = context.part(field.start) else {
+            return Ok(false);
+        };
+        let cursor = &mut self.cursor;
+        self.visitor.context(field, context, part, cursor)?;
+        Ok(true)
     }
 
     fn down(&mut self, field: &Field, frame: Frame) -> Result<()> {
@@ -432,4 +473,21 @@ impl Walker<'_, '_> {
             .map_err(|error| error.at_path(place.path()))?;
         self.visitor.tensor(field, tensor, &place, &mut self.cursor)
     }
+}
+
+/// The content of the node at `range`, if it is a compiled one.
+fn find_context(
+    cursor: &mut Cursor<'_>,
+    range: &Range<u64>,
+    op: Option<&Range<u64>>,
+) -> Result<Option<Box<Context>>> {
+    // Writers put the operator before its attributes, and of others every node would be read twice.
+    let Some(op) = op else {
+        return Ok(None);
+    };
+    if !context::is(cursor, op, context::OPERATOR.as_bytes())? {
+        return Ok(None);
+    }
+    let found = Context::find(cursor, range.clone())?;
+    Ok(found.map(Box::new))
 }

@@ -14,7 +14,8 @@ use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
-use super::plan::{DataFile, ExternalPlan, check, choose, file_name, skeleton};
+use super::contexts::Contexts;
+use super::plan::{Away, DataFile, ExternalPlan, check, choose, file_name};
 use super::safetensors::{MAX_HEADER_LEN, header, stored_as};
 use super::{DataFormat, ExternalOptions, WrittenOnnx};
 use crate::model_descriptor;
@@ -114,7 +115,9 @@ impl EmbeddedPlan {
         let options = &options.clone().data_format(DataFormat::Safetensors);
         check(options)?;
         let name = file_name(&target)?;
-        let mut leaving = choose(&*reader, size, options, leaves)?;
+        // The content of compiled nodes stays in the header.
+        let (mut leaving, _) = choose(&*reader, size, options, leaves)?;
+        let contexts = Contexts::default();
         check_names(leaving.iter().map(|one| one.name.as_str()))?;
         // What the offsets say is where the tensors are behind the header, which isn't known yet.
         let mut file = DataFile {
@@ -126,7 +129,14 @@ impl EmbeddedPlan {
         for one in &mut leaving {
             one.offset = one.offset.saturating_sub(head.len() as u64);
         }
-        let skeleton = skeleton(&reader, size, &leaving, &[HERE.to_owned()], options)?;
+        let away = Away {
+            leaving: &leaving,
+            names: &[HERE.to_owned()],
+            contexts: &contexts,
+            context_names: &[],
+            seen: 0,
+        };
+        let skeleton = away.skeleton(&reader, size, options)?;
         let (text, unknown) = json_of(&skeleton)?;
         let model_size = text.len() as u64;
         (file.head, file.size) = header(leaving.iter_mut(), Some((KEY, text)))?;
@@ -139,6 +149,7 @@ impl EmbeddedPlan {
             skeleton,
             leaving,
             files: vec![file],
+            contexts,
         };
         Ok(EmbeddedPlan {
             plan,
@@ -175,6 +186,7 @@ impl EmbeddedPlan {
             data_files: Vec::new(),
             removed_files: Vec::new(),
             tensors: plan.tensor_count(),
+            contexts: 0,
             model_size: self.model_size,
             data_size: size.saturating_sub(self.model_size),
         })

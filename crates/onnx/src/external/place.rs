@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, warn_unless_synced};
 use proto_splitter_core::{Error, Result};
 
-use super::ExternalOptions;
+use super::{ExternalOptions, contexts};
 use crate::source::{OnnxOptions, OnnxSource};
 
 /// What the name of data ends in until the model refers to its own name. There are two, as the
@@ -299,10 +299,16 @@ fn is_own(path: &Path, target: &Path) -> bool {
     let Some(rest) = name.strip_prefix(stem) else {
         return false;
     };
-    if rest == extension || rest == SAFETENSORS {
+    let contexts = rest.strip_prefix(contexts::ENDING.0);
+    let rest = contexts.unwrap_or(rest);
+    let extensions = match contexts {
+        Some(_) => &[contexts::ENDING.1][..],
+        None => &[extension, SAFETENSORS],
+    };
+    if extensions.contains(&rest) {
         return true;
     }
-    let numbers = [extension, SAFETENSORS]
+    let numbers = extensions
         .iter()
         .find_map(|extension| rest.strip_suffix(extension)?.strip_prefix('-'));
     let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -341,6 +347,10 @@ mod tests {
             ("a/m-00001-of-00005.data", "a/m", true),
             ("a/m.safetensors", "a/m.onnx", true),
             ("a/m-00001-of-00005.safetensors.new1", "a/m.onnx", true),
+            ("a/m_ctx.bin", "a/m.onnx", true),
+            ("a/m_ctx-00002-of-00002.bin.new1", "a/m.onnx", true),
+            ("a/m_ctx.onnx.data", "a/m.onnx", false),
+            ("a/m.bin", "a/m.onnx", false),
             ("a/m.safetensors.index.json", "a/m.onnx", false),
             ("b/m.onnx.data", "a/m.onnx", false),
             ("a/m.data", "a/m.onnx", false),

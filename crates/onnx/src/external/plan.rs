@@ -13,14 +13,17 @@ use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
+use super::contexts::Contexts;
 use super::{
     ALIGNED_ABOVE, DataFormat, ExternalOptions, LEAST_MIN_SIZE, MAX_MODEL_SIZE, MAX_SHAPE_CARRIER,
     safetensors, same,
 };
+use crate::change::{Change, Inserted};
+use crate::context::{Context, Part, put_bytes};
 use crate::data_type::{TypedField, element_bits};
 use crate::model_descriptor;
 use crate::proto::tensor_proto::DataType;
-use crate::rewrite::{Change, Inserted, Rewriter};
+use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
 use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
@@ -81,7 +84,9 @@ pub struct ExternalPlan {
     pub(super) options: ExternalOptions,
     pub(super) skeleton: Spans,
     pub(super) leaving: Vec<Leaving>,
+    /// The data files of tensors.
     pub(super) files: Vec<DataFile>,
+    pub(super) contexts: Contexts,
 }
 
 impl std::fmt::Debug for ExternalPlan {
@@ -176,7 +181,8 @@ impl ExternalPlan {
     ) -> Result<ExternalPlan> {
         check(options)?;
         let name = file_name(&target)?;
-        let mut leaving = choose(&*reader, size, options, leaves)?;
+        let (mut leaving, mut contexts) = choose(&*reader, size, options, leaves)?;
+        contexts.lay_out(&*reader, merged.as_deref(), &name, &options.progress)?;
         let files = match options.data_format {
             DataFormat::Raw => {
                 let spans = leaving.iter().map(|one| match &one.bytes {
@@ -189,8 +195,17 @@ impl ExternalPlan {
             }
             DataFormat::Safetensors => safetensors::lay_out(&mut leaving, options, &name)?,
         };
-        let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
-        let skeleton = skeleton(&reader, size, &leaving, &names, options)?;
+        let all = files.iter().chain(&contexts.files);
+        let names: Vec<String> = all.map(|file| file.name.clone()).collect();
+        let (names, context_names) = names.split_at(files.len());
+        let away = Away {
+            leaving: &leaving,
+            names,
+            contexts: &contexts,
+            context_names,
+            seen: 0,
+        };
+        let skeleton = away.skeleton(&reader, size, options)?;
         let plan = ExternalPlan {
             reader,
             size,
@@ -200,6 +215,7 @@ impl ExternalPlan {
             skeleton,
             leaving,
             files,
+            contexts,
         };
         plan.check_size()?;
         Ok(plan)
@@ -207,7 +223,15 @@ impl ExternalPlan {
 
     /// The `.onnx` file, with other names of the data files.
     pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Spans> {
-        skeleton(&self.reader, self.size, &self.leaving, names, &self.options)
+        let (names, context_names) = names.split_at(self.files.len().min(names.len()));
+        let away = Away {
+            leaving: &self.leaving,
+            names,
+            contexts: &self.contexts,
+            context_names,
+            seen: 0,
+        };
+        away.skeleton(&self.reader, self.size, &self.options)
     }
 
     /// Bytes of the `.onnx` file.
@@ -217,7 +241,7 @@ impl ExternalPlan {
 
     /// Bytes of all data files.
     pub fn data_size(&self) -> u64 {
-        self.files.iter().map(|file| file.size).sum()
+        self.all_files().map(|file| file.size).sum()
     }
 
     /// How many tensors leave.
@@ -225,11 +249,20 @@ impl ExternalPlan {
         self.leaving.len()
     }
 
-    /// The data files, in the folder of the model.
-    pub fn data_files(&self) -> impl ExactSizeIterator<Item = PathBuf> {
-        self.files
-            .iter()
+    /// How many compiled nodes (onnxruntime's `EPContext`) have their content leave.
+    pub fn context_count(&self) -> usize {
+        self.contexts.leaving.len()
+    }
+
+    /// The data files, in the folder of the model: those of tensors, then those of compiled nodes.
+    pub fn data_files(&self) -> impl Iterator<Item = PathBuf> {
+        self.all_files()
             .map(|file| self.target.with_file_name(&file.name))
+    }
+
+    /// The data files, those of tensors first.
+    pub(super) fn all_files(&self) -> impl Iterator<Item = &DataFile> {
+        self.files.iter().chain(&self.contexts.files)
     }
 
     /// The file that says which tensor is in which data file, and its content: of several files in
@@ -326,20 +359,22 @@ pub(super) fn file_name(target: &Path) -> Result<String> {
     }
 }
 
-/// The tensors for which `leaves` returns true, and whose data is in the model.
+/// The tensors for which `leaves` returns true, and whose data is in the model; and the compiled nodes
+/// whose content is.
 pub(super) fn choose(
     reader: &dyn ReadAt,
     size: u64,
     options: &ExternalOptions,
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
-) -> Result<Vec<Leaving>> {
+) -> Result<(Vec<Leaving>, Contexts)> {
     let mut choice = Choice {
         options,
         leaves,
         leaving: Vec::new(),
+        contexts: Contexts::default(),
     };
     walk(reader, size, options.max_depth, &mut choice)?;
-    Ok(choice.leaving)
+    Ok((choice.leaving, choice.contexts))
 }
 
 /// Returns true for a tensor of this many bytes that leaves for a file beside the model.
@@ -354,6 +389,7 @@ struct Choice<'a> {
     options: &'a ExternalOptions,
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
     leaving: Vec<Leaving>,
+    contexts: Contexts,
 }
 
 impl Visitor for Choice<'_> {
@@ -408,6 +444,21 @@ impl Visitor for Choice<'_> {
             offset: 0,
             is_copy: false,
         });
+        Ok(())
+    }
+
+    fn context(
+        &mut self,
+        _: &Field,
+        context: &Context,
+        part: Part,
+        _: &mut Cursor<'_>,
+    ) -> Result<()> {
+        let content = &context.value;
+        let leaves = context.is_embedded && content.end - content.start >= self.options.min_size;
+        if leaves && part == Part::Content {
+            self.contexts.add(content.clone());
+        }
         Ok(())
     }
 }
@@ -494,36 +545,64 @@ fn lay_out(
     Ok(named.collect())
 }
 
-/// The model without what leaves.
-pub(super) fn skeleton(
-    reader: &Arc<dyn ReadAt>,
-    size: u64,
-    leaving: &[Leaving],
-    names: &[String],
-    options: &ExternalOptions,
-) -> Result<Spans> {
-    let mut builder = SpansBuilder::new();
-    let model = builder.reader("the model", Arc::clone(reader))?;
-    let mut rest = leaving.iter().peekable();
-    let mut decide = |tensor: &Tensor, _: &Place<'_>, _: &mut Cursor<'_>, _: &mut SpansBuilder| {
-        let Some(one) = rest.next_if(|one| one.start == tensor.range.start) else {
+/// What leaves a model, and the files that it leaves for.
+pub(super) struct Away<'a> {
+    pub(super) leaving: &'a [Leaving],
+    pub(super) names: &'a [String],
+    pub(super) contexts: &'a Contexts,
+    pub(super) context_names: &'a [String],
+    /// How many tensors were met.
+    pub(super) seen: usize,
+}
+
+impl Away<'_> {
+    /// The model without it.
+    pub(super) fn skeleton(
+        mut self,
+        reader: &Arc<dyn ReadAt>,
+        size: u64,
+        options: &ExternalOptions,
+    ) -> Result<Spans> {
+        let mut builder = SpansBuilder::new();
+        let model = builder.reader("the model", Arc::clone(reader))?;
+        let mut rewriter = Rewriter::new(&mut builder, model, &mut self);
+        walk(&**reader, size, options.max_depth, &mut rewriter)?;
+        rewriter.finish(size)?;
+        if let Some(one) = self.leaving.get(self.seen) {
+            let message = format!("tensor \"{}\" is not there any more", one.name);
+            return Err(Error::new(ErrorKind::SourceChanged, message));
+        }
+        builder.finish()
+    }
+}
+
+impl Decide for Away<'_> {
+    fn tensor(&mut self, tensor: &Tensor, _: &Place<'_>, _: &mut SpansBuilder) -> Result<Change> {
+        let next = self.leaving.get(self.seen);
+        let Some(one) = next.filter(|one| one.start == tensor.range.start) else {
             return Ok(Change::None);
         };
-        let location = names.get(one.file).map_or("", String::as_str);
+        self.seen += 1;
+        let location = self.names.get(one.file).map_or("", String::as_str);
         Ok(Change::Fields {
             dropped: INSIDE,
             before: field::DATA_LOCATION,
             inserted: vec![Inserted::Literal(reference(location, one.offset, one.len))],
+            after: Vec::new(),
         })
-    };
-    let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
-    walk(&**reader, size, options.max_depth, &mut rewriter)?;
-    rewriter.finish(size)?;
-    if let Some(one) = rest.next() {
-        let message = format!("tensor \"{}\" is not there any more", one.name);
-        return Err(Error::new(ErrorKind::SourceChanged, message));
     }
-    builder.finish()
+
+    fn context(
+        &mut self,
+        context: &Context,
+        part: Part,
+        _: &mut Cursor<'_>,
+        _: &mut SpansBuilder,
+    ) -> Result<Change> {
+        let file = self.contexts.file_of(context.value.start);
+        let name = file.and_then(|file| self.context_names.get(file));
+        Ok(name.map_or(Change::None, |name| context.outside(part, name)))
+    }
 }
 
 /// `external_data` with the three keys that all readers take, and `data_location`.
@@ -537,18 +616,12 @@ fn reference(location: &str, offset: u64, length: u64) -> Vec<u8> {
     ] {
         let mut entry = Vec::new();
         for (number, text) in [(1, key), (2, value)] {
-            put_field(&mut entry, number, text.as_bytes());
+            put_bytes(&mut entry, number, text.as_bytes());
         }
-        put_field(&mut out, field::EXTERNAL_DATA, &entry);
+        put_bytes(&mut out, field::EXTERNAL_DATA, &entry);
     }
     let location = FieldNumber(field::DATA_LOCATION);
     put_varint(&mut out, tag(location, WireType::Varint));
     put_varint(&mut out, 1);
     out
-}
-
-fn put_field(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
-    put_varint(out, tag(FieldNumber(number), WireType::Len));
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }

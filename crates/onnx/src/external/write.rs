@@ -1,6 +1,7 @@
 //! Carrying out the plan: the data is copied, and then all files take their places.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom, WRITE_LEN, at_target};
@@ -33,6 +34,8 @@ pub struct WrittenOnnx {
     pub removed_files: Vec<PathBuf>,
     /// How many tensors have their data there.
     pub tensors: usize,
+    /// How many compiled nodes (onnxruntime's `EPContext`) have their content there.
+    pub contexts: usize,
     /// Bytes of the `.onnx` file.
     pub model_size: u64,
     /// Bytes of all data files.
@@ -118,6 +121,7 @@ pub fn write_one_piece(
         data_files: Vec::new(),
         removed_files,
         tensors: 0,
+        contexts: 0,
         model_size: size,
         data_size: 0,
     })
@@ -136,7 +140,7 @@ impl ExternalPlan {
         let paths: Vec<PathBuf> = self.data_files().collect();
         let placing = Placing::begin(&self.target, paths, made_from, &self.options)?;
         placing.check_space(self.model_size().saturating_add(self.data_size()))?;
-        for ((file, path), planned) in placing.data().zip(&self.files) {
+        for ((file, path), planned) in placing.data().zip(self.all_files()) {
             file.as_file()
                 .set_len(planned.size)
                 .map_err(|error| at_target(error.into(), path))?;
@@ -167,6 +171,7 @@ impl ExternalPlan {
             data_files: placed.data_files,
             removed_files: placed.removed_files,
             tensors: self.tensor_count(),
+            contexts: self.context_count(),
             model_size: self.model_size(),
             data_size: self.data_size(),
         })
@@ -183,7 +188,7 @@ impl ExternalPlan {
     }
 
     /// Copies all data to its places.
-    pub(super) fn copy(&self, data: &[&AtomicFile]) -> Result<()> {
+    pub(super) fn copy<'a>(&'a self, data: &[&'a AtomicFile]) -> Result<()> {
         for (file, planned) in data.iter().zip(&self.files) {
             let mut sink = file.writer_at(0);
             let written = sink.write_all(&planned.head);
@@ -192,21 +197,33 @@ impl ExternalPlan {
         let meter = self.options.progress.meter(self.data_size());
         let mut jobs: Vec<Job<'_>> = Vec::new();
         let mut places: Vec<FilePlace<'_>> = Vec::new();
+        let mut copy = |range: &Range<u64>, file: &'a AtomicFile, offset: u64| {
+            if self.merged.is_none() {
+                jobs.extend(pieces(range.clone(), offset).map(|piece| Job::Copy(piece, file)));
+                return;
+            }
+            places.push(FilePlace {
+                range: MessageOffset::range(range),
+                file: file.as_file(),
+                offset,
+            });
+        };
+        let mut typed = Vec::new();
         for one in self.leaving.iter().filter(|one| !one.is_copy) {
             let Some(&file) = data.get(one.file) else {
                 continue;
             };
             match &one.bytes {
-                Bytes::Raw(range) if self.merged.is_some() => places.push(FilePlace {
-                    range: MessageOffset::range(range),
-                    file: file.as_file(),
-                    offset: one.offset,
-                }),
-                Bytes::Raw(range) => jobs
-                    .extend(pieces(range.clone(), one.offset).map(|piece| Job::Copy(piece, file))),
-                Bytes::Typed(..) => jobs.push(Job::Convert(one, file)),
+                Bytes::Raw(range) => copy(range, file, one.offset),
+                Bytes::Typed(..) => typed.push(Job::Convert(one, file)),
             }
         }
+        for one in self.contexts.leaving.iter().filter(|one| !one.is_copy) {
+            if let Some(&file) = data.get(self.files.len() + one.file) {
+                copy(&one.range, file, 0);
+            }
+        }
+        jobs.append(&mut typed);
         if let Some(merged) = &self.merged {
             merged.copy_to_files(&places, self.options.threads, &meter)?;
         }
@@ -267,7 +284,7 @@ struct Piece {
     to: u64,
 }
 
-fn pieces(range: std::ops::Range<u64>, to: u64) -> impl Iterator<Item = Piece> {
+fn pieces(range: Range<u64>, to: u64) -> impl Iterator<Item = Piece> {
     let len = range.end - range.start;
     (0..len.div_ceil(PIECE_LEN)).map(move |at| {
         let skip = at * PIECE_LEN;

@@ -341,3 +341,106 @@ fn twice_as_many_tensors_in_chunks_of_their_own_take_twice_the_reads() {
         );
     }
 }
+
+#[test]
+fn a_model_says_what_it_takes_and_gives_in_one_piece_and_in_chunks() {
+    use prost::Message;
+    use proto_splitter_onnx::proto::tensor_shape_proto::{Dimension, dimension};
+    use proto_splitter_onnx::proto::{TensorShapeProto, TypeProto, ValueInfoProto, type_proto};
+
+    let dim = |value| Dimension {
+        denotation: None,
+        value,
+    };
+    let shape = TensorShapeProto {
+        dim: vec![
+            dim(Some(dimension::Value::DimParam("N".into()))),
+            dim(Some(dimension::Value::DimValue(3))),
+            dim(None),
+        ],
+    };
+    let tensor = TypeProto {
+        value: Some(type_proto::Value::TensorType(type_proto::Tensor {
+            elem_type: Some(10),
+            shape: Some(shape),
+        })),
+        ..Default::default()
+    };
+    let list = TypeProto {
+        value: Some(type_proto::Value::SequenceType(Box::new(
+            type_proto::Sequence {
+                elem_type: Some(Box::new(tensor.clone())),
+            },
+        ))),
+        ..Default::default()
+    };
+    let value = |name: &str, of: &TypeProto| ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(of.clone()),
+        ..Default::default()
+    };
+    let mut model = of_initializers(vec![raw("w", noise(1, 5000))]);
+    let graph = model.graph.as_mut().unwrap();
+    // Before version 4 an initializer had to be an input, too.
+    graph.input = vec![value("x", &tensor), value("w", &tensor)];
+    graph.output = (0..101).map(|at| value(&format!("y{at}"), &list)).collect();
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &model);
+    let chunked = OnnxSplitter
+        .write_with(
+            &model,
+            folder.path().join("model"),
+            &SplitOptions::new().max_chunk_size(2000),
+        )
+        .unwrap();
+    for path in [&path, &chunked.path] {
+        let opened = FORMATS.open(path, &OpenOptions::new()).unwrap();
+        let said = opened.properties().unwrap();
+        let all = |name: &str| -> Vec<&str> {
+            let named = said.iter().filter(|(one, _)| one == name);
+            named.map(|(_, value)| value.as_str()).collect()
+        };
+        assert_eq!(all("IR version"), ["10"]);
+        assert_eq!(all("producer"), ["tests"]);
+        assert_eq!(all("input"), ["x float16[N, 3, ?]"]);
+        let outputs = all("output");
+        assert_eq!(outputs.len(), 101);
+        assert_eq!(outputs[0], "y0 sequence(float16[N, 3, ?])");
+        assert_eq!(outputs[100], "and 1 more");
+        assert_eq!(all("tensors"), ["1"]);
+        assert_eq!(all("parameters"), ["5000"]);
+    }
+    assert_eq!(
+        model.encoded_len() as u64,
+        fs::metadata(&path).unwrap().len()
+    );
+}
+
+#[test]
+fn the_place_of_raw_data_in_a_file_is_told_unless_a_checksum_covers_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"0123456789").unwrap();
+    let with = |entries: &[(&str, &str)]| {
+        let mut model = of_initializers(vec![raw("inside", noise(1, 500))]);
+        let graph = model.graph.as_mut().unwrap();
+        graph.initializer.push(external("out", 4, entries));
+        let path = write(folder.path(), &model);
+        FORMATS.open(&path, &OpenOptions::new()).unwrap()
+    };
+    let opened = with(&[("location", "w"), ("offset", "3")]);
+    let place = |opened: &proto_splitter_core::formats::Opened, name: &str| {
+        let info = opened.find_tensor(name).unwrap().unwrap();
+        let (path, range) = opened.tensor_in_file(&info)?;
+        Some((path.to_owned(), range))
+    };
+    assert_eq!(place(&opened, "out"), Some((folder.path().join("w"), 3..7)));
+    let (path, range) = place(&opened, "inside").unwrap();
+    let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+    assert!(fs::read(path).unwrap()[range] == noise(1, 500));
+
+    // The checksum is compared when the data is read, and who maps it doesn't read it.
+    let sha1 = "87acec17cd9dcd20a716cc2cf67417b71c8a7016";
+    let opened = with(&[("location", "w"), ("offset", "3"), ("checksum", sha1)]);
+    assert_eq!(place(&opened, "out"), None);
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod contexts;
 mod format;
 mod hostile;
 mod leaving;

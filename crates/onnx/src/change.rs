@@ -1,0 +1,58 @@
+//! Changes of messages in a model.
+
+use std::ops::Range;
+
+use proto_splitter_core::spans::SourceId;
+use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
+
+use crate::tensor::field;
+
+/// What becomes of a message in a model: a tensor, or an attribute.
+pub(crate) enum Change {
+    None,
+    /// It loses the fields with these numbers, and `inserted` comes before the first of the others
+    /// whose number is at least `before`.
+    Fields {
+        dropped: &'static [u32],
+        before: u32,
+        inserted: Vec<Inserted>,
+        /// Fields of the message around it, which come behind it.
+        after: Vec<u8>,
+    },
+}
+
+/// What a tensor whose data comes inside loses: what says where it was, and what doesn't count
+/// beside it.
+const OUTSIDE: &[u32] = &[
+    4,
+    5,
+    6,
+    7,
+    field::RAW_DATA,
+    10,
+    11,
+    field::EXTERNAL_DATA,
+    field::DATA_LOCATION,
+];
+
+impl Change {
+    /// Its data becomes a span of a file, inside.
+    pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
+        let mut front = Vec::new();
+        put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
+        put_varint(&mut front, range.end - range.start);
+        Change::Fields {
+            dropped: OUTSIDE,
+            before: field::RAW_DATA + 1,
+            inserted: vec![Inserted::Literal(front), Inserted::Span(file, range)],
+            after: Vec::new(),
+        }
+    }
+}
+
+/// What is put into a message.
+pub(crate) enum Inserted {
+    Literal(Vec<u8>),
+    /// A span of a file.
+    Span(SourceId, Range<u64>),
+}

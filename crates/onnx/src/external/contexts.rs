@@ -1,0 +1,90 @@
+//! The contents of compiled nodes (onnxruntime's `EPContext`), each of which leaves for a file of its own.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{MergedMessage, Result};
+use record_file::ReadAt;
+
+use super::plan::DataFile;
+use super::same;
+
+/// What the names of files of contents end in: `model_ctx.bin`, or `model_ctx-00001-of-00002.bin`.
+pub(super) const ENDING: (&str, &str) = ("_ctx", ".bin");
+
+/// The contents that leave a model, and their files.
+#[derive(Debug, Default)]
+pub(super) struct Contexts {
+    /// In the order of the model.
+    pub(super) leaving: Vec<LeavingContext>,
+    pub(super) files: Vec<DataFile>,
+}
+
+/// A content that leaves.
+#[derive(Debug)]
+pub(super) struct LeavingContext {
+    /// Where it is in the model.
+    pub(super) range: Range<u64>,
+    pub(super) file: usize,
+    /// True if another one with the same bytes writes them.
+    pub(super) is_copy: bool,
+}
+
+impl Contexts {
+    /// Adds a content that is at `range`, behind all others.
+    pub(super) fn add(&mut self, range: Range<u64>) {
+        self.leaving.push(LeavingContext {
+            range,
+            file: 0,
+            is_copy: false,
+        });
+    }
+
+    /// The file of the content that begins at `start` in the model; none if it doesn't leave.
+    pub(super) fn file_of(&self, start: u64) -> Option<usize> {
+        let leaving = &self.leaving;
+        let found = leaving.binary_search_by_key(&start, |one| one.range.start);
+        Some(leaving.get(found.ok()?)?.file)
+    }
+
+    /// Gives each its file; equal ones share one.
+    pub(super) fn lay_out(
+        &mut self,
+        reader: &dyn ReadAt,
+        merged: Option<&MergedMessage<Arc<dyn ReadAt>>>,
+        name: &str,
+        progress: &Progress,
+    ) -> Result<()> {
+        let spans: Vec<_> = self
+            .leaving
+            .iter()
+            .map(|one| Some(one.range.clone()))
+            .collect();
+        let same = same::find(reader, merged, &spans, progress)?;
+        let mut sizes = Vec::new();
+        for (at, first) in same.into_iter().enumerate() {
+            let file = first.and_then(|first| Some(self.leaving.get(first)?.file));
+            let Some(one) = self.leaving.get_mut(at) else {
+                continue;
+            };
+            (one.file, one.is_copy) = (file.unwrap_or(sizes.len()), file.is_some());
+            if file.is_none() {
+                sizes.push(one.range.end - one.range.start);
+            }
+        }
+        let count = sizes.len();
+        let stem = name.strip_suffix(".onnx").unwrap_or(name);
+        let (context, extension) = ENDING;
+        let named = sizes.into_iter().enumerate().map(|(at, size)| DataFile {
+            name: match count {
+                1 => format!("{stem}{context}{extension}"),
+                _ => format!("{stem}{context}-{:05}-of-{count:05}{extension}", at + 1),
+            },
+            head: Vec::new(),
+            size,
+        });
+        self.files = named.collect();
+        Ok(())
+    }
+}
