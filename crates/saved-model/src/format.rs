@@ -12,6 +12,7 @@ use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::directory::MODEL_STEM;
+use crate::properties::properties;
 use crate::proto::descriptor_pool;
 use crate::{NAMES, SAVED_MODEL, SavedModelSplitter};
 
@@ -89,6 +90,14 @@ impl Format for SavedModelFormat {
 
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
         (message_type == SAVED_MODEL).then_some(&SavedModelSplitter as _)
+    }
+
+    fn properties(&self, opened: &Opened) -> Result<Vec<(String, String)>> {
+        let descriptor = opened.descriptor();
+        if descriptor.is_none_or(|message| message.full_name() != SAVED_MODEL) {
+            return Ok(Vec::new());
+        }
+        properties(&opened.view()?)
     }
 
     fn member_names(&self) -> &'static [NameRule] {

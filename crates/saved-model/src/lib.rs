@@ -16,6 +16,7 @@ mod farmhash;
 pub mod fingerprint;
 mod format;
 mod names;
+mod properties;
 pub mod proto;
 mod splitter;
 

@@ -1,0 +1,134 @@
+//! What a SavedModel says of itself: its meta graphs, and what their signatures take and give.
+
+use std::collections::BTreeMap;
+
+use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::{ErrorKind, Result};
+use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
+
+use crate::proto::tensor_info::Encoding;
+use crate::proto::{SignatureDef, TensorInfo};
+
+/// The most meta graphs, tags and signatures that are listed, of each.
+const MOST: u64 = 100;
+
+/// The most bytes of a name or of a signature that are read.
+const MAX_SIZE: u64 = 64 << 10;
+
+/// The numbers of the fields on the way.
+mod field {
+    pub(super) const META_GRAPHS: u32 = 2;
+    pub(super) const META_INFO: u32 = 1;
+    pub(super) const SIGNATURES: u32 = 5;
+    pub(super) const TAGS: u32 = 4;
+    pub(super) const TENSORFLOW_VERSION: u32 = 5;
+}
+
+/// What the model says of itself, as names and values.
+pub(crate) fn properties(view: &MessageView<'_>) -> Result<Vec<(String, String)>> {
+    let mut properties = Vec::new();
+    let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
+    for at in 0..MOST {
+        let graph = FieldPath::root().join(Step::index(field::META_GRAPHS, at));
+        if view.size(&graph)?.is_none() {
+            break;
+        }
+        let info = graph.join(Step::field(field::META_INFO));
+        let mut tags = Vec::new();
+        for tag in 0..MOST {
+            match text(view, &info.join(Step::index(field::TAGS, tag)))? {
+                Some(tag) => tags.push(tag),
+                None => break,
+            }
+        }
+        put("meta graph", tags.join(", "));
+        let version = info.join(Step::field(field::TENSORFLOW_VERSION));
+        if let Some(version) = text(view, &version)? {
+            put("TensorFlow", version);
+        }
+        let mut signatures = BTreeMap::new();
+        let mut more = 0_u64;
+        for entry in view.fields(&graph)? {
+            let step = entry?.step;
+            let Select::Key(MapKey::String(name)) = step.select.clone() else {
+                continue;
+            };
+            if step.field.0 != field::SIGNATURES {
+                continue;
+            }
+            if signatures.len() as u64 == MOST {
+                more += 1;
+                continue;
+            }
+            signatures.insert(name, signature(view, &graph.join(step))?);
+        }
+        for (name, signature) in signatures {
+            put("signature", format!("{name}: {signature}"));
+        }
+        if more > 0 {
+            put("signature", format!("and {more} more"));
+        }
+    }
+    Ok(properties)
+}
+
+/// A short text; none if it isn't there, or is long.
+fn text(view: &MessageView<'_>, path: &FieldPath) -> Result<Option<String>> {
+    match view.size(path)? {
+        Some(size) if size <= MAX_SIZE => view.get_as(path).map(Some),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// What a signature takes and gives, as `serve(x float[?, 4]) -> y float[?, 2]`.
+fn signature(view: &MessageView<'_>, path: &FieldPath) -> Result<String> {
+    let size = view.size(path)?.unwrap_or_default();
+    if size > MAX_SIZE {
+        return Ok(format!("{size} bytes"));
+    }
+    let signature: SignatureDef = match view.message(path) {
+        Err(error) if error.kind() == ErrorKind::InvalidPath => SignatureDef::default(),
+        read => read?,
+    };
+    let tensors = |all: &BTreeMap<String, TensorInfo>| {
+        let all = all
+            .iter()
+            .map(|(name, info)| format!("{name} {}", typed(info)));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let (inputs, outputs) = (tensors(&signature.inputs), tensors(&signature.outputs));
+    let method = signature.method_name;
+    Ok(format!("{method}({inputs}) -> {outputs}"))
+}
+
+/// The type and shape of a tensor.
+fn typed(info: &TensorInfo) -> String {
+    if let Some(Encoding::CompositeTensor(composite)) = &info.encoding {
+        let parts: Vec<String> = composite.components.iter().map(typed).collect();
+        return format!("composite({})", parts.join(", "));
+    }
+    let dtype = match DataType::try_from(info.dtype) {
+        Ok(dtype) => dtype.as_str_name().trim_start_matches("DT_").to_lowercase(),
+        Err(_) => info.dtype.to_string(),
+    };
+    let shape = info
+        .tensor_shape
+        .as_ref()
+        .map_or("[...]".to_owned(), shaped);
+    match &info.encoding {
+        Some(Encoding::CooSparse(_)) => format!("sparse {dtype}{shape}"),
+        _ => format!("{dtype}{shape}"),
+    }
+}
+
+fn shaped(shape: &TensorShapeProto) -> String {
+    if shape.unknown_rank {
+        return "[...]".to_owned();
+    }
+    let dims = shape.dim.iter().map(|dim| match dim.size {
+        size if size < 0 => "?".to_owned(),
+        size => size.to_string(),
+    });
+    format!("[{}]", dims.collect::<Vec<_>>().join(", "))
+}
