@@ -9,6 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use classic::config_to_json;
 pub use export::{left_out_of_classic, write_classic};
 pub(crate) use safetensors::header_len as safetensors_header;
 pub use safetensors::write_safetensors;

@@ -1,5 +1,6 @@
 //! The formats in the room that all formats share.
 
+mod properties;
 mod tensors;
 
 use std::fs::File;

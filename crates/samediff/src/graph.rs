@@ -64,7 +64,7 @@ pub struct Operation {
     pub name: String,
     /// What it does, as `add`.
     pub op_name: String,
-    /// The family of legacy operations that it is from; 21 for custom ones, which go by name.
+    /// The family of legacy operations that it is from; [`CUSTOM`](Self::CUSTOM) for others.
     pub op_type: i8,
     /// Its number in that family.
     pub op_num: i64,
@@ -85,18 +85,23 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation of this name without inputs, outputs and arguments.
+    /// The [`op_type`](Self::op_type) of operations that go by their names.
+    pub const CUSTOM: i8 = 21;
+
+    /// A custom operation of this name without inputs, outputs and arguments.
     ///
     /// ```
     /// use proto_splitter_samediff::Operation;
     /// let mut add = Operation::new("sum", "add");
     /// add.inputs = vec!["a".into(), "b".into()];
     /// add.i_args = vec![("axis".into(), 1)];
+    /// assert_eq!(add.op_type, Operation::CUSTOM);
     /// ```
     pub fn new(name: impl Into<String>, op_name: impl Into<String>) -> Operation {
         Operation {
             name: name.into(),
             op_name: op_name.into(),
+            op_type: Operation::CUSTOM,
             ..Operation::default()
         }
     }

@@ -76,7 +76,11 @@ pub(super) fn convert(
         names.insert(id, variable.name.clone());
         match array {
             Some(array) if variable.kind.has_values() => {
-                arrays.push((variable.name.clone(), open(array).map_err(about)?));
+                let array = open(array).map_err(about)?;
+                if variable.shape.is_none() {
+                    variable.shape = dims(&array);
+                }
+                arrays.push((variable.name.clone(), array));
             }
             Some(array) => variable
                 .classic
@@ -143,6 +147,12 @@ fn check_keys(table: &Object, values: usize) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
+/// The shape of an array, as a graph has it.
+fn dims(array: &Array) -> Option<Vec<i64>> {
+    let dims = array.info().shape().iter();
+    dims.map(|&dim| i64::try_from(dim).ok()).collect()
+}
+
 type Id = (i32, i32);
 
 pub(super) fn read_id(table: &Object) -> Id {
@@ -166,6 +176,10 @@ fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Obje
     let dtype = table.take_i8(flat_variable::DTYPE);
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
+    if let Some(shape) = &shape {
+        // Most files leave it out, and whether this one did is to be known when it is written again.
+        table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
+    }
     let about = |error: Error| error.about("variable", &name);
     let variable = SameDiffVariable {
         dtype: optional_dtype(dtype).map_err(about)?,
@@ -244,7 +258,7 @@ pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
 }
 
 /// The text in a `trainingConfig.fb`, if it is one of ours.
-pub(super) fn config_to_json(bytes: &[u8]) -> Result<String> {
+pub(crate) fn config_to_json(bytes: &[u8]) -> Result<String> {
     let mut budget = Budget::new(bytes.len() as u64 + 1024);
     let kind = ErrorKind::NotConvertible;
     let table = fb::read(

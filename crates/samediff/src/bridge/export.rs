@@ -355,13 +355,26 @@ fn write_variable(variable: &SameDiffVariable, id: (i32, i32), array: Option<Obj
         flat_variable::VARIABLE_TYPE,
         Value::I8(variable.kind.code()),
     );
-    if let Some(shape) = &variable.shape {
+    let is_left_out = !variable.classic.is_empty() && table.get(flat_variable::SHAPE).is_none();
+    table.take(flat_variable::SHAPE);
+    if let Some(shape) = &variable.shape
+        && !(is_left_out && array.as_ref().is_some_and(|array| has_shape(array, shape)))
+    {
         table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
     }
     if let Some(array) = array {
         table.set(flat_variable::NDARRAY, Value::Table(array));
     }
     table
+}
+
+/// Returns true if the shape information of an array begins with this shape.
+fn has_shape(array: &Object, shape: &[i64]) -> bool {
+    let Some(Value::I64s(info)) = array.get(flat_array::SHAPE) else {
+        return false;
+    };
+    let rank = info.first().and_then(|&rank| usize::try_from(rank).ok());
+    rank == Some(shape.len()) && info.get(1..=shape.len()) == Some(shape)
 }
 
 fn write_node(operation: &Operation, id: i32, ids: &Ids<'_>) -> Object {

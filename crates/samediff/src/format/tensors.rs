@@ -11,6 +11,7 @@ use proto_splitter_core::tensor::{self, Location, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use super::properties::properties;
 use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
 };
@@ -20,6 +21,8 @@ use crate::{
 pub(super) struct Tensors {
     /// Nothing of an import.
     model: Option<Model>,
+    /// What the graph of an import is.
+    graph: Vec<(String, String)>,
     /// The tag that a name without one is of.
     default: Option<String>,
     arrays: Vec<(String, Held)>,
@@ -91,7 +94,12 @@ impl Tensors {
                 arrays.push((name, Held::Imported(array.clone())));
             }
         }
-        Tensors::new(None, tag.map(str::to_owned), arrays)
+        // Only what has a tag has a graph.
+        let graph = tag.map(|_| properties(content.graph(), content.config()));
+        Tensors {
+            graph: graph.unwrap_or_default(),
+            ..Tensors::new(None, tag.map(str::to_owned), arrays)
+        }
     }
 
     fn new(model: Option<Model>, default: Option<String>, arrays: Vec<(String, Held)>) -> Tensors {
@@ -99,6 +107,7 @@ impl Tensors {
         Tensors {
             by_name: names.zip(0..).collect(),
             model,
+            graph: Vec::new(),
             default,
             arrays,
             counts: Vec::new(),
@@ -225,14 +234,17 @@ impl Archive for Tensors {
 
     fn properties(&self) -> Result<Vec<(String, String)>> {
         let Some(model) = &self.model else {
-            return Ok(Vec::new());
+            return Ok(self.graph.clone());
         };
         let tags: Vec<&str> = model.tags().map(|tag| tag.name().as_str()).collect();
-        let default = model.default_tag().name().to_string();
-        Ok(vec![
+        let default = model.default_tag();
+        let mut all = vec![
             ("tags".to_owned(), tags.join(", ")),
-            ("default tag".to_owned(), default),
-        ])
+            ("default tag".to_owned(), default.name().to_string()),
+        ];
+        let config = default.training_config()?;
+        all.extend(properties(&default.graph()?, config.as_deref()));
+        Ok(all)
     }
 
     fn verify(&self, progress: &Progress) -> Result<Verified> {

@@ -177,6 +177,77 @@ fn every_field_of_a_classic_file_comes_back() {
     assert_same(&import(&back).unwrap(), &content);
 }
 
+#[test]
+fn shapes_come_from_arrays_where_a_file_leaves_them_out_and_are_left_out_again() {
+    let mut graph = full_graph();
+    let Some(Value::Tables(variables)) = graph.get_mut(slots::VARIABLES) else {
+        unreachable!("the graph has variables");
+    };
+    for variable in variables {
+        variable.take(flat_variable::SHAPE);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &graph);
+    let content = import(&path).unwrap();
+    let model = model(content, &folder.path().join("model.zip"));
+    let graph = model.default_tag().graph().unwrap();
+    let shapes = graph.variables.iter();
+    let shapes: Vec<_> = shapes
+        .map(|variable| (variable.name.as_str(), variable.shape.as_deref()))
+        .collect();
+    let known = Some(&[2][..]);
+    assert_eq!(
+        shapes,
+        [
+            ("w", known),
+            ("u", known),
+            ("c", known),
+            ("in", None),
+            ("out", None)
+        ]
+    );
+    let back = folder.path().join("back.fb");
+    write_classic(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap();
+    let mut found = Vec::new();
+    differences(&table(&path), &table(&back), &FLAT_GRAPH, "", &mut found);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn a_file_says_its_operations_with_their_arguments_and_how_it_is_trained() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &full_graph());
+    let zip = folder.path().join("model.zip");
+    model(import(&path).unwrap(), &zip);
+    let said = [path, zip].map(|path| {
+        let candidate = Candidate::new(&path).unwrap();
+        let opened = SameDiffFormat.open(&candidate, &OpenOptions::new());
+        opened.unwrap().properties().unwrap()
+    });
+    let [classic, zip] = said;
+    assert!(zip.ends_with(&classic), "{zip:?}");
+    let all = |name: &str| -> Vec<&str> {
+        let named = classic.iter().filter(|(one, _)| one == name);
+        named.map(|(_, value)| value.as_str()).collect()
+    };
+    assert_eq!(all("variable"), ["w INT16[?]", "u INT16[?]"]);
+    assert_eq!(all("constant"), ["c INT16[?]"]);
+    assert_eq!(all("placeholder"), ["in INT16[?]"]);
+    assert_eq!(all("loss variable"), ["out"]);
+    let [operation] = all("operation")[..] else {
+        panic!("{classic:?}");
+    };
+    for part in [
+        "(in, w, i0=",
+        ", t0=0.5, ",
+        ", b0=true, b1=false, ",
+        "d0=DOUBLE) -> out",
+    ] {
+        assert!(operation.contains(part), "{part}: {operation}");
+    }
+    assert!(all("training configuration")[0].contains("learningRate"));
+}
+
 fn assert_same(a: &TagContent, b: &TagContent) {
     assert_eq!(a.graph(), b.graph());
     assert_eq!(values_of(a), values_of(b));
