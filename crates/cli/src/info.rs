@@ -5,7 +5,7 @@ use proto_splitter::ops::{ChunkInfo, FormatInfo, Info, MessageInfo, OtherFile, i
 use crate::Exit;
 use crate::args::InfoArgs;
 use crate::failure::Failure;
-use crate::harmless::one_line;
+use crate::harmless::{one_line, shorten};
 use crate::input::{Opening, shown};
 use crate::output::{Output, hex, shown_path};
 use crate::size;
@@ -118,6 +118,7 @@ fn message(info: &MessageInfo, width: Option<usize>) -> String {
     if !info.split {
         known.push(("size", exactly(info.file_bytes)));
         known.push(("chunks", "none: the message was not split".into()));
+        known.extend(said(&info.properties, width));
         return facts(&known);
     }
     known.push(("size", exactly(info.file_bytes)));
@@ -149,6 +150,7 @@ fn message(info: &MessageInfo, width: Option<usize>) -> String {
         .filter_map(|(of, version)| Some(format!("{of} {}", version?)));
     known.push(("version", versions.collect::<Vec<_>>().join(", ")));
     known.push(("chunks", info.chunks.len().to_string()));
+    known.extend(said(&info.properties, width));
     let others = info.files.iter().map(|file| file.bytes);
     let main = info.file_bytes.saturating_sub(others.sum());
     let files = files_table(main, &info.files, width);
@@ -168,6 +170,14 @@ fn format_text(info: &FormatInfo) -> String {
     }
     let bytes = size::show(info.tensor_bytes);
     lines.push(("tensors", format!("{}, {bytes} in all", info.tensors)));
+    lines.extend(info.largest.iter().map(|large| {
+        let what = large.what.as_deref().unwrap_or_default();
+        let (name, what) = (one_line(&large.name), one_line(what));
+        (
+            "largest",
+            format!("{name} {what}, {}", size::show(large.bytes)),
+        )
+    }));
     lines.extend(
         info.files
             .iter()
@@ -182,6 +192,19 @@ fn format_text(info: &FormatInfo) -> String {
         .map(|(name, value)| (name.as_str(), value.clone()));
     lines.extend(more);
     facts(&lines)
+}
+
+/// What a message says of itself, in lines of this width.
+fn said(
+    properties: &[(String, String)],
+    width: Option<usize>,
+) -> impl Iterator<Item = (&str, String)> {
+    let names = properties.iter().map(|(name, _)| name.len());
+    // Other names are shorter; behind each are two spaces.
+    let column = names.max().unwrap_or(0).max("version".len()) + 2;
+    let most = width.map_or(usize::MAX, |width| width.saturating_sub(column));
+    let said = properties.iter();
+    said.map(move |(name, value)| (name.as_str(), shorten(&one_line(value), most)))
 }
 
 fn exactly(bytes: u64) -> String {

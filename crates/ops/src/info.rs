@@ -1,11 +1,13 @@
 //! What an input says of itself, without its content being read.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::Result;
 use proto_splitter_core::container::{ChunkKind, ChunkSummary, ChunkedFile};
 use proto_splitter_core::formats::{Entry, Opened};
+use proto_splitter_core::tensor::TensorInfo;
 use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
@@ -63,6 +65,9 @@ pub struct MessageInfo {
     pub join_version: Option<i32>,
     /// The versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
+    /// What the message says of itself, by name.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub properties: Vec<(String, String)>,
     /// The chunks by index.
     pub chunks: Vec<ChunkInfo>,
 }
@@ -138,11 +143,43 @@ pub struct FormatInfo {
     pub tensors: usize,
     /// The size of all tensors.
     pub tensor_bytes: u64,
+    /// The tensors with the most bytes, the largest first.
+    pub largest: Vec<LargeTensor>,
     /// The files that it is read from.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub files: Vec<PathBuf>,
     /// What the input says of itself, by name.
     pub properties: Vec<(String, String)>,
+}
+
+/// A tensor with many bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LargeTensor {
+    /// The name.
+    pub name: String,
+    /// The type and shape.
+    pub what: Option<String>,
+    /// The size.
+    pub bytes: u64,
+}
+
+/// The number of the largest tensors that are listed.
+const LARGEST: usize = 5;
+
+/// Returns the largest tensors, of equals the first.
+fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
+    let mut all: Vec<&TensorInfo> = tensors.iter().collect();
+    all.sort_by_key(|tensor| Reverse(tensor.bytes));
+    all.truncate(LARGEST);
+    let entries = all.into_iter().map(Entry::of_tensor);
+    let large = entries.map(|entry| LargeTensor {
+        name: entry.name,
+        what: entry.detail,
+        bytes: entry.bytes,
+    });
+    large.collect()
 }
 
 /// Describes an input: of a file in chunks, every chunk with its place and sizes; of an input that
@@ -179,7 +216,6 @@ pub fn info(input: &Opened) -> Result<Info> {
 
 fn of_format(input: &Opened) -> Result<FormatInfo> {
     let tensors = input.tensors()?;
-    let properties = input.archive().map(|archive| archive.properties());
     Ok(FormatInfo {
         file: input.input().to_owned(),
         format: format_name(input),
@@ -187,9 +223,16 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
         message_bytes: input.plain().map(|(_, size)| size),
         tensors: tensors.len(),
         tensor_bytes: tensors.iter().map(|tensor| tensor.bytes).sum(),
+        largest: largest(&tensors),
         files: input.files().to_vec(),
-        properties: properties.transpose()?.unwrap_or_default(),
+        properties: input.properties()?,
     })
+}
+
+/// Returns what a message says of itself. One that is damaged has chunks to be listed all the same.
+fn said(input: &Opened) -> Vec<(String, String)> {
+    let said = input.properties();
+    said.unwrap_or_else(|error| vec![("unreadable".to_owned(), error.to_string())])
 }
 
 fn of_one_piece(input: &Opened) -> MessageInfo {
@@ -208,6 +251,7 @@ fn of_one_piece(input: &Opened) -> MessageInfo {
         splitter_version: None,
         join_version: None,
         bad_consumers: Vec::new(),
+        properties: said(input),
         chunks: Vec::new(),
     }
 }
@@ -236,6 +280,7 @@ fn of_chunks<S: ReadAt>(input: &Opened, file: &ChunkedFile<S>) -> Result<Message
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
+        properties: said(input),
         chunks: summaries
             .into_iter()
             .map(|summary| ChunkInfo::of(summary, known))

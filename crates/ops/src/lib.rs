@@ -54,8 +54,8 @@ pub use externalize::{
 #[cfg(feature = "tensorflow")]
 pub use fingerprint::{Fingerprint, FingerprintReport, fingerprint};
 pub use info::{
-    ChunkInfo, FormatInfo, Info, ListOptions, ListedChunk, ListedEntry, Listing, MessageInfo,
-    OtherFile, entries, info, list,
+    ChunkInfo, FormatInfo, Info, LargeTensor, ListOptions, ListedChunk, ListedEntry, Listing,
+    MessageInfo, OtherFile, entries, info, list,
 };
 pub use layout::{
     FileLayout, Layout, LayoutOptions, Region, RegionKind, RegionPart, RegionTotal, layout,

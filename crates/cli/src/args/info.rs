@@ -9,19 +9,23 @@ use super::reading::PartsArgs;
 use super::schema::SchemaArgs;
 
 pub(super) const HELP: &str = "\
-Lists the chunks of a .cpb file: kind, size, size in the file, compression,
-position and path. Reads headers only.
+Says what a file is. Of a model: its inputs and outputs, opsets, producer and largest tensors;
+of a SavedModel its signatures; of a SameDiff model its variables and operations, and how it is
+trained. Of a .cpb file the chunks, too: kind, size, size in the file, compression, position
+and path. Reads headers only.
 
-FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel.
+FILE can be a file of any format, a .cpb file, the prefix of one, or the folder of a model.
 
 Examples:
   protosplit info graph.cpb
+  protosplit info model.onnx
+      Inputs, outputs, opsets, and the largest tensors.
   protosplit info small/ --json | jq '.chunks | max_by(.size).path'
       The largest chunk's place in the message.";
 
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// A file or folder of any format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,

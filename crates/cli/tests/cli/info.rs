@@ -109,3 +109,69 @@ fn what_is_no_chunked_file_is_bad_data() {
         "{error}"
     );
 }
+
+#[test]
+fn a_saved_model_says_its_signatures_in_one_piece_and_in_chunks() {
+    let dir = Dir::new();
+    let model = fixture("keras_mlp");
+    let small = dir.path("small");
+    run([&"convert", &model, &small, &"--to", &"cpb"]).ok();
+    for path in [&model, &small] {
+        let report = run([&"info", path, &"--json"]).json();
+        let said = report["properties"].as_array().unwrap();
+        let signatures: Vec<&str> = said
+            .iter()
+            .filter(|said| said[0] == "signature")
+            .filter_map(|said| said[1].as_str())
+            .collect();
+        assert_eq!(
+            signatures[1],
+            "serving_default: tensorflow/serving/predict(inputs float[?, 20]) -> output_0 float[?, 4]",
+            "{said:?}"
+        );
+        let text = run([&"info", path]).ok();
+        assert!(text.contains("  __saved_model_init_op: ("), "{text}");
+    }
+}
+
+#[test]
+fn a_samediff_model_says_its_variables_with_the_shapes_of_their_arrays() {
+    let dir = Dir::new();
+    let samediff = fixture("").join("../samediff");
+    let [zip, back] = ["model.zip", "back.fb"].map(|name| dir.path(name));
+    for name in ["classic.fb", "model.sdnb"] {
+        let file = samediff.join(name);
+        run([&"convert", &file, &"-o", &zip, &"--force"]).ok();
+        for path in [&file, &zip] {
+            let report = run([&"info", path, &"--json"]).json();
+            let said = report["properties"].to_string();
+            for (name, value) in [
+                ("placeholder", "in "),
+                ("variable", "w FLOAT[2, 3]"),
+                ("constant", "b INT16[3]"),
+            ] {
+                let both = format!("[\"{name}\",\"{value}");
+                assert!(said.contains(&both), "{both}: {said}");
+            }
+        }
+    }
+    // What the file left out is left out again.
+    let classic = samediff.join("classic.fb");
+    run([&"convert", &classic, &"-o", &zip, &"--force"]).ok();
+    run([&"convert", &zip, &"-o", &back, &"--to", &"fb"]).ok();
+    let [before, after] = [&classic, &back].map(|file| std::fs::metadata(file).unwrap().len());
+    assert!(after <= before + 256, "{before} {after}");
+}
+
+#[test]
+fn the_largest_tensors_are_named() {
+    let text = run([
+        &"info",
+        &fixture("").join("../samediff/tensors.safetensors"),
+    ])
+    .ok();
+    assert!(
+        text.lines().any(|line| line.starts_with("largest ")),
+        "{text}"
+    );
+}
