@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir (see run.py), and those in
-# safetensors files against onnx-safetensors (see safetensors_forms.py).
+# safetensors files against onnx-safetensors (see safetensors_forms.py); skeletons against Netron (see showing.py).
 # With --large, models over 40 MiB and of 2.4 GB besides: see large.py.
-# Needs python3 and cargo. Installs once, into .interop/onnx-venv; models come out of wheels.
+# Needs python3, cargo and Node.js. Installs once, into .interop/onnx-venv; models come out of wheels.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -31,6 +31,16 @@ if ! [ -f "$safetensors/.complete" ]; then
   touch "$safetensors/.complete"
 fi
 "$safetensors/bin/python" "$here/safetensors_forms.py" --protosplit "$protosplit"
+# Netron's modules, as Node.js takes them.
+netron=.interop/netron
+if ! [ -f "$netron/package.json" ]; then
+  mkdir -p "$netron"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$netron/site" netron==9.3.3
+  cp "$netron"/site/netron/*.js "$netron"/site/netron/onnx*.json "$netron"
+  rm -r "$netron/site"
+  echo '{"type": "module"}' >"$netron/package.json"
+fi
+"$venv/bin/python" "$here/showing.py" --protosplit "$protosplit" --netron "$netron"
 if [ "${1:-}" = --large ]; then
   shift
   # The largest of the models that wheels have.
