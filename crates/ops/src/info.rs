@@ -230,7 +230,7 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
 }
 
 /// Returns what a message says of itself. One that is damaged has chunks to be listed all the same.
-fn said(input: &Opened) -> Vec<(String, String)> {
+fn own_properties(input: &Opened) -> Vec<(String, String)> {
     let said = input.properties();
     said.unwrap_or_else(|error| vec![("unreadable".to_owned(), error.to_string())])
 }
@@ -251,7 +251,7 @@ fn of_one_piece(input: &Opened) -> MessageInfo {
         splitter_version: None,
         join_version: None,
         bad_consumers: Vec::new(),
-        properties: said(input),
+        properties: own_properties(input),
         chunks: Vec::new(),
     }
 }
@@ -280,7 +280,7 @@ fn of_chunks<S: ReadAt>(input: &Opened, file: &ChunkedFile<S>) -> Result<Message
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
-        properties: said(input),
+        properties: own_properties(input),
         chunks: summaries
             .into_iter()
             .map(|summary| ChunkInfo::of(summary, known))
