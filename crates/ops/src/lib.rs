@@ -1,6 +1,5 @@
 //! What is done with messages and models of any size besides splitting and merging them: verifying,
-//! describing, comparing, exporting. The `protosplit` command and the Python package are made of
-//! these functions.
+//! describing, comparing, exporting. The `protosplit` command is made of these functions.
 //!
 //! Each takes an input that is [open](proto_splitter_core::formats::Opened), and options with
 //! progress and cancellation. It returns a report, a struct with public fields; with the feature
