@@ -40,16 +40,18 @@ class Service:
         self.inbox = psg.Inbox()
         self.seen: list[Any] = []
         self.metadata: dict[str, Any] = {}
+        #: How long a peer that stalls is waited for, in seconds.
+        self.idle = 60.0
 
     def put(self, frames: Any, context: Any) -> Any:
         self.metadata = dict(context.invocation_metadata())
-        message = psg.receive(frames, Tree, context=context, inbox=self.inbox, idle_timeout=0.5)
+        message = psg.receive(frames, Tree, context=context, inbox=self.inbox, idle_timeout=self.idle)
         self.seen.append(message)
         return TOKEN(chunks=len(self.seen))
 
     def file(self, frames: Any, context: Any) -> Any:
         path = self.folder / "message.pb"
-        psg.receive_file(frames, path, context=context, folder=self.folder, idle_timeout=0.5)
+        psg.receive_file(frames, path, context=context, folder=self.folder, idle_timeout=self.idle)
         return TOKEN()
 
     def resume(self, asked: Any, context: Any) -> Any:
@@ -65,7 +67,7 @@ class Service:
         """Reads one value while the rest comes, and then all of it."""
         name, schema = ps.schema_of(Tree)
         with psg.receive_arriving(
-            frames, name, schema, context=context, idle_timeout=0.5
+            frames, name, schema, context=context, idle_timeout=self.idle
         ) as arriving:
             first = arriving.file.get("children[0].name")
             with arriving.complete() as whole:
@@ -391,6 +393,7 @@ def test_a_peer_that_stalls_is_waited_for_no_longer_than_allowed(
     service: tuple[Service, str], stub: Stub
 ) -> None:
     ended = threading.Event()
+    service[0].idle = 0.5
 
     def stalling() -> Iterator[Any]:
         yield from frames()[:4]
@@ -422,8 +425,10 @@ def test_an_error_of_the_source_is_raised_by_send(stub: Stub, tmp_path: Path) ->
 
 
 def test_aio_sends_and_receives(tmp_path: Path, tree: Any) -> None:
+    idle = 60.0
+
     async def put(frames: Any, context: Any) -> Any:
-        message = await aio.receive(frames, Tree, context=context, idle_timeout=0.5)
+        message = await aio.receive(frames, Tree, context=context, idle_timeout=idle)
         return TOKEN(chunks=len(message.children))
 
     async def get(asked: Any, context: Any) -> Any:
@@ -431,6 +436,7 @@ def test_aio_sends_and_receives(tmp_path: Path, tree: Any) -> None:
             yield frame
 
     async def run() -> None:
+        nonlocal idle
         server = grpc.aio.server()
         methods = {
             "Put": grpc.stream_unary_rpc_method_handler(
@@ -457,6 +463,8 @@ def test_aio_sends_and_receives(tmp_path: Path, tree: Any) -> None:
                     assert (first, whole.get("children[11].name")) == ("0", "11")
             path = tmp_path / "message.pb"
             assert await aio.receive_file(stub.Get(TOKEN()), path) == large().ByteSize()
+
+            idle = 0.5
 
             async def stalling() -> Any:
                 for frame in frames()[:4]:

@@ -24,7 +24,7 @@ use shelf::{Stored, Trace, Wanted};
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "usage: interop serve FOLDER SCHEMA TYPE | send ADDRESS FILE SCHEMA TYPE CHUNK | typed ADDRESS MEBIBYTES \
-| get ADDRESS NAME TARGET";
+| get ADDRESS NAME TARGET | idle";
 
 #[tokio::main]
 async fn main() -> Done {
@@ -46,9 +46,21 @@ async fn main() -> Done {
             let source = (&Trace { name, samples }).into();
             put(address, source, &SendOptions::new()).await
         }
+        // Takes the memory that all of them take.
+        ["idle"] => Ok(()),
         ["get", address, name, target] => get(address, name, target).await,
         _ => Err(USAGE.into()),
-    }
+    }?;
+    println!("{}", peak()?);
+    Ok(())
+}
+
+/// Returns the most memory that this process has had, in MiB.
+fn peak() -> Done<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.ok_or("no VmHWM")?.parse::<u64>()? >> 10)
 }
 
 fn message_type(schema: &str, name: &str) -> Done<MessageDescriptor> {

@@ -1,6 +1,6 @@
 """The Python side: a server that keeps messages in files, and a client that sends and gets them.
 
-peer.py serve FOLDER SCHEMA TYPE | send ADDRESS FILE SCHEMA TYPE CHUNK | typed ADDRESS MEBIBYTES | get ADDRESS NAME TARGET
+peer.py serve FOLDER SCHEMA TYPE | send ADDRESS FILE SCHEMA TYPE CHUNK | typed ADDRESS MEBIBYTES | get ADDRESS NAME TARGET | idle
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import proto_splitter.grpc as psg
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from other import peak_of
 from proto_splitter.transfer import transfer_pb2
 
 SHELF = Path(__file__).parents[3] / "crates/tonic/examples/shelf/shelf.binpb"
@@ -76,7 +77,12 @@ def main() -> None:
     verb, *arguments = sys.argv[1:]
     if verb == "serve":
         serve(*arguments)
-        return
+    elif verb != "idle":
+        call(verb, arguments)
+    print(peak_of("/proc/self/status"))
+
+
+def call(verb: str, arguments: list[str]) -> None:
     with grpc.insecure_channel(arguments.pop(0)) as channel:
         stub = Stub(channel)
         if verb == "send":

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Sends messages from Rust to Rust, from Rust to Python and from Python to Rust over gRPC with its default limits, also over
-# connections that are cut. With --whole a GraphDef of 3 GiB and a message of 5 GiB, which takes 12 GiB of disk. Needs
+# Sends messages between Rust, Python and a peer that has only read the pages about the format, over gRPC with its default limits,
+# also over connections that are cut; then the tests of the Python module, and the example. With --whole a GraphDef of 3 GiB and a message of 5 GiB, which takes 12 GiB of disk. Needs
 # Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 venv=$top/.interop/grpc-venv
-if ! "$venv/bin/pip" show --quiet grpcio maturin 2>/dev/null; then
+if ! "$venv/bin/pip" show --quiet google-crc32c grpcio maturin pytest 2>/dev/null; then
   rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.68' 'protobuf>=5.29' 'maturin>=1.14,<2'
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.68' 'protobuf>=5.29' 'maturin>=1.14,<2' google-crc32c numpy pytest
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -20,6 +20,18 @@ if [ -z "${WHEEL:-}" ]; then
   WHEEL=$(echo "$work"/*.whl)
 fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
-cargo build --quiet --release --manifest-path "$top/Cargo.toml" -p proto-splitter-tonic --example interop
+cargo build --quiet --release --manifest-path "$top/Cargo.toml" -p proto-splitter-tonic --examples
+examples=$CARGO_TARGET_DIR/release/examples
+export PYTHONPATH=$work/site
+"$venv/bin/python" -m pytest --quiet -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests/test_grpc.py"
+
+address=127.0.0.1:$("$venv/bin/python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$examples/grpc" server "$address" &
+server=$!
+trap 'kill "$server"; rm -rf "$work"' EXIT
+until (exec 3<>"/dev/tcp/${address/://}") 2>/dev/null; do kill -0 "$server"; sleep 0.1; done
+"$examples/grpc" client "$address" 64 | tee "$work/said"
+grep -q 'equal: true' "$work/said"
+
 # Chunks of transfers go where the messages do.
-TMPDIR=$work PYTHONPATH=$work/site "$venv/bin/python" "$here/run.py" --work "$work" --rust "$CARGO_TARGET_DIR/release/examples/interop" "$@"
+TMPDIR=$work "$venv/bin/python" "$here/run.py" --work "$work" --rust "$examples/interop" "$@"

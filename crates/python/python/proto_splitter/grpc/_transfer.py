@@ -228,10 +228,16 @@ class Inbox:
         self._pending: dict[bytes, tuple[float, Pending]] = {}
 
     def token(self, question: Any) -> Any:
-        """What is there of the session that a ``ResumeToken`` names."""
+        """What is there of the session that a ``ResumeToken`` names.
+
+        Whoever asks has given the transfer up: what still comes of it is taken no more.
+        """
         with self._lock:
             found = self._pending.get(question.session)
-        return transfer_pb2.ResumeToken() if found is None else found[1].token
+        if found is None:
+            return transfer_pb2.ResumeToken()
+        found[1].begin()
+        return found[1].token
 
     def of(self, session: bytes, make: Callable[[], Pending]) -> Pending:
         now = time.monotonic()
