@@ -6,7 +6,6 @@ use proto_splitter_columns::arrow_schema::TimeUnit;
 
 /// Which columns a table has, and how it is made.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Tables")]
 pub(crate) struct ColumnsArgs {
     /// Of parquet, arrow and csv the columns: fields of an element, or fields in those, as in
     /// name,args.key; by default all fields that hold one value
