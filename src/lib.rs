@@ -80,7 +80,7 @@ pub use proto_splitter_core::merge::Merger;
 /// What the trailer of a `.cpb` file consists of, as [`container::Trailer`] shows it.
 #[doc(inline)]
 pub use proto_splitter_core::proto::{
-    ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex,
+    ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, VersionDef,
 };
 pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
 pub use proto_splitter_core::{

@@ -43,6 +43,7 @@ mod stopping;
 /// Splits to pipes and connections.
 mod streaming;
 /// What TensorFlow's own tests of its splitters ask for.
+mod tensorflow_interface;
 mod tensorflow_split_tests;
 /// Any number of threads, and every way to the same bytes.
 mod threads;

@@ -267,6 +267,10 @@ impl Job {
             } else {
                 output.writing("splitting")
             });
+        let options = match &args.records {
+            Some(records) => options.records(records.clone()),
+            None => options,
+        };
         let source = source(args, &input)?;
         let splitter = Splitter::of(source.descriptor());
         Ok(Job {

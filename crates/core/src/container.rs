@@ -36,6 +36,7 @@ pub use limits::{
 pub use profile::Profile;
 pub(crate) use profile::key_is_addressable;
 pub(crate) use source_layout::{LayoutReader, LayoutWriter, Run};
+pub(crate) use trailer::check_version;
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 pub(crate) use trailer_memory::check as check_trailer_memory;
 

@@ -14,6 +14,7 @@ mod chunk_merger;
 mod merger;
 mod open;
 mod options;
+mod placement;
 mod plan;
 mod read;
 mod verify;
@@ -28,6 +29,7 @@ pub(crate) use merger::{
 pub use open::{no_way_to_others, open_path_as, open_sources, open_sources_with};
 pub(crate) use open::{open_given, open_path, open_path_with, read_trailer};
 pub use options::MergeOptions;
+pub use placement::Placement;
 pub use plan::merge_plan::MergePlan;
 pub(crate) use plan::merge_plan::chunk_of;
 pub use plan::planner::plan;

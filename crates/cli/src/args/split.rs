@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::ValueParser;
+use proto_splitter::record_file::WriterOptions;
 use proto_splitter::split::{ChunkCompression, Profile};
 
 use super::depth::DepthArgs;
@@ -11,7 +12,8 @@ use super::in_parts::InPartsArgs;
 use super::running::ThreadsArgs;
 use super::schema::SchemaArgs;
 use super::values::{
-    ValueSize, chunk_size, compression, file_size, largest_value, profile, slice_size, value_size,
+    ValueSize, chunk_size, compression, file_size, largest_value, profile, records, slice_size,
+    value_size,
 };
 
 pub(super) const HELP: &str = "\
@@ -48,6 +50,8 @@ Examples:
       will do, tensorflow.MetaGraphDef or tensorflow.TensorProto too.
   protosplit split saved_model.pb -o chunked --max-chunk-size 64MiB --compression zstd:9
       The type of a saved_model.pb is known.
+  protosplit split graph.pb --message tensorflow.GraphDef --records 'transpose,brotli:5'
+      Smaller: messages are stored field by field. TensorFlow reads that, too.
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto -I protos
       A type that isn't built in: its schema is compiled on the way.
   protosplit split trace.pb --message perf.Trace --descriptor-set perf.binpb
@@ -102,6 +106,10 @@ pub(crate) struct SplitArgs {
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
+    /// How records are written, in Riegeli's words: zstd:5, uncompressed, `transpose,brotli:5`
+    /// (smaller; in memory)
+    #[arg(long, value_name = "OPTIONS", conflicts_with_all = ["compression", "plan", "plan_only"], value_parser = ValueParser::new(records))]
+    pub(crate) records: Option<WriterOptions>,
     /// Bring the schema along, so that no command that reads the file needs --proto
     #[arg(long)]
     pub(crate) embed_schema: bool,

@@ -1,6 +1,7 @@
 //! Values of options: sizes and compressions.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use proto_splitter::record_file::WriterOptions;
 use proto_splitter::split::{
     ChunkCompression, LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile,
 };
@@ -68,6 +69,11 @@ pub(super) fn value_size(text: &str) -> Result<ValueSize, String> {
 pub(super) fn compression(text: &str) -> Result<ChunkCompression, String> {
     text.parse()
         .map_err(|error: proto_splitter::Error| error.to_string())
+}
+
+pub(super) fn records(text: &str) -> Result<WriterOptions, String> {
+    text.parse()
+        .map_err(|error: proto_splitter::record_file::Error| error.to_string())
 }
 
 #[cfg(test)]

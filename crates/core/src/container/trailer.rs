@@ -10,7 +10,7 @@ use super::unknown_fields::Unknown;
 use crate::container::chunk_tree::TreeOptions;
 use crate::path::FieldPath;
 use crate::proto::chunk_info;
-use crate::proto::{ChunkMetadata, ChunkedMessage};
+use crate::proto::{ChunkMetadata, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
@@ -159,7 +159,7 @@ impl Trailer {
     }
 
     fn checked(metadata: ChunkMetadata, purpose: TrailerUse, limits: &Limits) -> Result<Trailer> {
-        let join_version = check_version(&metadata)?;
+        let join_version = check_version(&metadata.version.clone().unwrap_or_default())?;
         check_names(&metadata)?;
         check_extensions(&metadata, join_version, limits)?;
         let mut kinds = Vec::with_capacity(metadata.chunks.len());
@@ -378,8 +378,8 @@ fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     }
 }
 
-fn check_version(metadata: &ChunkMetadata) -> Result<i32> {
-    let version = metadata.version.clone().unwrap_or_default();
+/// Returns the join version of a file, unless this reader must not read it.
+pub(crate) fn check_version(version: &VersionDef) -> Result<i32> {
     if !(0..=MAX_JOIN_VERSION).contains(&version.join_version) {
         let message = format!(
             "join version {} is not known to this reader, which knows 0 to {MAX_JOIN_VERSION}",

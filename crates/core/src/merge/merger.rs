@@ -11,6 +11,7 @@ use record_file::ReadAt;
 
 use super::open::{no_way_to_others, open_path, open_path_with, open_sources};
 use super::options::MergeOptions;
+use super::placement::Placement;
 use crate::container::{Limits, Trailer, TrailerUse};
 use crate::error::undecodable;
 use crate::io::detect::is_chunked;
@@ -80,8 +81,28 @@ impl Merger {
         self
     }
 
-    /// Merges chunks in memory: chunk `i` is what `metadata` says about chunk `i`; their offsets
-    /// don't count.
+    /// Merges chunks in memory, by a [`ChunkMetadata`], whose offsets don't count, or by the
+    /// [`ChunkedMessage`](crate::proto::ChunkedMessage) alone, as TensorFlow's `Merger::Merge` does.
+    ///
+    /// For the latter the options have to know the message's type, and the chunks are TensorFlow's
+    /// [profile](crate::container::Profile). There are no checksums to be compared, then.
+    ///
+    /// ```
+    /// use prost::Message;
+    /// use prost_reflect::ReflectMessage;
+    /// use prost_reflect::prost_types::FileDescriptorProto;
+    /// use proto_splitter_core::merge::{Merger, ReadOptions};
+    /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    ///
+    /// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+    /// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000))?;
+    /// let chunks = split.bytes();
+    ///
+    /// assert_eq!(Merger::new().merge(&chunks, &split.metadata)?, file.encode_to_vec());
+    /// let merger = Merger::new().options(ReadOptions::new().descriptor(file.descriptor()));
+    /// assert_eq!(merger.merge(&chunks, &split.message())?, file.encode_to_vec());
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -89,8 +110,14 @@ impl Merger {
     /// if there are more or fewer chunks, or one of another size; [`ErrorKind::SchemaNeeded`]
     /// if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk or the
     /// merge has another checksum than it should.
-    pub fn merge(&self, chunks: &[Bytes], metadata: &ChunkMetadata) -> Result<Bytes> {
+    pub fn merge<'a>(
+        &self,
+        chunks: &[Bytes],
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Bytes> {
         let limits = &self.options.reading.limits;
+        let descriptor = self.options.reading.descriptor.as_ref();
+        let metadata = placement.into().metadata(chunks, descriptor)?;
         let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, limits)?;
         for (at, (chunk, info)) in chunks.iter().zip(&metadata.chunks).enumerate() {
             check_chunk(chunk, info.size, info.crc32c).map_err(|error| error.in_chunk(at))?;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use super::file_sizes::largest_chunk;
+use record_file::WriterOptions;
+
 use crate::container::{LARGEST_DEPTH_LIMIT, Profile};
 use crate::progress::Progress;
 use crate::split::compression::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
@@ -71,6 +73,8 @@ pub struct SplitOptions {
     pub depth_limit: u32,
     /// How the records are compressed.
     pub compression: ChunkCompression,
+    /// The options of the writer of records, if they say more than a compression.
+    pub records: Option<WriterOptions>,
     /// Whether files that are in the way are replaced.
     pub force: bool,
     /// How many threads work; as many as there are cores if `None`.
@@ -104,6 +108,7 @@ impl SplitOptions {
             max_file_size: None,
             depth_limit: DEFAULT_DEPTH_LIMIT,
             compression: DEFAULT_CHUNK_COMPRESSION,
+            records: None,
             force: false,
             threads: None,
             progress: Progress::none(),
@@ -184,6 +189,28 @@ impl SplitOptions {
         self
     }
 
+    /// How the records are written, as Riegeli's option strings say it: their compression, and whether
+    /// chunks that are messages are transposed, field by field, which makes them smaller (no).
+    ///
+    /// Every chunk is a record by itself. If they are transposed, one is in memory as a whole, several
+    /// times, and one thread writes. Paddings and numbers of threads have no effect.
+    ///
+    /// ```
+    /// use prost_reflect::prost_types::FileDescriptorProto;
+    /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    ///
+    /// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+    /// let options = SplitOptions::new().max_chunk_size(1000).records("transpose,zstd:5".parse()?);
+    /// assert!(SizeSplitter.write_to_with(&file, &mut Vec::new(), &options)?.output_size < 1000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn records(mut self, options: WriterOptions) -> Self {
+        self.compression = options.codec().into();
+        self.records = (!options.has_plain_chunks()).then_some(options);
+        self
+    }
+
     /// Whether files that are in the way are replaced (no).
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
@@ -258,6 +285,9 @@ impl SplitOptions {
             return invalid(
                 "a maximum file size: several files are only for the profile `extended`".into(),
             );
+        }
+        if max_file_size.is_some() && self.records.is_some() {
+            return invalid("a maximum file size: records with these options are one file".into());
         }
         max_file_size.map_or(Ok(()), check_max_file_size)?;
         self.compression.validate()

@@ -94,6 +94,27 @@ impl WriterOptions {
         self
     }
 
+    /// Returns how chunks are compressed.
+    #[must_use]
+    pub const fn codec(&self) -> Compression {
+        self.compression
+    }
+
+    /// Returns true if chunks are as by default, but for their compression.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::WriterOptions;
+    /// assert!("zstd:5,parallelism:2".parse::<WriterOptions>()?.has_plain_chunks());
+    /// assert!(!"zstd:5,transpose".parse::<WriterOptions>()?.has_plain_chunks());
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn has_plain_chunks(&self) -> bool {
+        !self.transpose && self.chunk_size.is_none()
+    }
+
     /// Sets how many bytes of records share a chunk ([`DEFAULT_CHUNK_SIZE`] or, uncompressed,
     /// [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]). A record that is larger gets a chunk of its own.
     #[must_use]

@@ -52,10 +52,10 @@ impl Added {
         (0..count).map(piece).collect()
     }
 
-    /// Puts the chunk to its place; the base stays the first.
-    pub(in crate::split) fn insert_into(self, chunks: &mut Vec<PlannedChunk>) {
+    /// Puts the chunk to its place, which isn't before `first`.
+    pub(in crate::split) fn insert_into(self, chunks: &mut Vec<PlannedChunk>, first: usize) {
         let last = chunks.len();
-        let place = self.index.unwrap_or(last).clamp(1, last);
+        let place = self.index.unwrap_or(last).clamp(first, last);
         if place < last {
             let parents = chunks.iter_mut().filter_map(|chunk| chunk.parent.as_mut());
             parents
@@ -75,4 +75,6 @@ pub(in crate::split) struct Decisions {
     pub(in crate::split) fits: Fits,
     pub(in crate::split) slices: Slices,
     pub(in crate::split) added: Vec<Added>,
+    /// Whether what is left of the message is a chunk.
+    pub(in crate::split) has_base: bool,
 }

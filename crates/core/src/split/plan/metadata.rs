@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use prost::Message;
 
 use super::split_plan::{PlannedChunk, SplitPlan};
-use crate::container::{ChunkKind, Profile};
+use crate::container::{ChunkKind, Profile, check_version};
 use crate::path::{FieldPath, Step};
 use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
+use crate::{Error, ErrorKind, Result};
 
 /// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't
 /// look at versions, refuses what belongs there.
@@ -20,6 +21,30 @@ fn join_version(profile: Profile) -> i32 {
     match profile {
         Profile::TensorFlow => 0,
         Profile::Extended => 1,
+    }
+}
+
+/// The versions of a file whose splitter gives `given`.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if readers of this profile would refuse the file for them.
+pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Result<VersionDef> {
+    let of_profile = join_version(profile);
+    let refuse = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
+    if ![0, of_profile].contains(&given.join_version) {
+        return refuse(format!(
+            "the splitter asks for join version {}, where the profile {profile} has {of_profile}",
+            given.join_version
+        ));
+    }
+    let version = VersionDef {
+        join_version: of_profile,
+        ..given
+    };
+    match check_version(&version) {
+        Ok(_) => Ok(version),
+        Err(error) => refuse(format!("the versions of the splitter: {error}")),
     }
 }
 
@@ -52,7 +77,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
         .chunks
         .iter()
         .enumerate()
-        .skip(1)
+        .skip(usize::from(plan.has_base))
         .map(|(index, chunk)| Place {
             path: &chunk.path,
             index: index as u64,
@@ -66,7 +91,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
     fields.sort();
     let chunked_fields = nest(&FieldPath::root(), &fields, &plan.nested);
     ChunkedMessage {
-        chunk_index: Some(0),
+        chunk_index: plan.has_base.then_some(0),
         chunked_fields,
     }
 }
@@ -130,9 +155,8 @@ pub(in crate::split) fn metadata(
     };
     ChunkMetadata {
         version: Some(VersionDef {
-            splitter_version: plan.splitter_version,
             join_version: join_version(plan.profile),
-            bad_consumers: Vec::new(),
+            ..plan.version.clone()
         }),
         chunks: plan
             .chunks

@@ -6,6 +6,7 @@ use super::added_places::check_places;
 use super::chunk_layout::emit;
 use super::cuts::Marks;
 use super::decisions::{Added, Decisions};
+use super::metadata::version_def;
 use super::readable::{check_depth, check_readable};
 use super::size_requests::Fits;
 use super::slice_requests::Slices;
@@ -32,6 +33,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         fits,
         slices,
         added,
+        has_base,
         ..
     } = decide(splitter, source, options)?;
     slices.check_apart_from(&fits, source, options)?;
@@ -61,12 +63,16 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         return Err(Error::new(ErrorKind::Uncuttable, not_exact(&added)));
     }
     let mut chunks = emitted.chunks;
+    if !has_base {
+        check_left_out(source, &added)?;
+        chunks.clear();
+    }
     for added in &added {
         check_depth(&added.chunk.path, source.descriptor(), options)?;
     }
     check_places(&added, source)?;
     for added in added.into_iter().flat_map(|added| added.pieces(most)) {
-        added.insert_into(&mut chunks);
+        added.insert_into(&mut chunks, usize::from(has_base));
     }
     for chunk in &chunks {
         check_size(chunk, options)
@@ -79,8 +85,9 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         nested,
         byte_exact,
         source_layout: layout.unwrap_or_default(),
-        splitter_version: splitter.version(),
+        version: version_def(splitter.version_def(), profile)?,
         profile,
+        has_base,
         always_chunked: options.always_chunked,
     };
     check_readable(&plan, options)?;
@@ -100,6 +107,7 @@ fn decide<P: ComposableSplitter + ?Sized>(
         fits: Fits::default(),
         slices: Slices::default(),
         added: Vec::new(),
+        has_base: true,
     };
     let view = SourceView::root(source, options.profile);
     check_type(splitter, &view)?;
@@ -130,6 +138,16 @@ fn with_sizes(
         Err(_) if turns.are_exceeded() => tails(source, options),
         done => done.map(|()| marks),
     }
+}
+
+/// Fails if bytes of the message would be in no chunk, or there would be no chunk.
+fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
+    let message = match source.size() {
+        0 if added.is_empty() => "the message was left out, and no chunk was added".to_owned(),
+        0 => return Ok(()),
+        size => format!("the message was left out, which has {size} bytes that are in no chunk"),
+    };
+    Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
 /// Why a merge will not be byte-exact.

@@ -8,6 +8,7 @@ use prost_reflect::MessageDescriptor;
 use crate::container::{ChunkKind, Profile};
 use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
+use crate::proto::VersionDef;
 use crate::spans::SpanList;
 use crate::wire::FieldNumber;
 
@@ -160,14 +161,16 @@ pub struct SplitPlan {
     pub(crate) byte_exact: bool,
     /// For the trailer: where every byte of the source went; empty where the placeholders tell.
     pub(crate) source_layout: Vec<u8>,
-    pub(crate) splitter_version: i32,
+    pub(crate) version: VersionDef,
     pub(crate) profile: Profile,
+    /// Whether the first chunk is what is left of the message.
+    pub(crate) has_base: bool,
     pub(crate) always_chunked: bool,
 }
 
 impl SplitPlan {
     /// The chunks in the order of their indices; the first is the base, from which the others were
-    /// cut.
+    /// cut, unless the splitter [left it out](super::SplitContext::leave_out_message).
     pub fn chunks(&self) -> &[PlannedChunk] {
         &self.chunks
     }
@@ -175,7 +178,7 @@ impl SplitPlan {
     /// Whether it becomes a file of chunks: something was cut, or
     /// [that was asked for](crate::split::SplitOptions::always_chunked) in any case.
     pub fn is_split(&self) -> bool {
-        self.always_chunked || self.chunks.len() > 1
+        self.always_chunked || !self.has_base || self.chunks.len() > 1
     }
 
     /// Whether a merge gives the very bytes of the source, and not just an equal message.
@@ -213,8 +216,9 @@ impl SplitPlan {
             nested: std::collections::BTreeSet::new(),
             byte_exact: false,
             source_layout: Vec::new(),
-            splitter_version: 0,
+            version: VersionDef::default(),
             profile: Profile::Extended,
+            has_base: true,
             always_chunked: true,
         }
     }
@@ -230,8 +234,9 @@ impl SplitPlan {
             nested: std::collections::BTreeSet::new(),
             byte_exact: self.byte_exact,
             source_layout: Vec::new(),
-            splitter_version: self.splitter_version,
+            version: self.version.clone(),
             profile: self.profile,
+            has_base: self.has_base,
             always_chunked: self.always_chunked,
         }
     }

@@ -6,6 +6,7 @@ use super::decisions::{Added, AddedChunk, Decisions};
 use super::split_plan::{Content, PlannedChunk};
 use crate::container::{ChunkKind, Profile};
 use crate::path::{FieldPath, Select, Step, TargetKind};
+use crate::proto::VersionDef;
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::read::source_view::elements::Element;
 use crate::split::read::source_view::{Like, SourceView};
@@ -47,6 +48,17 @@ pub trait ComposableSplitter {
         1
     }
 
+    /// The versions kept in the file it writes: its [own](Self::version), unless this is implemented.
+    ///
+    /// The join version is that of the file's [profile](crate::container::Profile), or 0 for it.
+    /// Readers whose join version is among `bad_consumers` refuse the file.
+    fn version_def(&self) -> VersionDef {
+        VersionDef {
+            splitter_version: self.version(),
+            ..VersionDef::default()
+        }
+    }
+
     /// The type of message that it splits, if there is just one. Then the path of a file is enough
     /// to [write](crate::split::SplitExt::write) or [plan](crate::split::SplitExt::plan) it, and
     /// messages of other types are refused.
@@ -64,6 +76,10 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for &T {
         (**self).version()
     }
 
+    fn version_def(&self) -> VersionDef {
+        (**self).version_def()
+    }
+
     fn message_type(&self) -> Option<MessageDescriptor> {
         (**self).message_type()
     }
@@ -76,6 +92,10 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
 
     fn version(&self) -> i32 {
         (**self).version()
+    }
+
+    fn version_def(&self) -> VersionDef {
+        (**self).version_def()
     }
 
     fn message_type(&self) -> Option<MessageDescriptor> {
@@ -265,6 +285,18 @@ impl<'a> SplitContext<'a> {
     /// As [`fit`](Self::fit).
     pub fn fit_with(&mut self, rules: &SizeRules) -> Result<()> {
         self.decisions.fits.add(&self.view, rules);
+        Ok(())
+    }
+
+    /// Leaves the message itself out of the chunks, so that only those are written that are
+    /// [added](Self::add_chunk), the first of them with the index 0.
+    ///
+    /// # Errors
+    ///
+    /// None here. [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidConfig`] if the
+    /// message isn't empty, or nothing was added.
+    pub fn leave_out_message(&mut self) -> Result<()> {
+        self.decisions.has_base = false;
         Ok(())
     }
 

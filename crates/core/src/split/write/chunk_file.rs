@@ -10,6 +10,7 @@ use record_file::{Chunk, Compression, ReadAt, RecordFile, RecordWriter, WriterOp
 
 use super::beside::{DonePart, check_size, done_part};
 use super::parallel::fill;
+use super::records::write_one_by_one;
 use super::sink::{ChunkSink, Chunks, Record, Taken};
 use super::trailer::write_trailer;
 use crate::Result;
@@ -144,11 +145,16 @@ impl ChunkFile {
 
 impl ChunkSink for ChunkFile {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
-        let begin = self.end();
-        let file = self.writer.get_ref().file();
-        let (taken, end) = fill(chunks, file, &self.folder, begin)?;
-        let at = FileAt::new(file.try_clone()?, end);
-        self.writer = RecordWriter::starting_at(at, end)?.seekable();
+        let taken = if chunks.one_by_one {
+            write_one_by_one(chunks, &mut self.writer)?
+        } else {
+            let begin = self.end();
+            let file = self.writer.get_ref().file();
+            let (taken, end) = fill(chunks, file, &self.folder, begin)?;
+            let at = FileAt::new(file.try_clone()?, end);
+            self.writer = RecordWriter::starting_at(at, end)?.seekable();
+            taken
+        };
         let records = taken.records.iter().zip(chunks.indices);
         let infos =
             records.map(|(record, &at)| chunk_info(&chunks.plan.chunks[at], &record.info()));

@@ -38,6 +38,8 @@ pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) source: &'a Source,
     pub(in crate::split) indices: &'a [usize],
     pub(in crate::split) compression: ChunkCompression,
+    /// Whether they are written one by one, with the options of the writer.
+    pub(in crate::split) one_by_one: bool,
     pub(in crate::split) threads: NonZeroUsize,
     pub(in crate::split) meter: &'a Meter,
 }
@@ -117,6 +119,7 @@ pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
         source,
         indices: &indices,
         compression: options.compression,
+        one_by_one: options.records.is_some(),
         threads,
         meter: &meter,
     })?;

@@ -17,7 +17,7 @@ use tempfile::SpooledTempFile;
 use super::chunk_reader::{ChunkReader, Span, tell};
 use super::parallel::{AHEAD, SPILL_ABOVE};
 use super::probe::decide;
-use super::records::front;
+use super::records::{front, write_one_by_one};
 use super::sink::{ChunkSink, Chunks, Record, Taken, write_chunks};
 use super::trailer::write_trailer;
 use super::written::WrittenChunk;
@@ -116,6 +116,9 @@ struct StreamSink<'a, 'w>(&'a mut RecordWriter<&'w mut dyn Write>);
 
 impl ChunkSink for StreamSink<'_, '_> {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
+        if chunks.one_by_one {
+            return write_one_by_one(chunks, self.0);
+        }
         let Chunks { plan, indices, .. } = chunks;
         let most = NonZeroUsize::new(indices.len());
         let threads = most.map_or(chunks.threads, |most| chunks.threads.min(most));

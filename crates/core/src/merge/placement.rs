@@ -1,0 +1,93 @@
+//! What tells where chunks in memory belong.
+
+use bytes::Bytes;
+use prost_reflect::MessageDescriptor;
+
+use crate::path::{FieldPath, TargetKind};
+use crate::proto::chunk_info::Type;
+use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
+use crate::{Error, ErrorKind, Result};
+
+/// What tells where chunks in memory belong, for [`Merger::merge`](super::Merger::merge).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Placement<'a> {
+    /// All that a file has as its trailer, with sizes and checksums.
+    Metadata(&'a ChunkMetadata),
+    /// The places alone, of TensorFlow's profile.
+    Message(&'a ChunkedMessage),
+}
+
+impl<'a> From<&'a ChunkMetadata> for Placement<'a> {
+    fn from(metadata: &'a ChunkMetadata) -> Self {
+        Placement::Metadata(metadata)
+    }
+}
+
+impl<'a> From<&'a ChunkedMessage> for Placement<'a> {
+    fn from(message: &'a ChunkedMessage) -> Self {
+        Placement::Message(message)
+    }
+}
+
+impl Placement<'_> {
+    /// The metadata of these chunks, which belong in a message of this type.
+    pub(super) fn metadata(
+        self,
+        chunks: &[Bytes],
+        descriptor: Option<&MessageDescriptor>,
+    ) -> Result<ChunkMetadata> {
+        let message = match self {
+            Placement::Metadata(metadata) => return Ok(metadata.clone()),
+            Placement::Message(message) => message,
+        };
+        let Some(descriptor) = descriptor else {
+            let message = "chunks whose ChunkedMessage alone is there: the type of the message has to be known";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        let info = |chunk: &Bytes| ChunkInfo {
+            r#type: Type::Message.into(),
+            size: chunk.len() as u64,
+            ..ChunkInfo::default()
+        };
+        let mut infos: Vec<ChunkInfo> = chunks.iter().map(info).collect();
+        note_values(message, descriptor, &mut infos)?;
+        Ok(ChunkMetadata {
+            chunks: infos,
+            message: Some(message.clone()),
+            ..ChunkMetadata::default()
+        })
+    }
+}
+
+/// Notes which chunks are the value of a field, and no message.
+fn note_values(
+    message: &ChunkedMessage,
+    descriptor: &MessageDescriptor,
+    infos: &mut [ChunkInfo],
+) -> Result<()> {
+    let mut open = vec![(message, descriptor.clone())];
+    while let Some((message, descriptor)) = open.pop() {
+        for field in &message.chunked_fields {
+            if field.tail || field.within {
+                let message = "a chunk of the profile `extended`, which is merged by its metadata";
+                return Err(Error::new(ErrorKind::InvalidTrailer, message));
+            }
+            let path = FieldPath::from_tags(&field.field_tag)?;
+            let inner = field.message.as_ref();
+            match path.resolve(&descriptor)?.kind {
+                TargetKind::Message(kind) | TargetKind::Group(kind) => {
+                    open.extend(inner.map(|inner| (inner, kind)));
+                }
+                TargetKind::Scalar(_) => {
+                    let index = inner.and_then(|inner| inner.chunk_index);
+                    let index = index.and_then(|index| usize::try_from(index).ok());
+                    if let Some(info) = index.and_then(|index| infos.get_mut(index)) {
+                        info.r#type = Type::Bytes.into();
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
