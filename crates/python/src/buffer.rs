@@ -3,9 +3,10 @@
 use std::ffi::c_int;
 
 use bytes::Bytes;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyIndexError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PySlice;
 
 /// Read-only bytes that `memoryview` and `numpy.frombuffer` look into without a copy. They stay
 /// alive as long as a view of them does.
@@ -25,6 +26,46 @@ impl Buffer {
 impl Buffer {
     fn __len__(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// One byte as a number, or a slice of them, which shares their memory unless it has a step.
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        at: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let len = self.bytes.len();
+        if let Ok(slice) = at.cast::<PySlice>() {
+            let range = slice.indices(isize::try_from(len)?)?;
+            let (start, count) = (usize::try_from(range.start), range.slicelength);
+            let start = start.unwrap_or(0).min(len);
+            let bytes = if range.step == 1 || count == 0 {
+                self.bytes.slice(start..start + count)
+            } else {
+                let nth = |at: usize| {
+                    let steps = isize::try_from(at).ok()?.checked_mul(range.step)?;
+                    usize::try_from(range.start.checked_add(steps)?).ok()
+                };
+                let picked = (0..count).filter_map(nth);
+                picked
+                    .filter_map(|at| self.bytes.get(at).copied())
+                    .collect()
+            };
+            return Ok(Bound::new(py, Buffer::new(bytes))?.into_any());
+        }
+        let at: isize = at.extract()?;
+        let index = if at < 0 {
+            at.checked_add_unsigned(len)
+        } else {
+            Some(at)
+        };
+        let found = index.and_then(|index| usize::try_from(index).ok());
+        match found.and_then(|index| self.bytes.get(index)) {
+            Some(byte) => Ok(byte.into_pyobject(py)?.into_any()),
+            None => Err(PyIndexError::new_err(format!(
+                "{at}: the buffer has {len} bytes"
+            ))),
+        }
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, pyo3::types::PyBytes> {

@@ -20,6 +20,15 @@ const ENOTDIR: i32 = 20;
 /// "Is a directory".
 const EISDIR: i32 = 21;
 
+/// "File too large".
+const EFBIG: i32 = 27;
+/// "No space left on device".
+const ENOSPC: i32 = 28;
+/// "Read-only file system".
+const EROFS: i32 = 30;
+/// "Disk quota exceeded", on Linux.
+const EDQUOT: i32 = 122;
+
 /// Which Python class an error becomes.
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
@@ -164,6 +173,16 @@ fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
 /// isn't there. One of `outputs` was to be written.
 pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> PyErr {
     let number = raised.value(py).getattr("errno");
+    let known: Option<i32> = number
+        .as_ref()
+        .ok()
+        .and_then(|number| number.extract().ok());
+    if let (Some(number @ (EFBIG | ENOSPC | EROFS | EDQUOT)), Some(output)) =
+        (known, outputs.first())
+    {
+        // It can't be what is read.
+        return of_number(py, number, Some(&output.display().to_string()));
+    }
     if !number.is_ok_and(|number| number.is_none()) {
         return raised;
     }

@@ -12,13 +12,14 @@ use proto_splitter::formats::what_else;
 use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::prost_reflect::MessageDescriptor;
-use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::record_file::{Error as RecordError, ReadAt, is_record_file};
 use proto_splitter::split::{
     AddedChunk, ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext,
     SplitExt, SplitOptions, WrittenChunk,
 };
 use proto_splitter::{
     Error, ErrorKind, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter,
+    VersionDef,
 };
 use protosplit_cli::{Exit, Interrupt, Terminal};
 use pyo3::exceptions::PyValueError;
@@ -36,16 +37,23 @@ use crate::work::{Told, detached, interruptible, threads, told};
 /// A chunk that Python made: its bytes, where it belongs, whether it is a message, its index.
 type Added<B> = (B, String, bool, Option<usize>);
 
+/// The fields of a `VersionDef`, in their order.
+type Version = (i32, i32, Vec<i32>);
+
 /// The splitter of a type: the one made for it, or the one for any; or what Python has cut.
 struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
-    /// The version of a splitter in Python.
-    version: Option<i32>,
+    has_base: bool,
+    /// The versions of a splitter in Python.
+    version: Option<Version>,
 }
 
 impl ComposableSplitter for SplitterOf<'_> {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        if !self.has_base {
+            cx.leave_out_message()?;
+        }
         if let Some(added) = &self.added {
             for (bytes, path, is_message, index) in added {
                 let chunk = if *is_message {
@@ -65,8 +73,15 @@ impl ComposableSplitter for SplitterOf<'_> {
         }
     }
 
-    fn version(&self) -> i32 {
-        self.version.unwrap_or_else(|| SizeSplitter.version())
+    fn version_def(&self) -> VersionDef {
+        let Some((splitter_version, join_version, bad_consumers)) = self.version.clone() else {
+            return SizeSplitter.version_def();
+        };
+        VersionDef {
+            splitter_version,
+            join_version,
+            bad_consumers,
+        }
     }
 }
 
@@ -94,11 +109,29 @@ pub(crate) struct SplitArguments {
     #[pyo3(item)]
     added: Option<Vec<Added<PyBackedBytes>>>,
     #[pyo3(item)]
-    version: Option<i32>,
+    has_base: bool,
+    #[pyo3(item)]
+    version: Option<Version>,
+    /// An option string of Riegeli, or a compression.
+    #[pyo3(item)]
+    records: Option<String>,
 }
 
 impl SplitArguments {
-    /// The chunks that Python made; their bytes aren't copied.
+    /// The splitter of a type, with the chunks that Python made; their bytes aren't copied.
+    fn take_splitter<'a>(
+        &mut self,
+    ) -> impl FnOnce(&'a MessageDescriptor) -> SplitterOf<'a> + use<'a> {
+        let (has_base, version) = (self.has_base, self.version.take());
+        let added = self.take_added();
+        move |descriptor| SplitterOf {
+            descriptor,
+            added,
+            has_base,
+            version,
+        }
+    }
+
     fn take_added(&mut self) -> Option<Vec<Added<Bytes>>> {
         let added = self.added.take()?.into_iter();
         let owned = |(bytes, path, is_message, index)| {
@@ -126,6 +159,15 @@ impl SplitArguments {
             .embed_schema(self.embed_schema)
             .always_chunked(self.always_chunked)
             .threads(threads(self.threads)?);
+        if let Some(text) = &self.records {
+            options = match text.parse::<ChunkCompression>() {
+                Ok(compression) => options.compression(compression),
+                Err(_) => options.records(
+                    text.parse()
+                        .map_err(|error: RecordError| PyValueError::new_err(error.to_string()))?,
+                ),
+            };
+        }
         if let Some(size) = self.max_chunk_size {
             options = options.max_chunk_size(size);
         }
@@ -150,17 +192,13 @@ pub(crate) fn split<'py>(
     let input = Input::of(source)?;
     let descriptor = message_type(py, message, schema)?;
     let options = arguments.options(py)?;
-    let (added, version) = (arguments.take_added(), arguments.version);
+    let splitter = arguments.take_splitter();
     let name = input.name();
     let outputs = outputs(&prefix);
     let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let source = opened(input, &descriptor)?;
         let descriptor = &descriptor;
-        let splitter = SplitterOf {
-            descriptor,
-            added,
-            version,
-        };
+        let splitter = splitter(descriptor);
         splitter.write_with(source, prefix, &options.progress(progress))
     })
     .map_err(|raised| of_output(py, raised, &outputs))?;
@@ -190,16 +228,12 @@ pub(crate) fn split_to<'py>(
     let (input, sink) = (Input::of(source)?, Sink::of(target)?);
     let descriptor = message_type(py, message, schema)?;
     let options = arguments.options(py)?;
-    let (added, version) = (arguments.take_added(), arguments.version);
+    let splitter = arguments.take_splitter();
     let name = input.name();
     let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let source = opened(input, &descriptor)?;
         let descriptor = &descriptor;
-        let splitter = SplitterOf {
-            descriptor,
-            added,
-            version,
-        };
+        let splitter = splitter(descriptor);
         sink.written_by(|sink| splitter.write_to_with(source, sink, &options.progress(progress)))
     })?;
     let result = PyDict::new(py);
@@ -223,16 +257,12 @@ pub(crate) fn split_in_memory(
     let input = Input::of(source)?;
     let descriptor = message_type(py, message, schema)?;
     let options = arguments.options(py)?;
-    let (added, version) = (arguments.take_added(), arguments.version);
+    let splitter = arguments.take_splitter();
     let name = input.name();
     let split = detached(py, name.as_deref(), None, |progress| {
         let source = opened(input, &descriptor)?;
         let descriptor = &descriptor;
-        let splitter = SplitterOf {
-            descriptor,
-            added,
-            version,
-        };
+        let splitter = splitter(descriptor);
         splitter.split_with(source, &options.progress(progress))
     })?;
     let chunks = split.bytes().into_iter().map(Buffer::new).collect();

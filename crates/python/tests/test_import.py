@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import proto_splitter as ps
 import proto_splitter.tensorflow as pst
@@ -39,6 +40,12 @@ def test_every_name_is_found_when_it_is_looked_up() -> None:
 
 
 def test_a_protobuf_that_is_too_old_is_said_by_enable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "google.protobuf.unknown_fields", None)
-    with pytest.raises(ImportError, match=r"needs protobuf 4\.21 or later, found protobuf \d"):
+    monkeypatch.setattr("google.protobuf.__version__", "3.19.6")
+    with pytest.raises(ImportError, match=r"needs protobuf 3\.20\.3 or later, found 3\.19\.6"):
+        pst.enable()
+
+
+def test_a_tensorflow_that_is_too_old_is_said_by_enable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(__version__="2.15.1"))
+    with pytest.raises(ImportError, match=r"needs tensorflow 2\.16 or later, found 2\.15\.1"):
         pst.enable()

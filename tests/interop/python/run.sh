@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, packs what is published beside it, runs the README's lines with the wheel alone, and its types, stubs,
-# import time and tests against it, the tests with every version of Python that is here; then shim.py, again.py and zoo.py against TensorFlow 2.21,
+# import time and tests against it, the tests with every version of Python that is here; then shim.py, again.py, zoo.py, compat.py and saving.py against TensorFlow 2.21, versions.sh,
 # onnx_session.py against onnxruntime, where shim.py and onnx_session.py get all arguments, and ../onnx/tools.py against twelve tools. Needs Rust, python3 (3.11 or later), and
 # g++ for ../setup.sh.
 set -euo pipefail
@@ -56,6 +56,9 @@ done
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/shim.py" "$@"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/again.py"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/zoo.py"
+PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/compat.py"
+PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/saving.py"
+"$top/tests/interop/python/versions.sh"
 onnx=$top/.interop/onnx-venv
 if ! [ -f "$onnx/.complete" ]; then
   # Another script is still at it, or never ran.

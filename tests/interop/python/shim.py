@@ -356,7 +356,7 @@ def check_docs(checks, work):
         os.mkdir(folder)
         with open(os.path.join(HERE, "../../../docs/python.md")) as page:
             blocks = re.findall(r"```python tensorflow\n(.*?)```", page.read(), re.DOTALL)
-        assert len(blocks) == 3
+        assert len(blocks) == 4
         graph = tf.Graph()
         with graph.as_default():
             tf.constant(models.numbers(1, 1024, 512), name="w")

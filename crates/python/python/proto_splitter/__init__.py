@@ -12,7 +12,7 @@ from __future__ import annotations
 # so that importing the package takes next to no time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import constants, util
+    from . import constants, reports, util
     from ._core import Buffer, __version__
     from ._errors import (
         ChecksumError,
@@ -79,6 +79,7 @@ __all__ = [
     "merge_to_bytes",
     "open",
     "read",
+    "reports",
     "schema_of",
     "split",
     "tree",
@@ -89,6 +90,7 @@ __all__ = [
 #: Which module each name is from.
 _NAMES = {
     "constants": ("constants",),
+    "reports": ("reports",),
     "util": ("util",),
     "_core": ("Buffer", "__version__"),
     "_errors": (

@@ -1,9 +1,11 @@
-"""TensorFlow's ``ChunkedMessage`` and ``VersionDef``, made when one of them is asked for."""
+"""TensorFlow's ``ChunkMetadata`` and the messages in it, made when one of them is asked for."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
+
+from . import _messages
 
 _PACKAGE = "tensorflow.proto_splitter"
 #: Messages with one oneof, and their fields: name, number and type.
@@ -58,6 +60,18 @@ def _pool() -> Any:
     _add(version, "splitter_version", 1, "INT32", label=optional)
     _add(version, "join_version", 2, "INT32", label=optional)
     _add(version, "bad_consumers", 3, "INT32", label=repeated)
+    info = file.message_type.add(name="ChunkInfo")
+    kinds = info.enum_type.add(name="Type")
+    for number, name in enumerate(("UNSET", "MESSAGE", "BYTES")):
+        kinds.value.add(name=name, number=number)
+    _add(info, "type", 1, ".ChunkInfo.Type", label=optional)
+    info.field[-1].type = info.field[-1].TYPE_ENUM
+    _add(info, "size", 2, "UINT64", label=optional)
+    _add(info, "offset", 3, "UINT64", label=optional)
+    metadata = file.message_type.add(name="ChunkMetadata")
+    _add(metadata, "version", 1, ".VersionDef", label=optional)
+    _add(metadata, "chunks", 2, ".ChunkInfo", label=repeated)
+    _add(metadata, "message", 3, ".ChunkedMessage", label=optional)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return pool
@@ -65,7 +79,5 @@ def _pool() -> Any:
 
 @cache
 def message_class(name: str) -> Any:
-    """The class ``ChunkedMessage``, ``ChunkedField``, ``FieldIndex`` or ``VersionDef``."""
-    from google.protobuf import message_factory
-
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    """The class ``ChunkMetadata`` or that of a message in it, by its name."""
+    return _messages.class_of(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

@@ -46,8 +46,12 @@ class ChecksumError(Error):
     """A checksum or a size differs from what was written: the file is damaged."""
 
 
-class PathError(Error, LookupError):
+class PathError(Error, KeyError):
     """A field path can't be parsed, or leads nowhere."""
+
+    def __str__(self) -> str:
+        # A KeyError is shown as the representation of its key.
+        return Exception.__str__(self)
 
 
 class UncuttableError(Error):

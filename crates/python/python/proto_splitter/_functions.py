@@ -92,6 +92,7 @@ def split(
     value_chunk_size: int | str | None = None,
     max_file_size: int | str | None = None,
     compression: str = "auto",
+    records: str | None = None,
     profile: str = "tensorflow",
     embed_schema: bool = False,
     always_chunked: bool = False,
@@ -114,6 +115,7 @@ def split(
             cut; 1 MiB unless given.
         max_file_size: Writes several files of at most this size (the extended profile only).
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
+        records: An option string of Riegeli, as ``transpose,brotli:5``, instead of ``compression``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file.
         always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
@@ -143,6 +145,7 @@ def split(
         value_chunk_size=None if value_chunk_size is None else size(value_chunk_size),
         max_file_size=None if max_file_size is None else size(max_file_size),
         compression=compression,
+        records=records,
         profile=profile,
         force=force,
         embed_schema=embed_schema,
@@ -172,7 +175,9 @@ def split_arguments(**given: Any) -> dict[str, Any]:
         "always_chunked": False,
         "threads": None,
         "added": None,
+        "has_base": True,
         "version": None,
+        "records": None,
     }
     return defaults | given
 

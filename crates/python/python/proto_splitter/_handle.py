@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, _messages
 from ._errors import PathError
-from ._files import name_of, native
+from ._files import is_url, name_of, native
 from ._functions import Progress
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     M = TypeVar("M", bound=Message)
+
+
+#: How many tensors a notebook shows.
+_MOST_ROWS = 100
 
 
 class TensorInfo(NamedTuple):
@@ -40,11 +44,28 @@ class File:
     ``with`` statement, or call :meth:`close`. Threads can share one.
     """
 
-    def __init__(self, native: _core.Handle, name: str, stamp: _Stamp | None = None) -> None:
+    def __init__(
+        self,
+        native: _core.Handle,
+        name: str,
+        stamp: _Stamp | None = None,
+        opened: tuple[Any, ...] = (),
+    ) -> None:
         self._native = native
         self._name = name
         self._stamp = stamp
         self._tensors: Tensors | None = None
+        #: What `open` was called with.
+        self._opened = opened
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles it by its path or URL: it is opened again, where that leads to then."""
+        source = self._opened[0] if self._opened else None
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"{self._name}: only what was opened by a path or URL is pickled")
+        if not is_url(source):
+            source = os.path.abspath(source)
+        return _open_again, (source, *self._opened[1:])
 
     def __enter__(self) -> File:
         return self
@@ -232,6 +253,24 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} tensors>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, of the first tensors."""
+        import html
+
+        from .util import format_bytes
+
+        rows = []
+        for name in list(self)[:_MOST_ROWS]:
+            info = self.info(name)
+            shape = " × ".join(map(str, info.shape)) or "scalar"
+            cells = (name, info.dtype, shape, format_bytes(info.nbytes))
+            rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+        head = "".join(f"<th>{title}</th>" for title in ("name", "type", "shape", "size"))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        left = len(self) - len(rows)
+        more = f"<caption>and {left} more</caption>" if left else ""
+        return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def info(self, name: str) -> TensorInfo:
         """The type, shape and size of a tensor, of which no data is read.
@@ -542,7 +581,12 @@ def open(
     given = native(source)
     name = name_of(given)
     stamp = _stamp(given)
-    return File(_core.Handle(given, message, schema, threads), name, stamp)
+    opened = (source, message, schema, threads)
+    return File(_core.Handle(given, message, schema, threads), name, stamp, opened)
+
+
+def _open_again(source: Any, message: Any, schema: Any, threads: Any) -> File:
+    return open(source, message, schema, threads=threads)
 
 
 def _stamp(given: Any) -> _Stamp | None:

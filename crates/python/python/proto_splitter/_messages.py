@@ -191,9 +191,25 @@ class Writer:
             yield [_tag(field.number, _LEN) + _varint(_length(body)), *body]
 
     def unknown(self, message: Message) -> list[Piece]:
-        from google.protobuf import unknown_fields
+        return [self.spool.add(data) for data in _encoded(_unknown_fields(message))]
 
-        return [self.spool.add(data) for data in _encoded(unknown_fields.UnknownFieldSet(message))]
+
+def _unknown_fields(message: Message) -> Any:
+    try:
+        from google.protobuf import unknown_fields
+    except ImportError:  # protobuf 3.20
+        return message.UnknownFields()
+    return unknown_fields.UnknownFieldSet(message)
+
+
+def class_of(descriptor: Any) -> Any:
+    """The class of the messages of a type."""
+    from google.protobuf import message_factory
+
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    factory: Any = message_factory.MessageFactory()
+    return factory.GetPrototype(descriptor)  # protobuf 3.20
 
 
 def _whole(message: Message) -> bytes | None:
@@ -203,6 +219,16 @@ def _whole(message: Message) -> bytes | None:
     except Exception:  # EncodeError in protobuf 7, ValueError or MemoryError before.
         return None
     return data if len(data) < 2**31 else None
+
+
+def size_of(message: Message) -> int:
+    """Bytes of a message, serialized, which may be more than protobuf counts."""
+    try:
+        return int(message.ByteSize())
+    except Exception:  # EncodeError, ValueError or MemoryError, by its version.
+        pieces, spool = pieces_of(message)
+        spool.close()
+        return _length(pieces)
 
 
 def _encoded(fields: Any) -> Iterator[bytes]:

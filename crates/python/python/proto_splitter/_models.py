@@ -12,6 +12,7 @@ from ._sizes import size
 
 if TYPE_CHECKING:
     from ._files import Source, Target
+    from .reports import ExternalizeReport, InternalizeReport
 
 
 def _written(
@@ -40,7 +41,7 @@ def externalize(
     force: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> ExternalizeReport:
     """Makes a SavedModel of any size into one that unmodified TensorFlow loads and runs.
 
     Large constants move out of the graph into a checkpoint under ``assets/``, which the model
@@ -65,21 +66,25 @@ def externalize(
     arguments = ["--min-size", str(size(min_size))]
     arguments += ["--mmap"] if mmap else []
     arguments += [] if threads is None else ["--threads", str(threads)]
-    return _written(
+    report: Any = _written(
         "externalize", *arguments, source=folder, to=output, force=force, progress=progress
     )
+    return report  # type: ignore[no-any-return]
 
 
 def internalize(
     folder: Source, output: Target, *, force: bool = False, progress: Progress | None = None
-) -> dict[str, Any]:
+) -> InternalizeReport:
     """Writes the original of a SavedModel that was externalized.
 
     Raises:
         OSError: If there is no such folder.
         Error: If it isn't an externalized model, or was changed since.
     """
-    return _written("internalize", source=folder, to=output, force=force, progress=progress)
+    report: Any = _written(
+        "internalize", source=folder, to=output, force=force, progress=progress
+    )
+    return report  # type: ignore[no-any-return]
 
 
 def convert(

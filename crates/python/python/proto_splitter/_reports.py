@@ -16,6 +16,7 @@ from ._sizes import size
 
 if TYPE_CHECKING:
     from ._files import Source
+    from .reports import DiffReport, FingerprintReport, InfoReport, VerifyReport
 
 
 def run(
@@ -58,7 +59,7 @@ def _types(message: str | None) -> list[str]:
     return [] if message is None else ["--message", message]
 
 
-def info(source: Source, *, message: str | None = None) -> dict[str, Any]:
+def info(source: Source, *, message: str | None = None) -> InfoReport:
     """The chunks of a file: their kind, path, size, stored size and compression.
 
     Reads headers only. The keys are those of ``protosplit info --json``.
@@ -68,7 +69,8 @@ def info(source: Source, *, message: str | None = None) -> dict[str, Any]:
         Error: If it is damaged.
     """
     with named(source) as name:
-        return _report("info", *_types(message), "--", name)
+        report: Any = _report("info", *_types(message), "--", name)
+        return report  # type: ignore[no-any-return]
 
 
 def verify(
@@ -78,7 +80,7 @@ def verify(
     deep: bool = False,
     message: str | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> VerifyReport:
     """Checks every hash, size and position of a file; raises nothing for what it finds.
 
     Args:
@@ -109,7 +111,7 @@ def verify(
         except Error as error:
             # It couldn't even be opened.
             return {"ok": False, "problems": [str(error)]}
-    report: dict[str, Any] = json.loads(output)
+    report: VerifyReport = json.loads(output)
     report["ok"] = code == 0
     return report
 
@@ -121,7 +123,7 @@ def diff(
     limit: int = 10,
     message: str | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> DiffReport:
     """Whether two messages are equal, and the first differences by path.
 
     Returns:
@@ -136,12 +138,12 @@ def diff(
         code, output = run(
             "diff", "--json", *arguments, "--", a, b, codes=(0, 1), progress=progress
         )
-    report: dict[str, Any] = json.loads(output)
+    report: DiffReport = json.loads(output)
     report["equal"] = code == 0
     return report
 
 
-def fingerprint(folder: Source, *, progress: Progress | None = None) -> dict[str, Any]:
+def fingerprint(folder: Source, *, progress: Progress | None = None) -> FingerprintReport:
     """A SavedModel's fingerprint as TensorFlow computes it, and whether the stored one agrees.
 
     The model is read, not loaded, so it may have any size.
@@ -151,7 +153,8 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> dict[str
         Error: If TensorFlow's own code can't compute it.
     """
     with named(folder) as name:
-        return _report("fingerprint", "--", name, codes=(0, 1), progress=progress)
+        report: Any = _report("fingerprint", "--", name, codes=(0, 1), progress=progress)
+        return report  # type: ignore[no-any-return]
 
 
 class SizeTree(Mapping[str, Any]):

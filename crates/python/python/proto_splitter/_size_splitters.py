@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +9,8 @@ from . import _messages, constants, util
 from ._errors import PathError
 from ._splitters import ComposableSplitter, Message
 
-#: The most bytes that a tag and a length take before an element.
-_PREFIX = 16
-
-
-def _is_over(size: int) -> bool:
-    return size > constants.max_size()
+def _is_large(size: int) -> bool:
+    return size > constants.max_size() // 3
 
 
 class SplitBasedOnSize(ComposableSplitter):
@@ -31,9 +26,9 @@ class SplitBasedOnSize(ComposableSplitter):
         super().__init__(proto, **options)
         self.proto_size = proto_size
 
-    @abc.abstractmethod
     def build_chunks(self) -> int:
         """Adds the chunks, and returns how many bytes that has taken out of the message."""
+        return 0
 
 
 class LargeMessageSplitter(SplitBasedOnSize):
@@ -42,7 +37,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
     Args:
         proto: The message.
         proto_size: Bytes of it, serialized.
-        size_check: Whether a message of so many bytes is large: over
+        size_check: Whether a message of so many bytes is large: over a third of
             :func:`proto_splitter.constants.max_size` unless given.
         options: Those of :class:`ComposableSplitter`.
     """
@@ -51,7 +46,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
         self,
         proto: Message,
         proto_size: int,
-        size_check: Callable[[int], bool] = _is_over,
+        size_check: Callable[[int], bool] = _is_large,
         **options: Any,
     ) -> None:
         super().__init__(proto, proto_size, **options)
@@ -61,16 +56,18 @@ class LargeMessageSplitter(SplitBasedOnSize):
         """Adds a chunk if the message is large, and returns how many bytes that has taken out."""
         if not self._size_check(self.proto_size):
             return 0
-        self.add_chunk(self._proto, [])
+        chunk = type(self._proto)()
+        chunk.CopyFrom(self._proto)
         self._proto.Clear()
+        self.add_chunk(chunk, [])
         return self.proto_size
 
 
 class RepeatedMessageSplitter(ComposableSplitter):
     """Splits a message for a list of messages in it: each of these, and then the list.
 
-    Each element is given to the splitters, in their order. If the message is still over
-    :func:`proto_splitter.constants.max_size`, runs of elements become chunks::
+    Each element is given to the splitters, in their order. Those that follow once
+    :func:`proto_splitter.constants.max_size` is reached become chunks of up to as many bytes::
 
         RepeatedMessageSplitter(tree, "children", [LargeLeafSplitter]).write("tree")
 
@@ -103,68 +100,36 @@ class RepeatedMessageSplitter(ComposableSplitter):
 
     def build_chunks(self) -> int:
         """Adds the chunks, and returns how many bytes that has taken out of the message."""
-        held = _Held(self._proto)
-        sizes: list[int] = []
-        taken = 0
-        for number, element in enumerate(self._elements):
-            size = element.ByteSize()
-            for splitter in self._message_splitters:
-                place = [*self._tags, number]
-                cut = splitter(element, size, parent_splitter=held, fields_in_parent=place)
-                removed = cut.build_chunks()
-                size, taken = size - removed, taken + removed
-            sizes.append(size)
-        if self._is_over(sizes):
-            taken += sum(sizes)
-            self._add_runs(sizes)
-        # A chunk in an element is merged after the element.
-        for chunk, tags, index in held.chunks:
-            self.add_chunk(chunk, tags, index)
-        return taken
-
-    def _is_over(self, sizes: list[int]) -> bool:
-        if _is_over(sum(sizes)):
-            return True
-        try:
-            return _is_over(self._proto.ByteSize())
-        except Exception:  # protobuf can't tell, for it is over 2 GiB.
-            return True
-
-    def _add_runs(self, sizes: list[int]) -> None:
-        """Makes chunks of all elements, each with as many as it can hold."""
         outer = self._tags[:-1]
         holder = util.get_field(self._proto, outer)[0] if outer else self._proto
-        start, length = 0, 0
-        for end, size in enumerate([*sizes, None]):
-            if size is not None:
-                length += size + _PREFIX
-                if end == start or not _is_over(length):
-                    continue
-                length = size + _PREFIX
-            run = type(holder)()
+        #: Where each run but the first begins, and its chunk, which is filled at the end.
+        runs: list[tuple[int, Any]] = []
+        bare = length = taken = 0
+        for number, element in enumerate(self._elements):
+            size = _messages.size_of(element)
+            for splitter in self._message_splitters:
+                place = [*self._tags, number]
+                cut = splitter(element, size, parent_splitter=self, fields_in_parent=place)
+                removed = cut.build_chunks()
+                if removed:
+                    size, taken = _messages.size_of(element), taken + removed
+            framed = size + _prefix_len(self._field.number, size)
+            # As TensorFlow has it, which doesn't count what is in front of elements.
+            is_full = bare + size >= constants.max_size()
+            if is_full or length + framed > constants.max_size():
+                runs.append((number, type(holder)()))
+                self.add_chunk(runs[-1][1], outer)
+                bare = length = 0
+            bare, length = bare + size, length + framed
+            taken += framed if runs else 0
+        ends = [*(start for start, _ in runs[1:]), len(self._elements)]
+        for (start, run), end in zip(runs, ends):
             getattr(run, self._field.name).extend(self._elements[start:end])
-            self.add_chunk(run, outer)
-            start = end
-        del self._elements[:]
+        if runs:
+            del self._elements[runs[0][0] :]
+        return taken
 
 
-class _Held(ComposableSplitter):
-    """Keeps the chunks of elements until the elements have been added."""
-
-    def __init__(self, proto: Message) -> None:
-        super().__init__(proto)
-        self.chunks: list[tuple[Any, list[Any], int | None]] = []
-
-    def build_chunks(self) -> None:
-        """Nothing is built here: others add."""
-
-    def add_chunk(
-        self, chunk: Message | bytes, field_tags: util.FieldTypes, index: int | None = None
-    ) -> None:
-        kept: Any = chunk
-        if _messages.is_message(chunk):
-            # Whoever added it may change it afterwards.
-            kept = type(chunk)()
-            kept.CopyFrom(chunk)
-        tags = [field_tags] if isinstance(field_tags, (str, int)) else list(field_tags)
-        self.chunks.append((kept, tags, index))
+def _prefix_len(number: int, size: int) -> int:
+    """Bytes of the tag and the length in front of an element."""
+    return len(_messages._tag(number, 2)) + len(_messages._varint(size))

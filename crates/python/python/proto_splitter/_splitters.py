@@ -19,20 +19,28 @@ class Splitter(abc.ABC):
 
     @property
     def version_def(self) -> Any:
-        """The ``VersionDef`` of the files that this splitter writes.
+        """The ``VersionDef`` of the files that this splitter writes, which a subclass may change.
 
-        Its ``splitter_version`` is the splitter's own number, which a subclass may change; readers
-        don't decide by it. The rest is what the format says.
+        Readers refuse a file whose ``join_version`` is over theirs, or one of whose
+        ``bad_consumers`` is theirs; ``splitter_version`` is the splitter's own number.
         """
         return _chunk_message.message_class("VersionDef")(splitter_version=1, join_version=0)
 
     @abc.abstractmethod
-    def split(self) -> tuple[Sequence[Any], Any]:
+    def split(self) -> tuple[Sequence[Message | bytes], Any]:
         """The chunks, and the ``ChunkedMessage`` that says where each belongs."""
 
     @abc.abstractmethod
     def write(self, file_prefix: str | os.PathLike[str]) -> str:
         """Writes the chunks to a file and returns its path."""
+
+
+class _Added:
+    """A chunk, and the field tag of where it belongs; none for what is left of the message."""
+
+    def __init__(self, chunk: Message | bytes, tags: list[Any] | None) -> None:
+        self.chunk = chunk
+        self.tags = tags
 
 
 class ComposableSplitter(Splitter):
@@ -64,12 +72,13 @@ class ComposableSplitter(Splitter):
         if (parent_splitter is None) != (fields_in_parent is None):
             raise ValueError("expected both parent_splitter and fields_in_parent, or neither")
         self._proto = proto
-        self._proto_as_initial_chunk = proto_as_initial_chunk
         self._parent_splitter = parent_splitter
         self._fields_in_parent = fields_in_parent
-        self._added: list[tuple[bytes, str, bool, int | None]] | None = None
+        self._is_built = False
+        #: By the order of chunks, and by the order in which they were added.
+        self._order = [_Added(proto, None)] if proto_as_initial_chunk else []
+        self._added: list[_Added] = []
 
-    @abc.abstractmethod
     def build_chunks(self) -> Any:
         """Adds the chunks, with :meth:`add_chunk` or by splitters that have this one as parent."""
 
@@ -78,56 +87,58 @@ class ComposableSplitter(Splitter):
     ) -> None:
         """Adds a chunk: a message, or the value of a field of bytes or text.
 
+        A message isn't copied: it is split and written as it is by then.
+
         Args:
             chunk: A message of protobuf, or bytes.
             field_tags: Where it belongs in this message; see :mod:`proto_splitter.util`.
             index: Its place among the chunks; the end unless given.
 
-        What a file can't hold is found when it is split or written: a number as a chunk, an element
-        of a repeated field of bytes or text in TensorFlow's profile, an index that leaves a gap.
+        What a file can't hold is found when it is written: a number as a chunk, an element of a
+        repeated field of bytes or text in TensorFlow's profile, an index that leaves a gap.
 
         Raises:
             PathError: If the field tag leads nowhere.
         """
-        tags = [field_tags] if isinstance(field_tags, (str, int)) else list(field_tags)
-        path = util.field_path(self._proto.DESCRIPTOR, tags)
-        if self._parent_splitter is not None and self._fields_in_parent is not None:
-            outer = self._fields_in_parent
-            outer = [outer] if isinstance(outer, (str, int)) else list(outer)
+        tags = util.as_list(field_tags)
+        if self._parent_splitter is not None:
+            outer = util.as_list(self._fields_in_parent)  # type: ignore[arg-type]
             self._parent_splitter.add_chunk(chunk, [*outer, *tags], index)
             return
-        if self._added is None:
-            self._added = []
-        is_message = _messages.is_message(chunk)
-        data = _serialized(chunk) if is_message else bytes(chunk)
-        self._added.append((data, path, is_message, index))
+        util.field_path(self._proto.DESCRIPTOR, tags)
+        added = _Added(chunk, tags)
+        first = sum(one.tags is None for one in self._order)
+        at = len(self._order) if index is None else max(index, first)
+        self._order.insert(at, added)
+        self._added.append(added)
 
-    def _build(self) -> tuple[Any, str, bytes, list[tuple[bytes, str, bool, int | None]]]:
-        """What the native half takes. The chunks are built once."""
+    def _build(self, method: str) -> None:
+        """Builds the chunks, once."""
         if self._parent_splitter is not None:
-            raise ValueError("a splitter with a parent is written by that")
-        if self._added is None:
-            self._added = []
+            raise ValueError(
+                f"a child splitter's `{method}` method should not be called directly: its chunks "
+                f"are its parent's"
+            )
+        if not self._is_built:
             self.build_chunks()
-        name, schema = _messages.schema_of(self._proto)
-        left = self._proto if self._proto_as_initial_chunk else type(self._proto)()
-        return _messages.source_of(left), name, schema, self._added
+            self._is_built = True
 
-    def split(self) -> tuple[Sequence[_core.Buffer], Any]:
-        """The chunks, as buffers, and the ``ChunkedMessage`` that says where each belongs.
+    def split(self) -> tuple[Sequence[Message | bytes], Any]:
+        """The chunks, and the ``ChunkedMessage`` that says where each belongs.
 
         Raises:
             ValueError: If this splitter has a parent.
-            UncuttableError: If a chunk is over :func:`proto_splitter.constants.max_size`.
         """
-        source, name, schema, added = self._build()
-        arguments = _functions.split_arguments(
-            max_chunk_size=constants.max_size(),
-            added=added,
-            version=self.version_def.splitter_version,
-        )
-        chunks, message = _core.split_in_memory(source, name, schema, arguments)
-        return chunks, _chunk_message.message_class("ChunkedMessage").FromString(message)
+        self._build("split")
+        place = {id(one): at for at, one in enumerate(self._order)}
+        message = _chunk_message.message_class("ChunkedMessage")()
+        if any(one.tags is None for one in self._order):
+            message.chunk_index = 0
+        for one in self._added:
+            tags = util.get_field_tag(self._proto, one.tags or [])
+            field = message.chunked_fields.add(field_tag=tags)
+            field.message.chunk_index = place[id(one)]
+        return [one.chunk for one in self._order], message
 
     def write(
         self, file_prefix: str | os.PathLike[str], writer_options: str | None = None
@@ -136,21 +147,39 @@ class ComposableSplitter(Splitter):
 
         Args:
             file_prefix: The path without its extension. A file that is there is replaced.
-            writer_options: The compression, as :func:`proto_splitter.split` has it.
+            writer_options: The compression, as :func:`proto_splitter.split` has it, or an option
+                string of Riegeli, as ``transpose,brotli:5``.
 
         Raises:
             OSError: If the file can't be written.
             ValueError: If this splitter has a parent.
             UncuttableError: If a chunk is over :func:`proto_splitter.constants.max_size`.
         """
-        source, name, schema, added = self._build()
+        self._build("write")
+        descriptor = self._proto.DESCRIPTOR
+        added = []
+        for one in self._order:
+            if one.tags is not None:
+                is_message = _messages.is_message(one.chunk)
+                data = _serialized(one.chunk) if is_message else bytes(one.chunk)
+                added.append((data, util.field_path(descriptor, one.tags), is_message, None))
+        has_base = len(added) < len(self._order) or not added
+        left = self._proto if has_base else type(self._proto)()
+        name, schema = _messages.schema_of(self._proto)
+        version = self.version_def
         arguments = _functions.split_arguments(
             max_chunk_size=constants.max_size(),
-            compression=writer_options or "auto",
+            records=writer_options,
             force=True,
             added=added,
-            version=self.version_def.splitter_version,
+            has_base=has_base,
+            version=(
+                version.splitter_version,
+                version.join_version,
+                list(version.bad_consumers),
+            ),
         )
+        source = _messages.source_of(left)
         written = _core.split(source, os.fspath(file_prefix), name, schema, arguments, None)
         return _functions.written_of(written).path
 
@@ -163,6 +192,16 @@ def _serialized(message: Message) -> bytes:
     return out.getvalue()
 
 
+def _parse_chunks(chunks: list[Any], message: Any, kind: type[Message]) -> None:
+    """Parses those of the chunks that are messages, by where they belong."""
+    if message.HasField("chunk_index"):
+        chunks[message.chunk_index] = kind.FromString(chunks[message.chunk_index])
+    for field in message.chunked_fields:
+        descriptor = util.message_type_at(kind.DESCRIPTOR, field.field_tag)
+        if descriptor is not None:
+            _parse_chunks(chunks, field.message, _messages.class_of(descriptor))
+
+
 class _BuiltIn(Splitter):
     """A splitter of this package for one type."""
 
@@ -173,13 +212,16 @@ class _BuiltIn(Splitter):
             raise SchemaError(f"expected a {self._TYPE}, found a {proto.DESCRIPTOR.full_name}")
         self._proto = proto
 
-    def split(self) -> tuple[Sequence[_core.Buffer], Any]:
-        """The chunks, as buffers, and the ``ChunkedMessage`` that says where each belongs."""
+    def split(self) -> tuple[Sequence[Message | bytes], Any]:
+        """The chunks, and the ``ChunkedMessage`` that says where each belongs."""
         name, schema = _messages.schema_of(self._proto)
         arguments = _functions.split_arguments(max_chunk_size=constants.max_size())
         source = _messages.source_of(self._proto)
-        chunks, message = _core.split_in_memory(source, name, schema, arguments)
-        return chunks, _chunk_message.message_class("ChunkedMessage").FromString(message)
+        buffers, serialized = _core.split_in_memory(source, name, schema, arguments)
+        message = _chunk_message.message_class("ChunkedMessage").FromString(serialized)
+        chunks: list[Message | bytes] = [bytes(buffer) for buffer in buffers]
+        _parse_chunks(chunks, message, type(self._proto))
+        return chunks, message
 
     def write(
         self, file_prefix: str | os.PathLike[str], writer_options: str | None = None
@@ -193,7 +235,7 @@ class _BuiltIn(Splitter):
             self._proto,
             file_prefix,
             max_chunk_size=constants.max_size(),
-            compression=writer_options or "auto",
+            records=writer_options,
             force=True,
         ).path
 

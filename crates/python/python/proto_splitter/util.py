@@ -52,6 +52,11 @@ def is_repeated(field_desc: Any) -> bool:
     return _messages._is_repeated(field_desc)
 
 
+def as_list(fields: FieldTypes) -> list[Any]:
+    """A field tag as the list of its steps."""
+    return [fields] if isinstance(fields, (str, int)) else list(fields)
+
+
 class _Step:
     """A field, and the index or key that follows it in a tag."""
 
@@ -61,17 +66,16 @@ class _Step:
 
 
 def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
-    if isinstance(fields, (str, int)):
-        fields = [fields]
     steps: list[_Step] = []
-    at, parts = descriptor, list(fields)
+    at, parts = descriptor, as_list(fields)
     while parts:
         part = parts.pop(0)
         if at is None:
-            raise PathError(f"{part!r}: what is before it in the field tag isn't a message")
+            raise PathError(f"Unable to find fields: {as_list(fields)} in {descriptor.full_name}")
         found = at.fields_by_name if isinstance(part, str) else at.fields_by_number
-        if part not in found:
-            raise PathError(f"{part!r}: {at.full_name} has no such field")
+        if part not in found or isinstance(part, bool):
+            what = f"'{part}'" if isinstance(part, str) else f"number {part}"
+            raise PathError(f"Unable to find field {what} in {at.full_name}")
         field = found[part]
         key = parts.pop(0) if is_repeated(field) and parts else None
         steps.append(_Step(field, key))
@@ -84,21 +88,25 @@ def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
 def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
     """The value that a field tag leads to, and the field's descriptor.
 
+    The value is ``None`` if there is no such element or key, and the descriptor for an empty tag.
+
     Raises:
-        PathError: If it leads nowhere.
+        PathError: If there is no such field.
     """
     value, field = proto, None
     for step in _steps(proto.DESCRIPTOR, fields):
         field = step.field
-        value = getattr(value, field.name)
-        if step.key is not None:
-            if _messages._is_map(field) and step.key not in value:
-                raise PathError(f"{step.key!r}: there is no such key in {field.name}")
-            try:
-                value = value[step.key]
-            except IndexError:
-                message = f"{step.key}: {field.name} has {len(value)} elements"
-                raise PathError(message) from None
+        value = None if value is None else getattr(value, field.name)
+        if step.key is None or value is None:
+            continue
+        # Looking for a key in a map of messages adds it.
+        if _messages._is_map(field) and step.key not in value:
+            value = None
+            continue
+        try:
+            value = value[step.key]
+        except IndexError:
+            value = None
     return value, field
 
 
@@ -123,6 +131,17 @@ def get_field_tag(proto: Any, fields: FieldTypes) -> list[Any]:
             tag.index = step.key
         tags.append(tag)
     return tags
+
+
+def message_type_at(descriptor: Any, tags: Sequence[Any]) -> Any:
+    """The type of the message that the ``FieldIndex`` messages of a tag lead to, or ``None``."""
+    at = descriptor
+    for tag in tags:
+        if tag.WhichOneof("kind") == "field":
+            at = at.fields_by_number[tag.field].message_type
+        if at is not None and tag.WhichOneof("kind") == "map_key":
+            at = at.fields_by_name["value"].message_type
+    return at
 
 
 def field_path(descriptor: Any, fields: FieldTypes) -> str:

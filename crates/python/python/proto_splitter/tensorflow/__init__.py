@@ -21,13 +21,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .. import _models
+from .. import _bar, _models
+from .._functions import Progress
 from .._sizes import size as _size
 from . import _capture, _load, _writer
 from ._capture import Settings
@@ -53,70 +56,72 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
     Seam(
         "framework.ops",
         "_create_graph_constant",
-        "57b43368f7a3",
+        ("c4ff1dd63aa6",),
         "large constants are captured while a function is traced",
     ): _capture.graph_constant,
     Seam(
         "eager.polymorphic_function.tracing_compilation",
         "_create_concrete_function",
-        "dd75d2a023a0",
+        ("6332b4fb6374",),
         "functions that may not capture have their constants in their graphs",
     ): _capture.create_concrete_function,
     Seam(
         "framework.tensor_util",
         "_ConstantValue",
-        "09fbc1d86ffb",
+        ("3350e44b7aab",),
         "tf.get_static_value knows captured constants",
     ): _capture.static_value,
     Seam(
         "eager.polymorphic_function.saved_model_utils",
         "TrackableConstant._export_to_saved_model_graph",
-        "5c3ab343a231",
+        ("f247c10104e2",),
         "captured constants stay out of the graph that is saved",
     ): _capture.export_constant,
     Seam(
         "saved_model.save",
         "save_and_return_nodes",
-        "6587063612fe",
+        ("623d407a1308",),
         "tf.saved_model.save and Keras' export write models of any size",
     ): _writer.save_and_return_nodes,
     Seam(
         "saved_model.save",
         "_trace_gradient_functions",
-        "497868982c3a",
+        ("ac37836388d7",),
         "custom gradients keep the constants that they make",
     ): _capture.trace_gradients,
     Seam(
         "saved_model.builder_impl",
         "_SavedModelBuilder.save",
-        "e32b03f16338",
+        ("40c717c44614", "472048d61dac"),
         "builders of TensorFlow 1 move large constants out of the graph",
     ): _writer.builder_save,
     Seam(
         "saved_model.load",
         "load_partial",
-        "1f93a6f335b0",
+        ("df550e7dbcd7",),
         "tf.saved_model.load reads models in chunks",
     ): _load.load_partial,
     Seam(
         "saved_model.loader_impl",
         "SavedModelLoader.__init__",
-        "37d57fae0964",
+        ("f5dffcac99f7",),
         "sessions of TensorFlow 1 load models in chunks",
     ): _load.loader_init,
     Seam(
         "saved_model.loader_impl",
         "parse_saved_model",
-        "4c2b9ba39512",
+        ("3cd5d0d09dba",),
         "the message of a model in chunks is read",
     ): _load.read_model,
     Seam(
         "tools.saved_model_utils",
         "read_saved_model",
-        "b8484c5b3af5",
+        ("e8d546095b83",),
         "the functions behind saved_model_cli read models in chunks",
     ): _load.read_model,
 }
+#: The module whose flag keeps ``SaveOptions(experimental_image_format=True)`` from being made.
+_OPTIONS = ("tensorflow.python.saved_model.save_options", "is_oss")
 #: Modules with a slot for a splitter, which no TensorFlow from PyPI fills.
 _SLOTS = ("tensorflow.python.saved_model.save", "tensorflow.python.saved_model.builder_impl")
 _SLOT = "proto_splitter"
@@ -130,6 +135,7 @@ class _Installed:
         self.patches = Patches()
         self.holders = 0
         self.is_enabled = False
+        self.is_oss: bool | None = None
 
     def hold(self) -> None:
         with self.lock:
@@ -140,6 +146,10 @@ class _Installed:
             for module in self._slots():
                 if not hasattr(module, _SLOT):
                     setattr(module, _SLOT, _writer.Slot)
+            options = importlib.import_module(_OPTIONS[0])
+            self.is_oss = getattr(options, _OPTIONS[1], None)
+            if self.is_oss:
+                setattr(options, _OPTIONS[1], False)
             refused = [f"{seam.name}: {seam.refused}" for seam in found if seam.refused]
             if refused:
                 warnings.warn("; ".join(refused), RuntimeWarning, stacklevel=4)
@@ -150,6 +160,8 @@ class _Installed:
             if self.holders:
                 return
             self.patches.revert()
+            if self.is_oss:
+                setattr(importlib.import_module(_OPTIONS[0]), _OPTIONS[1], True)
             for module in self._slots():
                 if getattr(module, _SLOT, None) is _writer.Slot:
                     delattr(module, _SLOT)
@@ -162,31 +174,51 @@ class _Installed:
 _installed = _Installed()
 
 
+#: The earliest versions that models are saved with.
+_EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
+
+
 def _check_packages() -> None:
     """Fails at once where a save would, after the work."""
+    import google.protobuf
+
+    # Without importing it: that takes long, and may not have been done.
+    tensorflow = sys.modules.get("tensorflow")
+    found = {
+        "protobuf": google.protobuf.__version__,
+        "tensorflow": getattr(tensorflow, "__version__", None),
+    }
+    for name, least in _EARLIEST.items():
+        version = found[name]
+        numbers = tuple(int(part) for part in re.findall(r"\d+", version or "")[:3])
+        if version is not None and numbers < least:
+            wanted = ".".join(map(str, least))
+            raise ImportError(
+                f"saving models needs {name} {wanted} or later, found {version}: "
+                f"pip install '{name}>={wanted}'"
+            )
+
+
+def _settings(
+    capture: bool, min_size: int | str, format: str, progress: Progress | bool | None
+) -> Settings:
     try:
-        importlib.import_module("google.protobuf.unknown_fields")
+        import google.protobuf  # noqa: F401
     except ImportError:
-        try:
-            import google.protobuf
-
-            found = f"found protobuf {google.protobuf.__version__}"
-        except ImportError:
-            found = "there is no protobuf"
-        raise ImportError(
-            f"saving models needs protobuf 4.21 or later, {found}: pip install 'protobuf>=4.21'"
-        ) from None
-
-
-def _settings(capture: bool, min_size: int | str, format: str) -> Settings:
+        raise ImportError("saving models needs protobuf: pip install protobuf") from None
     _check_packages()
     if format not in ("assets", "cpb"):
         raise ValueError(f"expected the format assets or cpb, found {format!r}")
-    return Settings(_size(min_size), capture, format)
+    told = _bar.Bar("saving") if progress is True else progress or None
+    return Settings(_size(min_size), capture, format, told)
 
 
 def enable(
-    *, capture: bool = True, min_size: int | str = DEFAULT_MIN_SIZE, format: str = "assets"
+    *,
+    capture: bool = True,
+    min_size: int | str = DEFAULT_MIN_SIZE,
+    format: str = "assets",
+    progress: Progress | bool | None = None,
 ) -> list[SeamStatus]:
     """Makes TensorFlow save and load models of any size, in the whole process.
 
@@ -197,20 +229,24 @@ def enable(
         capture: Whether large constants are captured while tracing.
         min_size: Constants of fewer bytes are left to TensorFlow.
         format: ``assets`` for what any TensorFlow loads; ``cpb`` for a chunked file, which needs
-            this package to be loaded.
+            this package to be loaded, and which ``SaveOptions(experimental_image_format=True)``
+            asks for, too.
+        progress: Called with bytes done and bytes in all while large constants are written; true
+            for a bar on the standard error. What it raises ends the save, as Ctrl-C does, with
+            nothing left behind.
 
     Returns:
         What :func:`status` returns.
 
     Raises:
-        ImportError: If there is no TensorFlow, or a protobuf that is too old to save models.
+        ImportError: If there is no TensorFlow or protobuf, or one that is too old.
         ValueError: If a size or the format isn't one.
 
     Warns:
         RuntimeWarning: If a function of TensorFlow isn't the one that is known, with its name. It
             is left alone, and the others are replaced.
     """
-    wanted = _settings(capture, min_size, format)
+    wanted = _settings(capture, min_size, format, progress)
     with _installed.lock:
         if not _installed.is_enabled:
             _installed.hold()
@@ -230,7 +266,11 @@ def disable() -> None:
 
 @contextmanager
 def enabled(
-    *, capture: bool = True, min_size: int | str = DEFAULT_MIN_SIZE, format: str = "assets"
+    *,
+    capture: bool = True,
+    min_size: int | str = DEFAULT_MIN_SIZE,
+    format: str = "assets",
+    progress: Progress | bool | None = None,
 ) -> Iterator[None]:
     """As :func:`enable`, for this thread and within a ``with`` statement.
 
@@ -238,7 +278,7 @@ def enabled(
         ImportError: If there is no TensorFlow.
         ValueError: If a size or the format isn't one.
     """
-    wanted = _settings(capture, min_size, format)
+    wanted = _settings(capture, min_size, format, progress)
     _installed.hold()
     try:
         with _capture.locally(wanted):
@@ -267,6 +307,7 @@ def save(
     *,
     min_size: int | str = DEFAULT_MIN_SIZE,
     format: str = "assets",
+    progress: Progress | bool | None = None,
 ) -> None:
     """``tf.saved_model.save`` for a model of any size, without :func:`enable`.
 
@@ -279,7 +320,7 @@ def save(
     """
     import tensorflow as tf
 
-    with enabled(min_size=min_size, format=format):
+    with enabled(min_size=min_size, format=format, progress=progress):
         tf.saved_model.save(obj, os.fspath(export_dir), signatures, options)
 
 

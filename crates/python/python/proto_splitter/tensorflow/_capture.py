@@ -31,6 +31,8 @@ class Settings:
     capture: bool
     #: ``assets`` for what any TensorFlow loads, or ``cpb``.
     format: str
+    #: Called with bytes done and bytes in all while a model is written.
+    progress: Callable[[int, int], object] | None = None
 
 
 @dataclass

@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,8 @@ class Seam:
     module: str
     #: Its name in that module, as ``Class.method``.
     function: str
-    #: The hash of the source that our replacement was written for.
-    known: str
+    #: The hashes of the sources that our replacement was written for.
+    known: tuple[str, ...]
     #: What the replacement is for.
     purpose: str
 
@@ -74,7 +74,27 @@ def source_hash(source: str) -> str:
     True
     """
     tree = _Bare().visit(ast.parse(textwrap.dedent(source)))
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256("\n".join(_tokens(tree)).encode()).hexdigest()[:_DIGITS]
+
+
+def _tokens(node: object) -> Iterator[str]:
+    """A tree in words that are the same in every version of Python.
+
+    ``ast.unparse`` and ``ast.dump`` differ between them.
+    """
+    if isinstance(node, ast.AST):
+        yield type(node).__name__
+        for name, value in ast.iter_fields(node):
+            # What later versions have more of is empty in what earlier ones can run.
+            if name not in ("ctx", "kind", "type_comment") and value not in (None, []):
+                yield name
+                yield from _tokens(value)
+        yield "."
+    elif isinstance(node, list):
+        for one in node:
+            yield from _tokens(one)
+    else:
+        yield repr(node)
 
 
 def _find(seam: Seam) -> tuple[Any, str, Any]:
@@ -90,7 +110,7 @@ class Patches:
     """Replacements that are in place, and how to take them back."""
 
     def __init__(self) -> None:
-        self._on: dict[Seam, tuple[Any, str, Any, Any]] = {}
+        self._on: dict[Seam, tuple[Any, str, Any, Any, str | None]] = {}
 
     def check(self, seam: Seam) -> SeamStatus:
         """What there is at a seam; changes nothing."""
@@ -99,7 +119,7 @@ class Patches:
             return SeamStatus(seam.name, seam.purpose, False, found, refused)
 
         if seam in self._on:
-            return SeamStatus(seam.name, seam.purpose, True, seam.known, None)
+            return SeamStatus(seam.name, seam.purpose, True, self._on[seam][4], None)
         try:
             _, _, function = _find(seam)
         except (ImportError, AttributeError, KeyError):
@@ -108,8 +128,9 @@ class Patches:
             found = source_hash(inspect.getsource(function))
         except (OSError, TypeError, SyntaxError):
             return status(None, "its source can't be read")
-        if found != seam.known:
-            return status(found, f"its source is unknown here: expected {seam.known}")
+        if found not in seam.known:
+            known = " or ".join(seam.known)
+            return status(found, f"its source is unknown here: expected {known}")
         return status(found, None)
 
     def apply(self, seam: Seam, replacement: Callable[[Any], Any]) -> SeamStatus:
@@ -119,13 +140,13 @@ class Patches:
             owner, name, original = _find(seam)
             ours = replacement(original)
             setattr(owner, name, ours)
-            self._on[seam] = (owner, name, original, ours)
+            self._on[seam] = (owner, name, original, ours, status.found)
             status = self.check(seam)
         return status
 
     def revert(self) -> None:
         """Puts every function back, but for those that someone else has replaced meanwhile."""
-        for owner, name, original, ours in self._on.values():
+        for owner, name, original, ours, _ in self._on.values():
             # Whoever calls ours from theirs gets TensorFlow's behaviour: it is off by then.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .. import _functions, _messages, _models
+from .. import _functions, _messages, _models, constants
 from ._capture import (
     Saving,
     Settings,
@@ -91,10 +91,24 @@ def _put_marks(saved_model: Any, save: Saving) -> dict[bytes, memoryview]:
 
 def _write_in_full(saved_model: Any, values: Mapping[bytes, memoryview], path: str) -> None:
     writer = _WithValues(values)
-    with writer.spool.file as spool, open(path, "xb") as file:
-        pieces = writer.message(saved_model)
-        spool.flush()
-        _messages.write_pieces(pieces, spool, file)
+    try:
+        with writer.spool.file as spool, open(path, "xb") as file:
+            pieces = writer.message(saved_model)
+            spool.flush()
+            _messages.write_pieces(pieces, spool, file)
+    except OSError as error:
+        # Writing to an open file doesn't name it.
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno), path) from None
+        raise
+
+
+def _is_within_limit(message: Any) -> bool:
+    """Whether a message isn't large enough to be split."""
+    try:
+        return bool(message.ByteSize() < constants.max_size())
+    except Exception:  # noqa: BLE001: EncodeError, ValueError or MemoryError, by its version.
+        return False
 
 
 @contextmanager
@@ -242,7 +256,9 @@ class SavedModelSplitter:
             if node.name not in save.values or function is not None:
                 if _is_large(node, min_size):
                     traced.append((function, node.name))
-        if not save.values and not traced:
+        # Of a file in chunks even the small ones may come to more than protobuf takes.
+        in_chunks = save.settings.format == "cpb" and not _is_within_limit(self._proto)
+        if not save.values and not traced and not in_chunks:
             return self._write_as_it_is(prefix)
         early = [name for name, node in traced if name and not was_traced_here(name, node)]
         if early and save.settings.capture and current_save():
@@ -252,7 +268,7 @@ class SavedModelSplitter:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return self._write_large(prefix, save)
+        return self._write_large(prefix, save, writer_options)
 
     def _write_as_it_is(self, prefix: str) -> str:
         from tensorflow.python.lib.io import file_io
@@ -265,7 +281,7 @@ class SavedModelSplitter:
             _remove_stale(os.path.dirname(prefix), self._proto)
         return path
 
-    def _write_large(self, prefix: str, save: Saving) -> str:
+    def _write_large(self, prefix: str, save: Saving, writer_options: str | None) -> str:
         target = os.path.dirname(prefix if _is_remote(prefix) else os.path.abspath(prefix))
         values = _put_marks(self._proto, save)
         with scratch(None if _is_remote(prefix) else target) as folder, _named(folder, target):
@@ -276,11 +292,22 @@ class SavedModelSplitter:
             if save.settings.format == "cpb":
                 os.mkdir(made)
                 source = os.path.join(full, "saved_model.pb")
-                path = _functions.split(source, os.path.join(made, "saved_model")).path
+                path = _functions.split(
+                    source,
+                    os.path.join(made, "saved_model"),
+                    max_chunk_size=constants.max_size(),
+                    records=writer_options,
+                    progress=save.settings.progress,
+                ).path
             else:
                 # Functions of a model that was loaded may read its old bundle still.
                 _link_bundle(target, full)
-                _models.externalize(full, made, min_size=max(save.settings.min_size, _LEAST_SIZE))
+                _models.externalize(
+                    full,
+                    made,
+                    min_size=max(save.settings.min_size, _LEAST_SIZE),
+                    progress=save.settings.progress,
+                )
                 path = os.path.join(made, "saved_model.pb")
             if _is_remote(prefix):
                 _copy_model(made, target)
@@ -322,11 +349,14 @@ def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
         experimental_skip_checkpoint: bool = False,
     ) -> Any:
         import copy
+        from dataclasses import replace
 
         from tensorflow.python.saved_model import save_options
 
         now = settings()
         if now is not None:
+            if getattr(options, "experimental_image_format", False):
+                now = replace(now, format="cpb")
             options = copy.copy(options) if options else save_options.SaveOptions()
             options.experimental_image_format = True
             with saving(Saving(now)), _nothing_half_made(export_dir):
@@ -345,11 +375,18 @@ def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
         self: Any,
         as_text: bool = False,
         experimental_image_format: bool = False,
-        experimental_image_writer_options: Any = None,
+        *more: Any,
+        **named: Any,
     ) -> Any:
-        ours = settings() is not None and not as_text
-        return original(
-            self, as_text, ours or experimental_image_format, experimental_image_writer_options
-        )
+        from dataclasses import replace
+
+        now = settings()
+        if now is None or as_text:
+            return original(self, as_text, experimental_image_format, *more, **named)
+        if experimental_image_format:
+            # Nothing of a graph of TensorFlow 1 could have been captured.
+            with saving(Saving(replace(now, format="cpb", capture=False))):
+                return original(self, as_text, True, *more, **named)
+        return original(self, as_text, True, *more, **named)
 
     return save

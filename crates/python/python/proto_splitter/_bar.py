@@ -1,0 +1,42 @@
+"""A bar that shows how far work is."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from .util import format_bytes
+
+#: Characters of a full bar.
+_WIDTH = 30
+#: Seconds between two looks of it.
+_PACE = 0.1
+
+
+class Bar:
+    """A bar on the standard error, to be called with bytes done and bytes in all.
+
+    Where that isn't a terminal, there is a line at the end.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = 0.0
+        self._ended = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        at_end = done >= total
+        if at_end and self._ended == total:
+            return
+        self._ended = total if at_end else -1
+        is_terminal = sys.stderr.isatty()
+        now = time.monotonic()
+        if not at_end and (not is_terminal or now < self._next):
+            return
+        self._next = now + _PACE
+        full = _WIDTH if at_end else _WIDTH * done // total
+        bar = f"[{'#' * full:<{_WIDTH}}] " if is_terminal else ""
+        text = f"{self._what} {bar}{format_bytes(done)} of {format_bytes(total)}"
+        start, end = ("\r", "\x1b[K") if is_terminal else ("", "")
+        sys.stderr.write(start + text + end + ("\n" if at_end else ""))
+        sys.stderr.flush()

@@ -1,0 +1,5 @@
+"""As ``tensorflow.tools.proto_splitter.constants``; the maximum is that of the thread."""
+
+from ..constants import debug_set_max_size, max_size
+
+__all__ = ["debug_set_max_size", "max_size"]

@@ -1,0 +1,1 @@
+"""As ``tensorflow.tools.proto_splitter.python``."""

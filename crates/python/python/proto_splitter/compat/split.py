@@ -1,0 +1,5 @@
+"""As ``tensorflow.tools.proto_splitter.split``."""
+
+from .._splitters import ComposableSplitter, Splitter
+
+__all__ = ["ComposableSplitter", "Splitter"]

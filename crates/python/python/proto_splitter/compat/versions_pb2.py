@@ -1,0 +1,7 @@
+"""As ``tensorflow.tools.proto_splitter.versions_pb2``."""
+
+from .._chunk_message import message_class
+
+__all__ = ["VersionDef"]
+
+VersionDef = message_class("VersionDef")

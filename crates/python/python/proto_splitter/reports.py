@@ -1,0 +1,198 @@
+"""The types of what functions report, as ``protosplit --json`` prints it.
+
+They are for type checkers; at run time a report is a ``dict``. Keys that only some reports have are in
+types without ``total``.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict, Union
+
+__all__ = [
+    "ChunkReport",
+    "DiffReport",
+    "ExternalizeReport",
+    "FingerprintReport",
+    "InfoReport",
+    "InternalizeReport",
+    "VerifyReport",
+]
+
+
+class _Chunk(TypedDict):
+    index: int
+    kind: str
+    path: Union[str, None]
+    size: int
+    stored_size: Union[int, None]
+    compression: Union[str, None]
+    position: int
+    crc32c: Union[str, None]
+
+
+class ChunkReport(_Chunk, total=False):
+    """A chunk of a file."""
+
+    other_paths: list[str]
+    shared_with: list[int]
+    shared_with_more: int
+    file: int
+
+
+class OtherFile(TypedDict):
+    """A file beside the main one."""
+
+    file: str
+    bytes: int
+
+
+class _Info(TypedDict):
+    file: str
+    split: bool
+    message: Union[str, None]
+    file_bytes: int
+    source_bytes: Union[int, None]
+    source_crc32c: Union[str, None]
+    byte_exact: Union[bool, None]
+    placeholders: bool
+    splitter_version: Union[int, None]
+    join_version: Union[int, None]
+    bad_consumers: list[int]
+    chunks: list[ChunkReport]
+
+
+class InfoReport(_Info, total=False):
+    """What :func:`proto_splitter.info` returns."""
+
+    files: list[OtherFile]
+    merged_bytes: int
+
+
+class Parsed(TypedDict):
+    """What was parsed of a message."""
+
+    messages: int
+    fields: int
+    unknown_fields: int
+
+
+class Against(TypedDict):
+    """How a merge compares with the original."""
+
+    original: str
+    result: str
+    byte: Union[int, None]
+    path: Union[str, None]
+    how: Union[str, None]
+
+
+class _Verify(TypedDict):
+    ok: bool
+    problems: list[str]
+
+
+class VerifyReport(_Verify, total=False):
+    """What :func:`proto_splitter.verify` returns; of a file that can't be opened, the first two."""
+
+    file: str
+    split: bool
+    checksums: Union[bool, None]
+    message: Union[str, None]
+    records: Union[int, None]
+    chunk_count: int
+    chunk_bytes: int
+    merged_bytes: Union[int, None]
+    merged_crc32c: Union[str, None]
+    byte_exact: Union[bool, None]
+    deep: Union[Parsed, None]
+    against: Union[Against, None]
+    format: str
+    tensors: Union[int, None]
+    bytes: Union[int, None]
+    warnings: list[str]
+
+
+class _Difference(TypedDict):
+    path: str
+    how: str
+
+
+class Difference(_Difference, total=False):
+    """A field that differs."""
+
+    name: str
+
+
+class DiffReport(TypedDict):
+    """What :func:`proto_splitter.diff` returns for messages."""
+
+    equal: bool
+    first: str
+    second: str
+    message: Union[str, None]
+    result: str
+    differences: list[Difference]
+    limited: bool
+
+
+class Fingerprint(TypedDict):
+    """A fingerprint; its hashes are decimal texts."""
+
+    saved_model_checksum: str
+    graph_def_program_hash: str
+    signature_def_hash: str
+    saved_object_graph_hash: str
+    checkpoint_hash: str
+    uuid: str
+    producer: int
+
+
+class FingerprintReport(TypedDict):
+    """What :func:`proto_splitter.fingerprint` returns."""
+
+    file: str
+    computed: Union[Fingerprint, None]
+    stored: Union[Fingerprint, None]
+    agrees: Union[bool, None]
+    differs_in: list[str]
+    refused: Union[str, None]
+    singleprint: Union[str, None]
+
+
+class Constant(TypedDict):
+    """A constant of a graph."""
+
+    meta_graph: int
+    function: Union[str, None]
+    node: str
+    dtype: str
+    shape: list[int]
+    bytes: int
+
+
+class LeftIn(Constant):
+    """A constant that stays in the graph."""
+
+    why: str
+
+
+class ExternalizeReport(TypedDict):
+    """What :func:`proto_splitter.externalize` returns."""
+
+    output: Union[str, None]
+    message_bytes: int
+    model_bytes: Union[int, None]
+    stored_bytes: int
+    moved: list[Constant]
+    left_in: list[LeftIn]
+    stale: list[str]
+    mapped: bool
+    already: bool
+
+
+class InternalizeReport(TypedDict):
+    """What :func:`proto_splitter.internalize` returns."""
+
+    output: str
+    split: bool
+    message_bytes: int
