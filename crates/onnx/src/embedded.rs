@@ -8,21 +8,16 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use prost::Message;
-use prost_reflect::{DeserializeOptions, DynamicMessage};
 use proto_splitter_core::formats::Candidate;
 use proto_splitter_core::spans::{SourceId, SpansBuilder};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use safetensors::tensor::Metadata;
-use serde::de::Error as _;
-use serde_json::Value as Json;
-use serde_value::Value;
 
 use crate::change::Change;
 use crate::context::{Context, Part};
 use crate::external::{EMBEDDED_KEY, HEADER_LEN_LEN, MAX_HEADER_LEN};
-use crate::model_descriptor;
+use crate::model_json::model_of;
 use crate::rewrite::{Decide, Rewriter};
 use crate::source::{OnnxOptions, OnnxSource, named};
 use crate::tensor::Tensor;
@@ -42,42 +37,6 @@ pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
         && header
             .windows(model.len())
             .any(|window| window == model.as_bytes())
-}
-
-/// The model that JSON stands for, as bytes.
-pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
-    let invalid = |error: serde_json::Error| {
-        let message = format!("the model in the header is damaged: {error}");
-        Error::new(ErrorKind::InvalidMessage, message)
-    };
-    let json = serde_json::from_str(text).map_err(invalid)?;
-    // Fields of a newer ONNX would be lost without a word.
-    let options = DeserializeOptions::new().deny_unknown_fields(true);
-    DynamicMessage::deserialize_with_options(model_descriptor(), plain(json), &options)
-        .map(|message| message.encode_to_vec())
-        .map_err(serde_json::Error::custom)
-        .map_err(invalid)
-}
-
-/// JSON as values of serde's. With the feature `arbitrary_precision`, which another crate may turn
-/// on, the library deserializes a number as a map, which messages don't take.
-fn plain(json: Json) -> Value {
-    match json {
-        Json::Null => Value::Unit,
-        Json::Bool(value) => Value::Bool(value),
-        Json::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(value), _) => Value::U64(value),
-            (None, Some(value)) => Value::I64(value),
-            (None, None) => Value::F64(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::String(text),
-        Json::Array(values) => Value::Seq(values.into_iter().map(plain).collect()),
-        Json::Object(entries) => {
-            let entries = entries.into_iter();
-            let entries = entries.map(|(key, value)| (Value::String(key), plain(value)));
-            Value::Map(entries.collect())
-        }
-    }
 }
 
 impl OnnxSource {

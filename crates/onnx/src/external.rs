@@ -12,11 +12,13 @@
 
 mod contexts;
 mod embedded;
+mod leaving;
 mod place;
 mod plan;
 mod safetensors;
 mod same;
 mod write;
+mod written;
 
 use std::num::NonZeroUsize;
 
@@ -30,7 +32,8 @@ pub use embedded::EmbeddedPlan;
 pub(crate) use embedded::KEY as EMBEDDED_KEY;
 pub use plan::ExternalPlan;
 pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
-pub use write::{Form, WrittenOnnx, write_one_piece};
+pub use write::{Form, write_one_piece};
+pub use written::WrittenOnnx;
 
 /// The smallest tensor that leaves the model, in bytes, unless options say otherwise: what `onnx`
 /// has.

@@ -20,6 +20,7 @@ pub mod external;
 mod folder;
 mod format;
 mod info;
+mod model_json;
 mod names;
 pub mod proto;
 mod reference;

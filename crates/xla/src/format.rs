@@ -17,7 +17,8 @@ use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt};
 
 use crate::executable::{pack, unpacked};
-use crate::layers::{is_wrapped, unwrapped};
+use crate::layers::{Layer, is_wrapped, unwrapped};
+use crate::settings::no_more_settings;
 use crate::split_proto::{SplitProto, is_split_proto, manifest_of};
 use crate::write::{Draft, WriteOptions};
 use crate::{
@@ -279,16 +280,6 @@ fn check_type(found: &str, wanted: &str, form: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("--to {form}: of a {wanted}, and this is a {found}");
-    Err(Error::new(ErrorKind::InvalidConfig, message))
-}
-
-/// Fails if there are settings of other names.
-pub(crate) fn no_more_settings(options: &ConvertOptions, known: &[&str]) -> Result<()> {
-    let mut names = options.settings.keys();
-    let Some(name) = names.find(|name| !known.contains(&name.as_str())) else {
-        return Ok(());
-    };
-    let message = format!("there is no setting {name:?} for this form");
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 

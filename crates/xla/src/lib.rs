@@ -15,6 +15,7 @@ mod manifest;
 mod profile;
 mod records;
 mod schema;
+mod settings;
 mod split_proto;
 mod write;
 

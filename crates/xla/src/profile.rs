@@ -19,8 +19,8 @@ use proto_splitter_core::wire::{SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{ReadAt, is_record_file};
 
-use crate::format::no_more_settings;
 use crate::records::Records;
+use crate::settings::no_more_settings;
 use crate::{descriptor_pool, schema};
 
 pub use cut::ProfileDraft;

@@ -7,7 +7,7 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{MergedMessage, Result};
 use record_file::ReadAt;
 
-use super::plan::DataFile;
+use super::leaving::DataFile;
 use super::same;
 
 /// What the names of files of contents end in: `model_ctx.bin`, or `model_ctx-00001-of-00002.bin`.

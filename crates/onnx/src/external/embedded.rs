@@ -15,10 +15,13 @@ use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use super::contexts::Contexts;
-use super::plan::{Away, DataFile, ExternalPlan, check, choose, file_name};
+use super::leaving::DataFile;
+use super::plan::{Away, ExternalPlan, check, choose, file_name};
 use super::safetensors::{MAX_HEADER_LEN, header, stored_as};
-use super::{DataFormat, ExternalOptions, WrittenOnnx};
+use super::written::WrittenOnnx;
+use super::{DataFormat, ExternalOptions};
 use crate::model_descriptor;
+use crate::model_json::model_of;
 use crate::proto::tensor_proto::DataType;
 use crate::tensor::Tensor;
 use crate::walk::{Place, TensorRole};
@@ -249,6 +252,6 @@ fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
         .map_err(json)?;
     let text = String::from_utf8(text)
         .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))?;
-    let back = crate::embedded::model_of(&text)?;
+    let back = model_of(&text)?;
     Ok((text, size.saturating_sub(back.len() as u64)))
 }

@@ -1,6 +1,5 @@
 //! Which tensors leave a model, and where they go.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,13 +13,14 @@ use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use super::contexts::Contexts;
+use super::leaving::{Bytes, DataFile, Leaving};
 use super::{
     ALIGNED_ABOVE, DataFormat, ExternalOptions, LEAST_MIN_SIZE, MAX_MODEL_SIZE, MAX_SHAPE_CARRIER,
     safetensors, same,
 };
 use crate::change::{Change, Inserted};
 use crate::context::{Context, Part, put_bytes};
-use crate::data_type::{TypedField, element_bits};
+use crate::data_type::element_bits;
 use crate::model_descriptor;
 use crate::proto::tensor_proto::DataType;
 use crate::rewrite::{Decide, Rewriter};
@@ -98,41 +98,6 @@ impl std::fmt::Debug for ExternalPlan {
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
-}
-
-/// A file of data.
-#[derive(Debug)]
-pub(super) struct DataFile {
-    /// Its name, in the folder of the model.
-    pub(super) name: String,
-    /// The bytes before the tensors: the header, if its format has one.
-    pub(super) head: Vec<u8>,
-    pub(super) size: u64,
-}
-
-/// A tensor that leaves.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    /// Where it begins in the model, which tells it from others.
-    start: u64,
-    pub(super) name: String,
-    pub(super) bytes: Bytes,
-    /// How many bytes of raw data.
-    pub(super) len: u64,
-    pub(super) data_type: DataType,
-    pub(super) dims: Vec<i64>,
-    pub(super) file: usize,
-    pub(super) offset: u64,
-    /// True if another one with the same bytes writes them.
-    pub(super) is_copy: bool,
-}
-
-/// Where the bytes of a tensor that leaves come from.
-#[derive(Debug)]
-pub(super) enum Bytes {
-    Raw(Range<u64>),
-    /// From the elements in this field of the tensor, of this many bits each.
-    Typed(Range<u64>, TypedField, u32),
 }
 
 impl ExternalPlan {

@@ -13,7 +13,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use super::ExternalOptions;
-use super::plan::{DataFile, Leaving};
+use super::leaving::{DataFile, Leaving};
 use crate::archive::dtype;
 use crate::data_type::element_bits;
 use crate::proto::tensor_proto::DataType;

@@ -12,8 +12,10 @@ use proto_splitter_core::{Error, ErrorKind, MessageOffset, Result, threads};
 use record_file::ReadAt;
 
 use super::embedded::EmbeddedPlan;
+use super::leaving::{Bytes, Leaving};
 use super::place::{OldData, Placing};
-use super::plan::{Bytes, ExternalPlan, Leaving};
+use super::plan::ExternalPlan;
+use super::written::WrittenOnnx;
 use super::{ExternalOptions, MAX_MODEL_SIZE, safetensors};
 use crate::elements;
 use crate::source::OnnxSource;
@@ -21,26 +23,6 @@ use crate::tensors::other_length;
 
 /// Raw data is copied in pieces of this many bytes, so that one large tensor keeps all threads busy.
 const PIECE_LEN: u64 = 32 << 20;
-
-/// A summary of what was written.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct WrittenOnnx {
-    /// The `.onnx` file.
-    pub path: PathBuf,
-    /// The data files beside it.
-    pub data_files: Vec<PathBuf>,
-    /// Data files of the model that was there, which were removed.
-    pub removed_files: Vec<PathBuf>,
-    /// How many tensors have their data there.
-    pub tensors: usize,
-    /// How many compiled nodes (onnxruntime's `EPContext`) have their content there.
-    pub contexts: usize,
-    /// Bytes of the `.onnx` file.
-    pub model_size: u64,
-    /// Bytes of all data files.
-    pub data_size: u64,
-}
 
 /// In which form a model is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
