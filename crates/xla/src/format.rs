@@ -23,7 +23,7 @@ use crate::split_proto::{SplitProto, is_split_proto, manifest_of};
 use crate::write::{Draft, WriteOptions};
 use crate::{
     CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,
-    Layer, descriptor_pool, schema,
+    descriptor_pool, schema,
 };
 use parts::{LAYER, Parts};
 
