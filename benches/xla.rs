@@ -38,7 +38,7 @@ fn main() -> Outcome<()> {
     let folder = scratch_folder()?;
     println!(
         "| {} MiB in split protos | computations | work | best s | median s | of bare reading | anonymous MiB |",
-        SIZE / scale >> 20
+        (SIZE / scale) >> 20
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for (compression, computations) in [
@@ -128,7 +128,7 @@ fn compare(folder: &Path, compression: &str, computations: u64, size: u64) -> Ou
     let bare = || -> Outcome<Vec<proto_splitter::bytes::Bytes>> {
         let mut reader = RecordReader::new(File::open(&split)?, ReaderOptions::new());
         let mut records = Vec::new();
-        while let Some(record) = reader.read_record()? {
+        while let Some(record) = reader.read_record_bytes()? {
             records.push(record);
         }
         Ok(records)
