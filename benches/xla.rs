@@ -100,7 +100,7 @@ fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
         let mut floats = Vec::with_capacity(len);
         while floats.len() < len {
             // Of about a fourth of the bits nothing is random.
-            let bits = (random.below(1 << 24) as u32) << 7 | 0x3f00_0000;
+            let bits = (u32::try_from(random.below(1 << 24))? << 7) | 0x3f00_0000;
             floats.extend_from_slice(&bits.to_le_bytes());
         }
         let shape = [&[0x10, 11][..], &field(3, &[1])].concat();

@@ -8,7 +8,6 @@ use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
-use crate::input::is_records;
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]
@@ -223,6 +222,12 @@ impl From<Error> for Failure {
 fn names(message: &str, path: &str) -> bool {
     let mut found = message.match_indices(path).map(|(at, _)| at);
     found.any(|at| at == 0 || message[..at].ends_with(' '))
+}
+
+/// Returns true if a file is one of records, whatever it is called.
+pub(crate) fn is_records(file: &Path) -> bool {
+    std::fs::File::open(file)
+        .is_ok_and(|file| proto_splitter::record_file::is_record_file(&file).unwrap_or(false))
 }
 
 #[cfg(test)]

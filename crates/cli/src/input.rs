@@ -13,14 +13,14 @@ use proto_splitter::container::is_chunked;
 use proto_splitter::formats::{ALL, Candidate, Format};
 use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::progress::Progress;
-use proto_splitter::record_file::is_record_file;
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
 use crate::args::{CompanionArgs, PartsArgs, ReadingArgs, SchemaArgs, ThreadsArgs};
 use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
-use crate::remote::{self, OpenObjects};
+use crate::open_objects::OpenObjects;
+use crate::remote;
 use crate::types::Types;
 
 pub(crate) use crate::display_name::shown;
@@ -508,11 +508,6 @@ fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
 /// Whether a file that couldn't be opened is in chunks.
 pub(crate) fn is_chunked_at(file: &Path) -> bool {
     is_chunked(file).unwrap_or(false)
-}
-
-/// Whether a file is one of records, whatever it is called.
-pub(crate) fn is_records(file: &Path) -> bool {
-    File::open(file).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
 }
 
 /// Fails unless this is a file.

@@ -41,6 +41,11 @@ mod ls;
 mod merge;
 mod meta;
 mod new_value;
+#[cfg(feature = "remote")]
+mod open_objects;
+#[cfg(not(feature = "remote"))]
+#[path = "open_objects/absent.rs"]
+mod open_objects;
 mod output;
 mod pieces;
 mod print_schema;

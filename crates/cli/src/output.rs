@@ -11,8 +11,8 @@ use crate::display_name::by_given_names;
 use crate::failure::Failure;
 use crate::harmless::{self, one_line};
 use crate::interrupt::Interrupt;
+use crate::open_objects::OpenObjects;
 use crate::progress::Line;
-use crate::remote::OpenObjects;
 use crate::terminal::Terminal;
 
 /// Who is told how many bytes are done, and of how many.

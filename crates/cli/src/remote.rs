@@ -30,29 +30,9 @@ use tempfile::TempDir;
 use crate::args::Command;
 use crate::display_name::{rename, shown};
 use crate::failure::Failure;
+use crate::open_objects::{OpenObjects, open};
 use crate::output::Output;
 use arguments::{Arguments, InPlace, arguments};
-
-/// The objects that a command reads where they are, open, by their URLs: opening takes a request.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpenObjects(Arc<HashMap<PathBuf, Arc<ObjectReader>>>);
-
-impl OpenObjects {
-    /// An object, to be looked into and opened where it is.
-    pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
-        let reader = match self.0.get(named) {
-            Some(reader) => Arc::clone(reader),
-            None => open(named).map_err(|error| Failure::usage(error.to_string()))?,
-        };
-        let location = reader.location().clone();
-        let candidate = Candidate::of_source(named, reader as Arc<dyn ReadAt>);
-        let candidate = candidate.map_err(|error| Failure::of(named, &error))?;
-        Ok(candidate.beside(move |name| {
-            let part = ObjectReader::begin(&beside(&location, name)?, &ObjectReadOptions::new())?;
-            Ok(Arc::new(part) as Arc<dyn ReadAt>)
-        }))
-    }
-}
 
 /// The arguments of a command that name what it reads.
 pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
@@ -111,12 +91,6 @@ fn check_scheme(named: &Path) -> Result<(), Failure> {
 fn location(named: &Path) -> Result<ObjectLocation, Failure> {
     let text = named.to_str().unwrap_or_default();
     ObjectLocation::parse(text).map_err(|error| Failure::usage(error.to_string()))
-}
-
-fn open(named: &Path) -> io::Result<Arc<ObjectReader>> {
-    let location = ObjectLocation::parse(named.to_str().unwrap_or_default())?;
-    let reader = ObjectReader::open(&location, &ObjectReadOptions::new())?;
-    Ok(Arc::new(reader))
 }
 
 /// Whether an object that is not in chunks is read where it is by its format. What is wrong with it
@@ -290,7 +264,7 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
             *input = staged.input(input, (in_place, may_copy), output)?;
         }
     }
-    output.read_there(OpenObjects(Arc::new(std::mem::take(&mut staged.open))));
+    output.read_there(OpenObjects::new(std::mem::take(&mut staged.open)));
     // Those that a command writes to a store itself aren't among the outputs.
     match command {
         Command::Merge(args) => check_scheme(args.output())?,

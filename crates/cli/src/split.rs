@@ -131,7 +131,9 @@ struct Job {
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
         let input = match open(args, args.input(), output) {
-            Err(failure) if failure.exit() == Exit::Bad && input::is_records(args.input()) => {
+            Err(failure)
+                if failure.exit() == Exit::Bad && crate::failure::is_records(args.input()) =>
+            {
                 return Err(split_already(args.input()));
             }
             opened => opened?,

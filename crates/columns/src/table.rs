@@ -18,11 +18,12 @@ use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::TableOptions;
-use crate::column::{Column, Pending, Source, number};
+use crate::column::MessageColumns;
+use crate::column::{Column, Pending, number};
 use crate::fields::Met;
-use crate::message::MessageColumns;
 use crate::plan::{Columns, Planner};
 use crate::shape::{Scalar, Shape};
+use crate::source::Source;
 use crate::unit::{Elements, LevelUnit, Unit, UnitSize, Walk};
 
 /// How much of the message may be on its way to columns at once.

@@ -6,8 +6,8 @@ use arrow_schema::TimeUnit;
 use proto_splitter_core::wire::WireType;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::column::Source;
 use crate::shape::low;
+use crate::source::Source;
 
 /// A `google.protobuf.Timestamp` as a number of units since 1970. What is finer is cut off, towards
 /// the past.

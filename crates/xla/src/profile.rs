@@ -2,7 +2,6 @@
 
 mod cut;
 mod merge;
-mod renumber;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 mod cut;
 mod oversized;
+mod record;
 
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
@@ -16,7 +17,7 @@ use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use crate::EXECUTABLE_AND_OPTIONS;
 use crate::manifest::{Manifest, RecordKind};
-use cut::Record;
+use record::Record;
 
 /// The most bytes that one merge record may have: what protobuf parses as a message.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;

@@ -11,11 +11,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter::formats::Candidate;
 use proto_splitter::parts::Objects;
 
 use crate::args::Command;
 use crate::failure::Failure;
+use crate::open_objects::only_files;
 use crate::output::Output;
 use arguments::arguments;
 
@@ -54,16 +54,6 @@ fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }
 
-/// None are open.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpenObjects;
-
-impl OpenObjects {
-    pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
-        Err(only_files(named))
-    }
-}
-
 pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     None
 }
@@ -74,11 +64,6 @@ pub(crate) fn read_small(named: &Path) -> Result<Option<Vec<u8>>, Failure> {
 
 pub(crate) fn write_small(named: &Path, _: &[u8]) -> Result<(), Failure> {
     Err(only_files(named))
-}
-
-fn only_files(named: &Path) -> Failure {
-    let name = named.display();
-    Failure::usage(format!("{name}: this build reads and writes files alone"))
 }
 
 /// Never there.

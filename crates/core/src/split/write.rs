@@ -9,6 +9,7 @@ pub(super) mod dedup;
 pub(super) mod file;
 pub(super) mod in_memory;
 pub(super) mod multi_file;
+pub(super) mod one_by_one;
 pub(super) mod parallel;
 pub(super) mod part;
 pub(super) mod probe;

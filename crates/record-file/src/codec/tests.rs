@@ -250,15 +250,15 @@ fn windows_are_limited_where_one_is_needed() {
 
 #[test]
 fn snappy_streams_refer_to_the_last_64_kib() {
-    // A literal of 100,000 bytes, and then a copy of 4 bytes from its beginning.
-    let size = 100_004_u32;
-    let literal: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
+    // A literal of 600,000 bytes, and then a copy of 4 bytes from its beginning.
+    let size = 600_004_u32;
+    let literal: Vec<u8> = (0..600_000_u32).map(|at| (at % 251) as u8).collect();
     let mut stored = Vec::new();
     varint::push(&mut stored, u64::from(size));
-    stored.extend([62 << 2, 0x9f, 0x86, 0x01]);
+    stored.extend([62 << 2, 0xbf, 0x27, 0x09]);
     stored.extend(&literal);
     stored.extend([3 << 2 | 3]);
-    stored.extend(100_000_u32.to_le_bytes());
+    stored.extend(600_000_u32.to_le_bytes());
     let mut out = Vec::new();
     let mut decoder = StreamDecoder::new(CompressionKind::Snappy, 27).unwrap();
     let error = decoder.run_to(&stored, &mut out, u64::from(size));
@@ -268,7 +268,7 @@ fn snappy_streams_refer_to_the_last_64_kib() {
     Decoders::default()
         .decompress_into(CompressionKind::Snappy, &stored, &mut out)
         .unwrap();
-    assert_eq!(out[100_000..], literal[..4]);
+    assert_eq!(out[600_000..], literal[..4]);
 
     for (rest, what) in [
         (

@@ -11,8 +11,7 @@ use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
-use super::merge::{Line, Plane, Space, field, is};
-use super::renumber::MAX_RUN;
+use super::merge::{Line, MAX_RUN, Plane, Space, field, is};
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 
 /// The compression of the profiler's own writer.

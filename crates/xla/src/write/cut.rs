@@ -5,13 +5,11 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::Result;
-use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::spans::{SourceId, SpanList};
-use proto_splitter_core::wire::{
-    Field, FieldNumber, SourceInput, WireCursor, WireType, put_varint, tag, varint_len,
-};
+use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use record_file::ReadAt;
 
+use super::record::{Record, head};
 use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
@@ -21,42 +19,6 @@ const GENERIC_RECORD: u64 = 1 << 30;
 
 /// The most bytes of a name that an error shows.
 const MAX_NAME: u64 = 200;
-
-/// A record that is planned.
-pub(super) struct Record {
-    pub(super) kind: RecordKind,
-    pub(super) spans: SpanList,
-    /// Of a record with elements of a field: the numbers that lead to the field, and how many elements
-    /// the records before have.
-    pub(super) first: Option<(Vec<u32>, u64)>,
-}
-
-impl Record {
-    /// A record that is merged into what is there.
-    pub(super) const fn merge(spans: SpanList) -> Record {
-        Record {
-            kind: RecordKind::Merge,
-            spans,
-            first: None,
-        }
-    }
-
-    /// The value of a field.
-    fn value(number: u32, spans: SpanList) -> Record {
-        let path = [Step::field(number)].into_iter().collect::<FieldPath>();
-        Record {
-            kind: RecordKind::Override(path),
-            spans,
-            first: None,
-        }
-    }
-
-    /// The same, with elements of a field behind others.
-    fn behind(mut self, field: impl Into<Vec<u32>>, elements: usize) -> Record {
-        self.first = Some((field.into(), elements as u64));
-        self
-    }
-}
 
 type Cut = Vec<Record>;
 
@@ -261,13 +223,4 @@ impl Cutter<'_> {
 
 fn is_message(field: &Field, number: u32) -> bool {
     field.number.0 == number && field.wire_type == WireType::Len
-}
-
-/// The tag and length in front of a value.
-pub(super) fn head(number: u32, len: u64) -> Vec<u8> {
-    let tag = tag(FieldNumber(number), WireType::Len);
-    let mut bytes = Vec::with_capacity(varint_len(tag) + varint_len(len));
-    put_varint(&mut bytes, tag);
-    put_varint(&mut bytes, len);
-    bytes
 }

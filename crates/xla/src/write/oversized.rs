@@ -10,7 +10,7 @@ use proto_splitter_core::spans::SpanList;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use record_file::ReadAt;
 
-use super::cut::{Record, head};
+use super::record::{Record, head};
 use super::{MAX_MERGE_RECORD, RecordBytes};
 use crate::manifest::RecordKind;
 

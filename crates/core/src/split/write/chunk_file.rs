@@ -9,8 +9,8 @@ use prost::Message;
 use record_file::{Chunk, Compression, ReadAt, RecordFile, RecordWriter, WriterOptions};
 
 use super::beside::{DonePart, check_size, done_part};
+use super::one_by_one::write_one_by_one;
 use super::parallel::fill;
-use super::records::write_one_by_one;
 use super::sink::{ChunkSink, Chunks, Record, Taken};
 use super::trailer::write_trailer;
 use crate::Result;

@@ -15,9 +15,10 @@ use record_file::{
 use tempfile::SpooledTempFile;
 
 use super::chunk_reader::{ChunkReader, Span, tell};
+use super::one_by_one::write_one_by_one;
 use super::parallel::{AHEAD, SPILL_ABOVE};
 use super::probe::decide;
-use super::records::{front, write_one_by_one};
+use super::records::front;
 use super::sink::{ChunkSink, Chunks, Record, Taken, write_chunks};
 use super::trailer::write_trailer;
 use super::written::WrittenChunk;
