@@ -8,10 +8,10 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use prost_reflect::ReflectMessage;
-use proto_splitter_parts::{PartOptions, PartReport, PartsPlan, with_checksum};
+use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_parts::proto::Plan;
 use proto_splitter_parts::proto::plan::Work;
-use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
+use proto_splitter_parts::{PartOptions, PartReport, PartsPlan, with_checksum};
 
 /// The most parts of a plan that are run.
 const PARTS: usize = 4;

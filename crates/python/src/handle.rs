@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::buffer::Buffer;
-use crate::input::Input;
 use crate::error::raise;
+use crate::input::Input;
 use crate::schema::message_type;
 use crate::table::{Table, unit};
 use crate::target::Target;

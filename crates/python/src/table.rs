@@ -30,8 +30,7 @@ impl Table {
     pub(crate) fn new(open: Arc<Opened>, query: &str, options: TableOptions) -> Result<Table> {
         let query = PathQuery::parse(query, open.descriptor())?;
         let names = member_names();
-        let table =
-            proto_splitter_columns::Table::new(open.view()?, &query, &names, &options)?;
+        let table = proto_splitter_columns::Table::new(open.view()?, &query, &names, &options)?;
         let schema = Arc::clone(table.schema());
         Ok(Table {
             open,
