@@ -6,7 +6,7 @@
 //! key, repeated numbers packed as declared, everything minimal, and what the type doesn't know
 //! after. Fingerprints are hashes of it.
 //!
-//! Nothing is decoded for it. A [`Plan`] is a list of spans of the source and of a few bytes of its
+//! Nothing is decoded for it. A plan is a list of spans of the source and of a few bytes of its
 //! own between them; where the source is canonical already, which most of it is, neighbouring spans
 //! are one. So memory grows with the places where it isn't, and no value is held, whatever its
 //! size.

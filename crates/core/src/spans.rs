@@ -82,7 +82,7 @@ pub const MAX_SPANS_SIZE: u64 = i64::MAX.cast_unsigned();
 ///
 /// The files are opened when they are read, a bounded number of them at once, and each is compared
 /// with what it was when the message was built: a file that was changed or replaced meanwhile is an
-/// error ([`ErrorKind::SourceChanged`]), never other bytes.
+/// error ([`SourceChanged`](crate::ErrorKind::SourceChanged)), never other bytes.
 #[derive(Debug)]
 pub struct Spans {
     list: SpanList,
@@ -115,7 +115,7 @@ impl Spans {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the file is one of another message.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the file is one of another message.
     pub fn file_size(&self, file: SourceId) -> Result<u64> {
         Ok(self.files.get(file)?.size())
     }
@@ -124,8 +124,8 @@ impl Spans {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if the file hasn't got these bytes or isn't what it was;
-    /// [`ErrorKind::Io`] if reading fails.
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the file hasn't got these bytes or isn't what it was;
+    /// [`Io`](crate::ErrorKind::Io) if reading fails.
     pub fn read_file(&self, file: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         self.files.read(file, at, buf)
     }
@@ -155,7 +155,7 @@ impl Spans {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] with the file that was changed or replaced; [`ErrorKind::Io`]
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) with the file that was changed or replaced; [`Io`](crate::ErrorKind::Io)
     /// if a file can't be opened any more.
     pub fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()

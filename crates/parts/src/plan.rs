@@ -218,7 +218,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`ChunkedFile::open`](crate::ChunkedFile::open).
+    /// As [`ChunkedFile::open`](proto_splitter_core::ChunkedFile::open).
     pub fn verify(
         input: impl AsRef<Path>,
         options: &ReadOptions,

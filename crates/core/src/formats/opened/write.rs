@@ -18,7 +18,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no message; [`ErrorKind::LimitExceeded`] if it
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no message; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it
     /// doesn't fit in memory; what is wrong with it.
     pub fn bytes(&self) -> Result<Bytes> {
         self.check_complete()?;

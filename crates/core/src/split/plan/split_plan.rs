@@ -170,7 +170,7 @@ pub struct SplitPlan {
 
 impl SplitPlan {
     /// The chunks in the order of their indices; the first is the base, from which the others were
-    /// cut, unless the splitter [left it out](super::SplitContext::leave_out_message).
+    /// cut, unless the splitter [left it out](crate::split::SplitContext::leave_out_message).
     pub fn chunks(&self) -> &[PlannedChunk] {
         &self.chunks
     }
