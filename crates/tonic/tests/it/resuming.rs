@@ -27,7 +27,7 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
         let mut client = client.clone();
         async move { client.resume(token).await }
     };
-    let retry = Retry::new().pause(Duration::from_millis(10)).attempts(50);
+    let retry = Retry::new().pause(Duration::from_millis(10));
     let stored = send_resuming(put, ask, &sent, &small_chunks(), retry).await;
     assert_eq!(stored.unwrap().into_inner().size, 60);
     assert_eq!(cutter.cuts(), 10);
