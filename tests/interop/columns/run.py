@@ -318,11 +318,12 @@ def in_python(args, log, path, schema):
         compare("in Python, pyarrow", pyarrow.table(events), expected)
         check("the schema alone", pyarrow.schema(events).names == every)
         compare("in Python, polars", polars.DataFrame(events).to_arrow(), expected)
-        some = file.table(EVENTS, columns=["name", "ts"], with_parent=True)
+        # A name that is not a word of SQL, since DuckDB finds the variable by it.
+        named_events = file.table(EVENTS, columns=["name", "ts"], with_parent=True)
         with duckdb.connect() as connection:
-            found = connection.sql('select sum(ts)::varchar, count(*), max("planes_index") from some').fetchall()
+            found = connection.sql('select sum(ts)::varchar, count(*), max("planes_index") from named_events').fetchall()
         check("in Python, duckdb", found == [(str(sum(row.ts for row in rows)), len(rows), 2)], found)
-        del some
+        del named_events
         for query, columns, says in [(EVENTS, ["nope"], "no field nope"), ("nope[*]", None, "no field nope")]:
             try:
                 file.table(query, columns=columns)
