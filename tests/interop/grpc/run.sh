@@ -7,18 +7,15 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 venv=$top/.interop/grpc-venv
-if ! "$venv/bin/pip" show --quiet google-crc32c grpcio maturin pytest 2>/dev/null; then
+if ! "$venv/bin/pip" show --quiet google-crc32c grpcio pytest 2>/dev/null; then
   rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.68' 'protobuf>=5.29' 'maturin>=1.14,<2' google-crc32c numpy pytest
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.68' 'protobuf>=5.29' google-crc32c numpy pytest
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$top/target}
-if [ -z "${WHEEL:-}" ]; then
-  (cd "$top/crates/python" && "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
-  WHEEL=$(echo "$work"/*.whl)
-fi
+WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
 cargo build --quiet --release --manifest-path "$top/Cargo.toml" -p proto-splitter-tonic --examples
 examples=$CARGO_TARGET_DIR/release/examples

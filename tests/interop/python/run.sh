@@ -17,15 +17,16 @@ fi
 export CARGO_TARGET_DIR=$top/target
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
-"$venv/bin/maturin" build --quiet --release --out "$wheels" --interpreter "$venv/bin/python"
-"$venv/bin/twine" check --strict "$wheels"/*.whl
+WHEEL=$("$top/tests/interop/wheel.sh" "$wheels")
+export WHEEL
+"$venv/bin/twine" check --strict "$WHEEL"
 # What is published beside the wheel; the state of this folder, not of a commit.
 PATH=$venv/bin:$PATH "$top/.ci/package" "$wheels/published" --no-verify --allow-dirty
-size=$(stat -c %s "$wheels"/*.whl)
+size=$(stat -c %s "$WHEEL")
 echo "the wheel has $size bytes"
 [ "$size" -lt 15000000 ] || { echo "the wheel is over 15 MB"; exit 1; }
-"$venv/bin/python" "$top/tests/interop/python/fresh.py" "$wheels"/*.whl
-"$venv/bin/pip" install --quiet --no-deps --force-reinstall "$wheels"/*.whl
+"$venv/bin/python" "$top/tests/interop/python/fresh.py" "$WHEEL"
+"$venv/bin/pip" install --quiet --no-deps --force-reinstall "$WHEEL"
 
 "$venv/bin/mypy" --strict python/proto_splitter tests
 # Away from the sources, so that it is the installed package that is looked at.
@@ -43,7 +44,7 @@ for version in 3.12 3.13 3.14; do
       "$python" -m venv "$later"
       "$later/bin/pip" install --quiet 'numpy>=1.26' 'protobuf>=5.29' fsspec hypothesis ml_dtypes pytest
     fi
-    "$later/bin/pip" install --quiet --no-deps --force-reinstall "$wheels"/*.whl
+    "$later/bin/pip" install --quiet --no-deps --force-reinstall "$WHEEL"
     "$later/bin/python" --version
     "$later/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"
     break
@@ -52,7 +53,7 @@ done
 
 # TensorFlow has an environment of its own.
 "$top/tests/interop/setup.sh"
-"$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$wheels"/*.whl
+"$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$WHEEL"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/shim.py" "$@"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/again.py"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/zoo.py"

@@ -5,18 +5,12 @@
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
-venv=$top/.interop/versions-venv
-if [ ! -x "$venv/bin/maturin" ]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet 'maturin>=1.14,<2'
-fi
-export CARGO_TARGET_DIR=$top/target
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 
-# Version of Python, requirements, options of maturin.
+# Version of Python, requirements, options of maturin, wheel if there is one already.
 check() {
-  local version=$1 python folder=$top/.interop/versions-$1-venv
+  local version=$1 python wheel folder=$top/.interop/versions-$1-venv
   for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
     "$python" --version >/dev/null 2>&1 && break
     python=
@@ -29,10 +23,10 @@ check() {
     touch "$folder/.complete"
   fi
   # shellcheck disable=SC2086
-  (cd "$top/crates/python" && "$venv/bin/maturin" build --quiet --release --out "$wheels/$version" --interpreter "$folder/bin/python" $3)
-  "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheels/$version"/*.whl
+  wheel=$(WHEEL=$4 "$top/tests/interop/wheel.sh" "$wheels/$version" "$folder/bin/python" $3)
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheel"
   (cd "$wheels" && "$folder/bin/python" "$top/tests/interop/python/versions.py")
 }
 
-check 3.10 'tensorflow-cpu==2.16.2 protobuf==3.20.3' --no-default-features
-check 3.13 '--pre tensorflow-cpu>=2.21' ''
+check 3.10 'tensorflow-cpu==2.16.2 protobuf==3.20.3' --no-default-features ''
+check 3.13 '--pre tensorflow-cpu>=2.21' '' "${WHEEL:-}"

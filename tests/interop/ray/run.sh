@@ -7,17 +7,14 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 venv=$top/.interop/ray-venv
-if ! "$venv/bin/pip" show --quiet ray maturin moto 2>/dev/null; then
+if ! "$venv/bin/pip" show --quiet ray moto 2>/dev/null; then
   rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0' 'maturin>=1.14,<2' 'moto[server,s3]==5.2.5'
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0' 'moto[server,s3]==5.2.5'
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ -z "${WHEEL:-}" ]; then
-  (cd "$top/crates/python" && CARGO_TARGET_DIR=$top/target "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
-  WHEEL=$(echo "$work"/*.whl)
-fi
+WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
 export RAY_USAGE_STATS_ENABLED=0
 # Ray listens on its host's own address. In a network of its own that is the loopback's, and nobody else reaches it.

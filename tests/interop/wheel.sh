@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds the Python wheel into the folder given and prints its path, or prints WHEEL if it is set. The second argument names the
+# interpreter to build for, one that the script makes if it is absent; further ones are maturin's. Needs Rust and python3 (3.11 or later).
+set -euo pipefail
+
+if [ -n "${WHEEL:-}" ]; then
+  echo "$WHEEL"
+  exit
+fi
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+out=$1
+venv=$top/.interop/wheel-venv
+interpreter=${2:-$venv/bin/python}
+if [ ! -e "$venv/.complete" ]; then
+  "${PYTHON:-python3}" -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.14,<2'
+  touch "$venv/.complete"
+fi
+# What the command's build has compiled already serves here, too.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$top/target}
+cd "$top/crates/python"
+"$venv/bin/maturin" build --quiet --release --out "$out" --interpreter "$interpreter" "${@:3}" >&2
+echo "$out"/*.whl
