@@ -1,15 +1,16 @@
-//! A message as C++ serializes it deterministically, planned over the bytes it has now.
+//! Deterministic serialization of a message as C++ does it, planned over the message's existing
+//! bytes.
 //!
-//! Two serializations of one message differ in the order of their fields and map entries, in
-//! lengths and numbers that take more bytes than they need, in values that are superseded, in
-//! defaults. One of them is canonical, the one that C++ writes: fields by number, map entries by
-//! key, repeated numbers packed as declared, everything minimal, and what the type doesn't know
-//! after. Fingerprints are hashes of it.
+//! Two serializations of one message may differ in the order of fields and map entries, in overlong
+//! varints and lengths, in superseded values and in explicit defaults. One serialization is
+//! canonical, namely the one C++ writes: fields sorted by number, map entries sorted by key,
+//! repeated numbers packed as declared, minimal encodings, and unknown fields last. Fingerprints
+//! are hashes of this form.
 //!
-//! Nothing is decoded for it. A plan is a list of spans of the source and of a few bytes of its
-//! own between them; where the source is canonical already, which most of it is, neighbouring spans
-//! are one. So memory grows with the places where it isn't, and no value is held, whatever its
-//! size.
+//! Nothing is decoded to get there. A plan is a list of spans of the source with a few literal
+//! bytes between them. Where the source is already canonical, which is most of it, neighbouring
+//! spans merge into one. So memory grows with the number of places that are not canonical, and no
+//! value is held in memory, whatever its size.
 
 mod edits;
 mod entry;
@@ -37,19 +38,19 @@ pub use scalar::Key;
 
 use schema::Schema;
 
-/// The depth to which messages may nest: protobuf's own default.
+/// Maximum nesting depth of messages: protobuf's own default.
 const MAX_DEPTH: u32 = 100;
 
-/// The part of the source that is read at a time while a plan is carried out.
+/// Number of source bytes read at a time while a plan is executed.
 const COPY_LEN: usize = 256 << 10;
 
-/// Returns a message in its canonical form: fields by number, map entries by key, and what the type
-/// doesn't know behind. Values stay where they are until they are read.
+/// Returns a message in canonical form: fields by number, map entries by key, unknown fields last.
+/// Values stay in the source until they are read.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the message breaks the wire format; [`ErrorKind::LimitExceeded`]
-/// if it nests too deep; [`ErrorKind::Io`] if it can't be read.
+/// [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
+/// [`ErrorKind::LimitExceeded`] if it nests too deeply; [`ErrorKind::Io`] if it can't be read.
 pub(crate) fn canonical(
     message: &Arc<dyn ReadAt>,
     descriptor: &MessageDescriptor,
@@ -67,7 +68,7 @@ pub(crate) fn canonical(
     builder.finish()
 }
 
-/// Plans canonical forms of messages that lie in one source.
+/// A planner of canonical forms of messages in one source.
 #[expect(
     missing_debug_implementations,
     reason = "it borrows a source, which has none"
@@ -81,7 +82,7 @@ pub struct Canonical<'a> {
 }
 
 impl<'a> Canonical<'a> {
-    /// Messages in the first `size` bytes of `source`.
+    /// Creates a planner for messages in the first `size` bytes of `source`.
     pub fn new(source: &'a dyn ReadAt, size: u64) -> Self {
         Canonical {
             source,
@@ -92,19 +93,19 @@ impl<'a> Canonical<'a> {
         }
     }
 
-    /// Sets who is told how far it is with the plan that is carried out.
+    /// Sets the progress listener for the execution of plans.
     #[must_use]
     pub fn progress(mut self, progress: &Progress) -> Self {
         self.progress = progress.clone();
         self
     }
 
-    /// All of the source, as one piece.
+    /// Returns the whole source as one piece.
     pub fn whole(&self) -> [Range<u64>; 1] {
         std::array::from_fn(|_| 0..self.size)
     }
 
-    /// The canonical form of the message whose bytes are those `pieces`, one after the other.
+    /// Plans the canonical form of the message that the concatenated `pieces` encode.
     pub fn message(
         &mut self,
         descriptor: &MessageDescriptor,
@@ -115,7 +116,7 @@ impl<'a> Canonical<'a> {
         self.plan(shape, pieces, edits, MAX_DEPTH)
     }
 
-    /// The canonical forms of the values of a map field, by key.
+    /// Plans the canonical forms of the values of a map field, by key.
     pub fn map(
         &mut self,
         descriptor: &MessageDescriptor,
@@ -132,8 +133,8 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// All length-delimited occurrences of a field in a message: the pieces of a singular
-    /// submessage, the elements of a repeated one, the entries of a map.
+    /// Returns all length-delimited occurrences of a field in a message: the pieces of a singular
+    /// submessage, the elements of a repeated one, or the entries of a map.
     pub fn pieces(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         for piece in pieces {
@@ -147,7 +148,7 @@ impl<'a> Canonical<'a> {
         Ok(found)
     }
 
-    /// The length-delimited occurrences of what a row of fields leads to.
+    /// Returns the length-delimited occurrences of the field at the end of a path of field numbers.
     pub fn path(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Vec<Range<u64>>> {
         let mut at = pieces.to_vec();
         for number in path {
@@ -156,8 +157,7 @@ impl<'a> Canonical<'a> {
         Ok(at)
     }
 
-    /// The entries of a map with string keys and message values: where the pieces of their values
-    /// are.
+    /// Returns the pieces of each value of a map with string keys and message values.
     pub fn string_map(
         &mut self,
         pieces: &[Range<u64>],
@@ -173,12 +173,12 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// Bytes of the source, which must be few.
+    /// Returns bytes of the source. The range must be small.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
         self.cursor.bytes(range)
     }
 
-    /// Writes what was planned.
+    /// Writes the planned bytes.
     pub fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
         let mut input = SourceInput::new(self.source, self.size);
         let meter = self.progress.meter(plan.len());

@@ -1,4 +1,4 @@
-//! A chunked file that is open, and all that can be done with it.
+//! An open chunked file, and the operations on it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -25,13 +25,13 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::view::{Fields, MessageView};
 use crate::{Error, ErrorKind, Result};
 
-/// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read when
-/// they are asked for.
+/// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read on
+/// demand.
 ///
-/// Opening one reads both ends of the file, and checks that the trailer doesn't contradict itself.
-/// Whether a chunk is the record that the trailer says is checked when it is first read, and before
-/// a merge begins; where reads are [told in advance](ReadAt::is_prefetched), because each takes
-/// long, a merge leaves that to the reading of each chunk, too.
+/// Opening reads both ends of the file and checks that the trailer is consistent. Whether each
+/// record matches the trailer is checked before a merge begins, or when a chunk is first read. For
+/// sources that want [reads announced in advance](ReadAt::is_prefetched), because each takes long,
+/// a merge also checks each record only as it reads the chunk.
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
     store: RecordStore<S>,
@@ -42,8 +42,8 @@ impl ChunkedFile<File> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be opened, and what
-    /// [`from_source`](ChunkedFile::from_source) finds wrong with it.
+    /// [`ErrorKind::Io`] if the file can't be opened; otherwise as
+    /// [`from_source`](ChunkedFile::from_source).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         ChunkedFile::open_with(path, &Limits::default())
     }
@@ -58,12 +58,11 @@ impl ChunkedFile<File> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens a `.cpb` file whose chunks are those that `metadata` says, whatever its own trailer
-    /// is: to read a part of it.
+    /// Opens a `.cpb` file with `metadata` in place of its own trailer, to read a part of it.
     ///
     /// # Errors
     ///
-    /// As [`open`](ChunkedFile::open), but for the file's own trailer, which isn't read.
+    /// As [`open`](ChunkedFile::open), except for the file's own trailer, which isn't read.
     pub fn open_with_metadata(
         path: impl AsRef<Path>,
         metadata: ChunkMetadata,
@@ -75,8 +74,8 @@ impl ChunkedFile<File> {
 }
 
 impl ChunkedFile<Arc<dyn ReadAt>> {
-    /// Opens a `.cpb` file within `limits`, as a source of the same type as any other: for programs
-    /// that read files and other sources alike.
+    /// Opens a `.cpb` file within `limits`, with its source type erased, for programs that read
+    /// files and other sources alike.
     ///
     /// # Errors
     ///
@@ -87,7 +86,7 @@ impl ChunkedFile<Arc<dyn ReadAt>> {
         Ok(ChunkedFile { store })
     }
 
-    /// A `.cpb` file at this path that is open already.
+    /// Opens an already open `.cpb` file at this path.
     pub(crate) fn of_opened(path: &Path, file: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
         let store = open_given(path, file, limits)?;
         Ok(ChunkedFile { store })
@@ -99,22 +98,22 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is not a record file, or its last record is not a trailer;
-    /// [`ErrorKind::InvalidTrailer`] if the trailer contradicts itself;
+    /// [`ErrorKind::NotChunked`] if the source is not a record file, or its last record is not a
+    /// trailer; [`ErrorKind::InvalidTrailer`] if the trailer is inconsistent;
     /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
         ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
     }
 
-    /// Opens a chunked message in any source of bytes, some of whose chunks may be in others;
-    /// `open` opens one of those.
+    /// Opens a chunked message whose chunks may be in several sources. `open` opens one of the
+    /// others by its name.
     ///
-    /// Whether it is the one that is meant is checked here: [`ErrorKind::ChecksumMismatch`] if it
-    /// isn't.
+    /// Each source is checked to be the one that the trailer names: [`ErrorKind::ChecksumMismatch`]
+    /// if it isn't.
     ///
     /// # Errors
     ///
-    /// As [`from_source`](Self::from_source), and what `open` reports.
+    /// As [`from_source`](Self::from_source), and any error of `open`.
     pub fn from_sources(
         source: S,
         limits: &Limits,
@@ -124,17 +123,16 @@ impl<S: ReadAt> ChunkedFile<S> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens a source whose chunks are those that `metadata` says, whatever its own trailer is: to
-    /// read a part of it.
+    /// Opens a source with `metadata` in place of its own trailer, to read a part of it.
     ///
     /// # Errors
     ///
-    /// As [`from_source`](Self::from_source), but for the file's own trailer, which isn't read.
+    /// As [`from_source`](Self::from_source), except for the file's own trailer, which isn't read.
     pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
         ChunkedFile::with_metadata_and(source, metadata, limits, |_| no_way_to_others())
     }
 
-    /// [`with_metadata`](Self::with_metadata), some of whose chunks may be in other sources.
+    /// Like [`with_metadata`](Self::with_metadata), but chunks may be in several sources.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,
@@ -145,35 +143,36 @@ impl<S: ReadAt> ChunkedFile<S> {
         Ok(ChunkedFile { store })
     }
 
-    /// The trailer.
+    /// Returns the trailer.
     pub fn trailer(&self) -> &Trailer {
         self.store.trailer()
     }
 
-    /// The record file below: the one with the trailer.
+    /// Returns the underlying record file with the trailer.
     pub fn record_file(&self) -> &RecordFile<FileSource<S>> {
         self.store.record_file()
     }
 
-    /// All record files, the one with the trailer first; the others in the order of `files` in the
-    /// trailer.
+    /// Returns all record files: first the one with the trailer, then the others in the order of
+    /// the trailer's `files`.
     pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<FileSource<S>>> {
         self.store.record_files()
     }
 
-    /// The position of a chunk's record, if that is in the file with the trailer, and is what the
-    /// trailer says.
+    /// Returns the position of a chunk's record, if it is in the file with the trailer and matches
+    /// the trailer.
     pub fn position(&self, chunk: impl Into<ChunkIndex>) -> Option<RecordPosition> {
         self.store.position(chunk.into().to_usize())
     }
 
-    /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
-    /// its position there; none if its record isn't what the trailer says.
+    /// Returns the index of the file with a chunk's record, in the order of
+    /// [`record_files`](Self::record_files), and the record's position in it; `None` if the record
+    /// doesn't match the trailer.
     pub fn place(&self, chunk: impl Into<ChunkIndex>) -> Option<(usize, RecordPosition)> {
         self.store.place(chunk.into().to_usize())
     }
 
-    /// What there is to know about every chunk without reading it.
+    /// Summarizes every chunk without reading its content.
     ///
     /// # Errors
     ///
@@ -182,23 +181,23 @@ impl<S: ReadAt> ChunkedFile<S> {
         summaries(&self.store)
     }
 
-    /// Describes every chunk as [`summaries`](Self::summaries) does, by the trailer alone: how a
-    /// chunk is stored is left out. Nothing is read.
+    /// Summarizes every chunk as [`summaries`](Self::summaries) does, but from the trailer alone,
+    /// without how chunks are stored. Reads nothing.
     pub fn listed(&self) -> Vec<ChunkSummary> {
         listed(&self.store)
     }
 
-    /// The types that the file brings along; none if it brings no schema.
+    /// Returns the types that the file embeds; `None` if it has no schema.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSchema`] if they contradict each other, [`ErrorKind::LimitExceeded`] if
-    /// there are very many, and [`ErrorKind::Record`] if the file is damaged there.
+    /// [`ErrorKind::InvalidSchema`] if the types are inconsistent, [`ErrorKind::LimitExceeded`] if
+    /// there are too many, and [`ErrorKind::Record`] if the file is damaged there.
     pub fn schema(&self) -> Result<Option<DescriptorPool>> {
         read_schema(self.record_file())
     }
 
-    /// The type of the message, if the file says it and brings its schema.
+    /// Returns the type of the message, if the file names it and embeds its schema.
     ///
     /// ```
     /// use proto_splitter_core::container::ChunkedFile;
@@ -218,7 +217,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`schema`](Self::schema), and [`ErrorKind::InvalidSchema`] if the type isn't in it.
+    /// As [`schema`](Self::schema), and [`ErrorKind::InvalidSchema`] if the schema lacks the type.
     pub fn descriptor(&self) -> Result<Option<MessageDescriptor>> {
         let Some(name) = self.trailer().message_type() else {
             return Ok(None);
@@ -241,7 +240,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         plan(self.trailer(), &self.store, options)
     }
 
-    /// Merges the file to memory.
+    /// Merges the file into memory.
     ///
     /// # Errors
     ///
@@ -250,14 +249,15 @@ impl<S: ReadAt> ChunkedFile<S> {
         to_bytes(self.trailer(), &self.store, options)
     }
 
-    /// Merges the file into the front of `buffer`, on [several threads](ReadOptions::threads).
+    /// Merges the file into the beginning of `buffer`, on [several threads](ReadOptions::threads).
     ///
-    /// Memory that was touched before is filled several times faster than fresh memory is.
+    /// Memory that was used before is filled several times faster than fresh memory.
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), and [`ErrorKind::InvalidConfig`] if the buffer is smaller
-    /// than the message. The buffer's content is then unspecified.
+    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), and
+    /// [`ErrorKind::InvalidConfig`] if the buffer is smaller than the message. After an error the
+    /// buffer's content is unspecified.
     pub fn merge_into(&self, buffer: &mut [u8], options: &ReadOptions) -> Result<Merged> {
         let trailer = self.trailer();
         with_plan(trailer, &self.store, options, |chunks, plan| {
@@ -265,7 +265,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         })
     }
 
-    /// Merges the file to `sink`.
+    /// Merges the file into `sink`.
     ///
     /// # Errors
     ///
@@ -274,26 +274,27 @@ impl<S: ReadAt> ChunkedFile<S> {
         to_sink(&self.store, sink, options)
     }
 
-    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums, and
-    /// compares what a merge would be with what was split. Each chunk is read once, but for large
-    /// ones that others are spliced into; on several threads, which the result doesn't depend on.
+    /// Verifies the whole file: reads every header and every chunk, compares all hashes, sizes and
+    /// checksums, and compares the merged message with the one that was split. Each chunk is read
+    /// once, except large ones that others are spliced into. Uses several threads; the result
+    /// doesn't depend on their number.
     ///
-    /// Problems are collected, so that one damaged chunk doesn't hide another. What
-    /// [`open`](ChunkedFile::open) refuses doesn't get here: without a sound trailer there is
+    /// Collects all problems, so that one damaged chunk doesn't hide another. A file that
+    /// [`open`](ChunkedFile::open) refuses can't be verified: without a sound trailer there is
     /// nothing to compare with.
     pub fn verify(&self, options: &ReadOptions) -> Verification {
         verify(&self.store, options)
     }
 
-    /// The message in this file, to be read in parts. What the options say of its type is needed
-    /// where a merge needs it, and to tell a message in several pieces from a value that occurs
-    /// several times.
+    /// Returns a view of the message for random access. The message type in `options` is needed
+    /// where a merge needs it, and to distinguish a message in several pieces from a value that
+    /// occurs several times.
     pub fn view(&self, options: ReadOptions) -> MessageView<'_> {
         MessageView::of_chunks(&self.store, options)
     }
 
-    /// The value at a path, of a message whose type need not be known: [`view`](Self::view) has
-    /// more.
+    /// Returns the value at a path. The message's type need not be known. [`view`](Self::view)
+    /// offers more.
     ///
     /// # Errors
     ///
@@ -302,7 +303,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.view(ReadOptions::new()).get(path)
     }
 
-    /// [`get`](Self::get), to the front of a buffer; says how many bytes the value has.
+    /// Copies the value at a path to the beginning of a buffer and returns the value's size in
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -311,7 +313,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.view(ReadOptions::new()).get_into(path, buffer)
     }
 
-    /// The message at a path, of a type known to the program.
+    /// Decodes the message at a path as a generated type.
     ///
     /// # Errors
     ///
@@ -320,8 +322,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.view(ReadOptions::new()).message(path)
     }
 
-    /// The fields of the message at a path, one after the other as they stand there. No value is
-    /// read.
+    /// Returns an iterator over the fields of the message at a path, in wire order. Reads no
+    /// values.
     ///
     /// # Errors
     ///
@@ -330,14 +332,14 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.view(ReadOptions::new()).fields(path)
     }
 
-    /// The files that it was opened from, without symbolic links: the one with the trailer, and the
-    /// others that have chunks, in the order of `files` in the trailer. None if it wasn't opened by
-    /// a path.
+    /// Returns the paths of the open files, without symbolic links: the file with the trailer, then
+    /// the others in the order of the trailer's `files`. Empty if the source wasn't opened by a
+    /// path.
     pub fn paths(&self) -> &[PathBuf] {
         self.store.paths()
     }
 
-    /// The chunks and the files that they are in.
+    /// Returns the store of the chunks and their files.
     pub(crate) fn store(&self) -> &RecordStore<S> {
         &self.store
     }

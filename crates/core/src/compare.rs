@@ -1,16 +1,16 @@
-//! Whether two messages are equal, and where they differ, without either being in memory.
+//! Comparing two messages without loading either into memory.
 //!
-//! Both are walked side by side, hopping. The order of different fields doesn't count, nor do the
-//! order of map entries, how numbers are packed, superseded values, or whether a value without
-//! presence is written when it is the default; floats are compared by their bits. What a type
-//! doesn't know is compared as it is written, field number by field number; so is everything where
-//! no type is known.
+//! Both messages are walked side by side. The comparison ignores the order of different fields, the
+//! order of map entries, whether numbers are packed, superseded values, and whether a default value
+//! without presence is written. Floats are compared by their bits. Unknown fields are compared by
+//! field number in wire form, and so is everything if the type is unknown.
 //!
-//! The elements of a list are matched by a field that sounds like a name, where all have one and no
-//! two the same; else by what they hold, so that one that was inserted is one difference.
+//! Elements of a list are matched by a field that looks like a name, if all elements have one and
+//! names are unique; otherwise by content, so that one inserted element is one difference.
 //!
-//! In memory are the keys of a map that is compared, the bytes of a message of up to 1 MiB, 32 bytes
-//! for each element of a list from the first on that differs, and of the fields of a message where they are: 16 bytes for each stretch of the same field.
+//! Memory holds the keys of each compared map, the bytes of messages up to 1 MiB, 32 bytes for each
+//! list element from the first difference on, and 16 bytes for each run of equal field numbers in a
+//! message.
 //!
 //! ```
 //! use proto_splitter_core::compare::{Comparison, compare};
@@ -41,12 +41,12 @@ use crate::wire::{Input, WireCursor};
 pub use difference::{Comparison, Difference, DifferenceKind};
 use walk::{Sides, Walk, first_byte};
 
-/// Compares two messages, and tells at most `limit` differences, at least one; the type is that of
-/// the first view.
+/// Compares two messages, and reports at most `limit` differences (at least one). The type is that
+/// of the first view.
 ///
 /// # Errors
 ///
-/// What is wrong with the chunks or the bytes of either;
+/// Damage in the chunks or bytes of either message;
 /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest deeper than the
 /// first view's [`max_message_depth`](crate::merge::Limits::max_message_depth).
 pub fn compare(

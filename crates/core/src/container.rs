@@ -1,17 +1,16 @@
-//! The `.cpb` container: chunks as records of a record file, and behind them, as its last record,
-//! the trailer.
+//! The `.cpb` container: chunks as records of a record file, followed by the trailer as the last
+//! record.
 //!
 //! ```text
 //! | signature | record: chunk 0 | record: chunk 1 | ... | record: the trailer, a ChunkMetadata |
 //! ```
 //!
-//! In files of join version 1 the trailer itself may be in chunks, and chunks may lie in other
-//! files, each a record file with a last record of its own that tells whether it is the one that is
-//! meant.
+//! In files of join version 1 the trailer itself may be in chunks, and chunks may be in other
+//! files. Each of these is a record file whose last record identifies it.
 //!
-//! A [`Trailer`] is believed only as far as it has been checked: that it is one, that this reader
-//! knows its version, that every index and path in it is in range. [`ChunkedFile`] checks it
-//! against the records.
+//! A [`Trailer`] is trusted only as far as it has been checked: that it is a trailer, that this
+//! reader knows its version, and that every index and path in it is in range. [`ChunkedFile`]
+//! checks it against the records.
 
 mod chunk_tree;
 mod embedded_schema;

@@ -1,9 +1,9 @@
-//! Changing messages: a `.cpb` file without merging it, by other compression or another value in one
-//! place, and any message by several [`Changes`] in one pass.
+//! Editing messages: changing the compression or one value of a `.cpb` file without merging it, and
+//! applying several [`Changes`] to any message in one pass.
 //!
-//! What doesn't change of a `.cpb` file is copied as it is stored. The trailer says what it said before, with new
-//! positions; of another message, its size and checksum too. At the end the new file is read once,
-//! with all its checksums, before it gets its trailer.
+//! Unchanged parts of a `.cpb` file are copied as they are stored. The trailer stays the same
+//! except for new positions and, if the message changes, its size and checksum. Finally the new
+//! file is read once, comparing all checksums, before its trailer is written.
 //!
 //! ```
 //! use proto_splitter_core::container::ChunkedFile;
@@ -58,15 +58,15 @@ pub use options::{RewriteOptions, Rewritten};
 use place::{check_value, enclosing_tag, enclosing_value};
 pub use salvage::{Loss, Lost, Salvaged, salvage};
 
-/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks,
-/// same order. Those that are in other files come to this one.
+/// Writes the chunks of a file with another compression to `target`, which must be empty: same
+/// chunks, same order. Chunks in other files move to this one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk that is read is damaged;
-/// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers take;
-/// [`ErrorKind::InvalidConfig`] if there is a maximum file size; [`ErrorKind::Io`] if writing
-/// fails; [`ErrorKind::Cancelled`].
+/// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk is damaged;
+/// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers accept;
+/// [`ErrorKind::InvalidConfig`] if a maximum file size is set; [`ErrorKind::Io`] if writing fails;
+/// [`ErrorKind::Cancelled`].
 pub fn recompress<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &File,
@@ -75,8 +75,8 @@ pub fn recompress<S: ReadAt>(
     Ok(recompressed(Rewrite::new(file, target, None, options), file)?.0)
 }
 
-/// [`recompress`] to the file `target`, and if that is to be several, to others beside it: all
-/// appear complete, or none does.
+/// Recompresses to the file `target`, and to others next to it if a maximum file size requires
+/// several. Either all of them appear complete, or none.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -104,10 +104,10 @@ pub fn recompress<S: ReadAt>(
 ///
 /// # Errors
 ///
-/// As [`recompress`]; [`ErrorKind::AlreadyExists`] if a file is in the way and may not be replaced;
-/// [`ErrorKind::InvalidConfig`] if the target is a file that is read, or the [maximum file
-/// size](RewriteOptions::max_file_size) is none that this file can have;
-/// [`ErrorKind::LimitExceeded`] if a chunk or the trailer has no room in a file of that size.
+/// As [`recompress`]; [`ErrorKind::AlreadyExists`] if a file exists and may not be overwritten;
+/// [`ErrorKind::InvalidConfig`] if the target is an input file, or the [maximum file
+/// size](RewriteOptions::max_file_size) is impossible for this file; [`ErrorKind::LimitExceeded`]
+/// if a chunk or the trailer doesn't fit in a file of that size.
 pub fn recompress_to_file<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: impl AsRef<Path>,
@@ -127,21 +127,21 @@ fn recompressed<S: ReadAt>(
     rewrite.run(&contents, &vec![true; file.len()], metadata, None)
 }
 
-/// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk
-/// only what changes is written anew; what lay below the value goes. Chunks that are in other files
-/// come to this one.
+/// Writes a file with another value at `path` to `target`, which must be empty. Only the changed
+/// part of the value's chunk is rewritten; chunks below the old value are dropped. Chunks in other
+/// files move to this one.
 ///
-/// The value is as [`MessageView::get`](MessageView::get) gives it: the fields of a
-/// message, a string's or bytes' own bytes, of a number what is on the wire. It has to be there
-/// already, so that its place is known.
+/// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
+/// message, the bytes of a string or bytes value, the wire encoding of a number. The path must
+/// already have a value, so that its place is known.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
-/// [`ErrorKind::InvalidMessage`] if the new value is none of its kind; [`ErrorKind::Uncuttable`] if
-/// the message around it would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
-/// the file has no placeholders; [`ErrorKind::InvalidConfig`] if there is a maximum file size; what
-/// is wrong with the chunks that are read; [`ErrorKind::Io`] if writing fails.
+/// [`ErrorKind::InvalidPath`] if the path leads to nothing or to several values;
+/// [`ErrorKind::InvalidMessage`] if the new value is of another kind; [`ErrorKind::Uncuttable`] if
+/// the enclosing message would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
+/// the file has no placeholders; [`ErrorKind::InvalidConfig`] if a maximum file size is set; damage
+/// in the chunks that are read; [`ErrorKind::Io`] if writing fails.
 pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
     path: &FieldPath,
@@ -154,8 +154,8 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     Ok(replaced(rewrite, file, path, value, reading)?.0)
 }
 
-/// [`replace`] to the file `target`, and if that is to be several, to others beside it: all appear
-/// complete, or none does.
+/// Replaces a value and writes to the file `target`, and to others next to it if a maximum file
+/// size requires several. Either all of them appear complete, or none.
 ///
 /// # Errors
 ///
@@ -223,15 +223,15 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     rewrite.run(&contents, &kept, metadata, Some(reading))
 }
 
-/// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it
-/// has.
+/// Writes a message in one piece, with another value at `path`, to `sink` and returns the number of
+/// bytes written.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
-/// [`ErrorKind::InvalidMessage`] if the new value is none of its kind, or the message breaks the
-/// wire format on the way; [`ErrorKind::Io`] if reading or writing fails. Then `sink` has had bytes
-/// that are not to be used.
+/// [`ErrorKind::InvalidPath`] if the path leads to nothing or to several values;
+/// [`ErrorKind::InvalidMessage`] if the new value is of another kind, or the message breaks the
+/// wire format along the path; [`ErrorKind::Io`] if reading or writing fails. After an error,
+/// discard the bytes that `sink` received.
 pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     source: &S,
     path: &FieldPath,

@@ -1,4 +1,4 @@
-//! The changes to the source.
+//! Changes to apply to the source.
 
 use std::ops::Range;
 
@@ -6,30 +6,30 @@ use crate::Result;
 
 use super::Canonical;
 
-/// Finds what changes in one element of a repeated field.
+/// A function that returns the changes to one element of a repeated field.
 pub(super) type ElementEdits<'e> =
     &'e dyn Fn(&mut Canonical<'_>, Range<u64>) -> Result<Option<Edits<'static>>>;
 
-/// What changes in a message: all of it, or some of its fields.
+/// The changes to a message: new content, or changes to some of its fields.
 #[derive(Default)]
 #[expect(missing_debug_implementations, reason = "it has a function")]
 pub struct Edits<'e> {
-    /// The content, in canonical form, whatever the source has. A field of its parent with such an
-    /// edit is present.
+    /// Replacement content, in canonical form, whatever the source has. A field with such an edit
+    /// counts as present in its parent.
     content: Option<Vec<u8>>,
     fields: Vec<(u32, Edits<'e>)>,
-    /// Values of map entries with string keys, where there are such entries.
+    /// Changes to the values of map entries with string keys, for entries that exist.
     values: Vec<(u32, &'static str, Edits<'e>)>,
     elements: Option<(u32, ElementEdits<'e>)>,
 }
 
 impl<'e> Edits<'e> {
-    /// No difference.
+    /// Returns edits that change nothing.
     pub fn none() -> Self {
         Edits::default()
     }
 
-    /// Other content altogether: of a message in canonical form, or of a string.
+    /// Returns edits that replace the content: of a message, in canonical form, or of a string.
     pub fn content(content: impl Into<Vec<u8>>) -> Self {
         Edits {
             content: Some(content.into()),
@@ -37,21 +37,21 @@ impl<'e> Edits<'e> {
         }
     }
 
-    /// A difference in a singular field.
+    /// Adds edits of a singular field.
     #[must_use]
     pub fn field(mut self, number: u32, edits: Edits<'e>) -> Self {
         self.fields.push((number, edits));
         self
     }
 
-    /// A difference in the value of a map entry, if it is there.
+    /// Adds edits of a map entry's value, if the entry exists.
     #[must_use]
     pub fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
         self.values.push((number, key, edits));
         self
     }
 
-    /// Differences in the elements of a repeated field.
+    /// Adds edits of the elements of a repeated field.
     #[must_use]
     pub fn elements(mut self, number: u32, edits: ElementEdits<'e>) -> Self {
         self.elements = Some((number, edits));
@@ -81,7 +81,7 @@ impl<'e> Edits<'e> {
             .map(|(_, edits)| edits)
     }
 
-    /// The singular fields whose content is given.
+    /// Returns the singular fields whose content is replaced.
     pub(super) fn given(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.fields
             .iter()

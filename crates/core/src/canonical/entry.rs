@@ -1,4 +1,4 @@
-//! Map entries.
+//! Canonical forms of map entries.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ struct EntryParts {
 }
 
 impl Canonical<'_> {
-    /// A map entry: its key, and what is in it.
+    /// Returns a map entry's key and its canonical content.
     pub(super) fn entry(
         &mut self,
         map: MapShape,
@@ -88,7 +88,7 @@ impl Canonical<'_> {
         self.plan(shape, &pieces, edits, depth)
     }
 
-    /// The key and the value of one entry of a map with message values.
+    /// Returns the key and the value of one entry of a map with message values.
     pub(super) fn map_value(
         &mut self,
         shape: ShapeId,
@@ -119,7 +119,7 @@ impl Canonical<'_> {
         )))
     }
 
-    /// What the type doesn't know of an entry is lost, as C++ loses it.
+    /// Splits an entry into key and value. Unknown fields of an entry are lost, as C++ loses them.
     fn entry_parts(&mut self, map: MapShape, range: Range<u64>) -> Result<EntryParts> {
         let key_type = map.key.map_or(WireType::Len, Scalar::wire_type);
         let mut parts = EntryParts::default();

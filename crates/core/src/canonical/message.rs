@@ -1,4 +1,4 @@
-//! The walk through a message.
+//! The walk over a message.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use super::scalar::Scalar;
 use super::schema::{FieldShape, Form, ShapeId, Value, find};
 use super::{Canonical, MAX_DEPTH};
 
-/// What was seen of one field of a message so far.
+/// The occurrences of one field seen so far.
 enum Bucket {
-    /// The last number, and where it stands.
+    /// The last number, and its position in the source.
     Number(Scalar, u64, Field),
     /// The last bytes or string value.
     Bytes(Field),
     Message {
         pieces: Vec<Range<u64>>,
-        /// The plan of the first piece, and that piece.
+        /// Plan of the first piece, and the piece itself.
         first: (Plan, Field),
     },
     /// Elements, each with its tag.
     List(Plan),
-    /// What is in a packed run, and where it stands if that is one run in the source.
+    /// Content of a packed run, and its field if the source has exactly this run.
     Packed(Plan, Option<Field>),
     /// Map entries, each with its tag.
     Map(BTreeMap<Key, Kept>),
 }
 
-/// The fields seen so far, by number, and after them what the type doesn't know.
+/// The fields seen so far, by number, followed by unknown fields.
 #[derive(Default)]
 struct Buckets {
     known: BTreeMap<u32, Bucket>,
@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns what was seen of this field: at first `nothing`.
+    /// Returns the bucket of this field, initially `nothing`.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }
@@ -162,7 +162,7 @@ impl Canonical<'_> {
         };
         pieces.push(field.value.clone());
         if pieces.len() == 1 {
-            // Right away, while the source is at it.
+            // Immediately, while the source is positioned here.
             let none = Edits::none();
             let edits = edits.of_field(number).unwrap_or(&none);
             first.0 = self.plan(shape, &pieces[..], edits, depth)?;
@@ -170,7 +170,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Adds a value of a repeated field, or several numbers that are packed.
+    /// Adds a value of a repeated field, or several packed numbers.
     fn values(
         &mut self,
         value: Value,
@@ -203,7 +203,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Adds what was seen of a field; one that isn't `known` was given by the edits.
+    /// Writes a field's bucket. A field that isn't `known` comes from the edits.
     fn finish(
         &mut self,
         number: u32,
@@ -239,8 +239,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// A field that the type doesn't know: kept, with everything minimal whose encoding the wire
-    /// itself tells.
+    /// Adds an unknown field, with every encoding minimized that the wire format alone determines.
     fn unknown(&mut self, field: &Field, plan: &mut Plan, depth: u32) -> Result<()> {
         match field.wire_type {
             WireType::Len => plan.put_field(field.number, &span(field), Some(field)),
@@ -275,7 +274,7 @@ impl Canonical<'_> {
                 }
                 plan.put_tag(field.number, WireType::EndGroup, field.value.end..field.end);
             }
-            // The cursor gives none.
+            // The cursor never returns this.
             WireType::EndGroup => {}
         }
         Ok(())
@@ -286,7 +285,7 @@ fn accepts(form: Form, wire_type: WireType) -> bool {
     match form {
         Form::Singular(value) => value.wire_type() == wire_type,
         Form::Map(_) => wire_type == WireType::Len,
-        // Parsers take repeated numbers packed and not.
+        // Parsers accept repeated numbers packed or unpacked.
         Form::Repeated(value) => wire_type == value.wire_type() || wire_type == WireType::Len,
         Form::Packed(scalar) => wire_type == scalar.wire_type() || wire_type == WireType::Len,
     }

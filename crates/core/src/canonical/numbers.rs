@@ -1,4 +1,4 @@
-//! Numbers, alone and in runs.
+//! Canonical forms of numbers, single and in runs.
 
 use std::ops::{Deref, Range};
 
@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::scalar::Scalar;
 
 impl Canonical<'_> {
-    /// The bits of a number.
+    /// Returns the bits of a number.
     pub(super) fn number(&mut self, field: &Field) -> Result<u64> {
         let bytes = self.cursor.bytes(field.value.clone())?;
         Ok(match field.wire_type {
@@ -22,7 +22,7 @@ impl Canonical<'_> {
         })
     }
 
-    /// A number with its tag, the source's own bytes if they are as they should be.
+    /// Adds a number with its tag, reusing the source's bytes if they are canonical.
     pub(super) fn put_number(
         &mut self,
         scalar: Scalar,
@@ -43,7 +43,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// The numbers of a repeated field that is not packed, each with its tag.
+    /// Adds the numbers of an unpacked repeated field, each with its tag.
     pub(super) fn elements(
         &mut self,
         scalar: Scalar,
@@ -71,8 +71,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Gives the numbers of a packed run, or the one that stands alone: as spans where the source
-    /// has them as they should be.
+    /// Calls `put` with the numbers of a packed run, or with a single number, as spans where the
+    /// source's bytes are canonical.
     pub(super) fn run(
         &mut self,
         scalar: Scalar,
@@ -108,7 +108,7 @@ impl Canonical<'_> {
     }
 }
 
-/// A number as it is written, without a tag.
+/// A number's encoding, without a tag.
 pub(super) struct Encoded {
     bytes: [u8; MAX_VARINT_LEN],
     len: usize,

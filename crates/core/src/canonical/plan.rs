@@ -1,48 +1,48 @@
-//! Runs of the source's bytes and of bytes of one's own.
+//! Plans of canonical forms: runs of source bytes and of literal bytes.
 
 use std::ops::Range;
 
 use crate::spans::{SourceId, SpanList};
 use crate::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
 
-/// What a message, or a part of one, is written as: spans of the source, and bytes of one's own.
+/// The planned encoding of a message or a part of one: spans of the source, and literal bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(SpanList);
 
 impl Plan {
-    /// These bytes and nothing else.
+    /// Returns a plan of only these bytes.
     pub fn of_bytes(bytes: &[u8]) -> Plan {
         let mut plan = Plan::default();
         plan.put_bytes(bytes);
         plan
     }
 
-    /// Returns how many bytes it comes to.
+    /// Returns the planned length in bytes.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Returns true if it comes to nothing.
+    /// Returns true if the plan has no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The spans that it consists of.
+    /// Returns the plan's spans.
     pub fn spans(&self) -> &SpanList {
         &self.0
     }
 
-    /// Adds bytes of the source; joined to what stands before them there.
+    /// Adds bytes of the source, merging them with the preceding span where they are contiguous.
     pub fn put_source(&mut self, range: Range<u64>) {
         self.0.push_span(SourceId::FIRST, range);
     }
 
-    /// Adds bytes of one's own.
+    /// Adds literal bytes.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.0.push_literal(bytes);
     }
 
-    /// Adds a tag that the source has at `was`.
+    /// Adds a tag, reusing the source's bytes at `was` if they are minimal.
     pub fn put_tag(&mut self, number: FieldNumber, wire_type: WireType, was: Range<u64>) {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, tag(number, wire_type));
@@ -58,8 +58,8 @@ impl Plan {
         self.0.append(&other.0);
     }
 
-    /// Adds a length-delimited field. `was` is where the source has it: its tag and length are used
-    /// if they are as they should be.
+    /// Adds a length-delimited field. `was` is the field in the source; its tag and length are
+    /// reused if they are canonical.
     pub fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
         match was {
             Some(field) if has_header(field, content.len()) => {
@@ -76,7 +76,7 @@ impl Plan {
     }
 }
 
-/// Returns whether the field has the shortest tag there is and the shortest length of `len` bytes.
+/// Returns true if the field has the shortest encodings of its tag and of the length `len`.
 fn has_header(field: &Field, len: u64) -> bool {
     let tag_len = varint_len(tag(field.number, WireType::Len)) as u64;
     field.wire_type == WireType::Len
@@ -85,14 +85,14 @@ fn has_header(field: &Field, len: u64) -> bool {
         && field.value.start - field.tag_end == varint_len(len) as u64
 }
 
-/// The value of a length-delimited field, as it is.
+/// Returns the value of a length-delimited field, unchanged.
 pub(super) fn span(field: &Field) -> Plan {
     let mut plan = Plan::default();
     plan.put_source(field.value.clone());
     plan
 }
 
-/// A plan that is kept with many others of its kind: most are one span.
+/// A compact plan for storing many at once: most are one span.
 #[derive(Debug)]
 pub enum Kept {
     Span(Range<u64>),
@@ -113,7 +113,7 @@ impl From<Plan> for Kept {
 }
 
 impl Plan {
-    /// Adds all of a plan that was kept.
+    /// Adds a stored plan.
     pub fn append_kept(&mut self, kept: &Kept) {
         match kept {
             Kept::Span(range) => self.put_source(range.clone()),

@@ -1,14 +1,14 @@
-//! Numbers on the wire, and what C++ makes of them.
+//! Numbers on the wire, and how C++ interprets them.
 
 use crate::wire::{WireType, unzigzag};
 use prost_reflect::Kind;
 
-/// A number's encoding, as far as it matters to how it is written again.
+/// The encoding of a number, as far as it affects how the number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
-    /// int32 and enums: the low 32 bits count, and are written with their sign extended to 64.
+    /// int32 and enums: only the low 32 bits count, and are written sign-extended to 64.
     Int32,
-    /// uint32 and sint32: the low 32 bits count.
+    /// uint32 and sint32: only the low 32 bits count.
     Low32 {
         zigzag: bool,
     },
@@ -50,7 +50,7 @@ impl Scalar {
         }
     }
 
-    /// Returns how many bytes each has in a packed run; `None` for varints.
+    /// Returns the size of each number in a packed run; `None` for varints.
     pub(super) fn fixed_len(self) -> Option<u64> {
         match self {
             Scalar::Fixed32 { .. } => Some(4),
@@ -59,7 +59,7 @@ impl Scalar {
         }
     }
 
-    /// The bits that are written for the bits that were read.
+    /// Returns the bits to write for the bits read.
     pub(super) fn normalize(self, bits: u64) -> u64 {
         match self {
             Scalar::Int32 => i64::from(low_32(bits).cast_signed()).cast_unsigned(),
@@ -69,7 +69,7 @@ impl Scalar {
         }
     }
 
-    /// The number as a map key.
+    /// Returns the number as a map key.
     pub(super) fn key(self, bits: u64) -> Key {
         match self {
             Scalar::Int32 | Scalar::Int64 | Scalar::Fixed64 { signed: true } => {
@@ -87,7 +87,7 @@ fn low_32(bits: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The key of a map entry, ordered as C++ orders keys.
+/// The key of a map entry, in C++'s key order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Text(Vec<u8>),

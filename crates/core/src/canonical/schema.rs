@@ -1,4 +1,4 @@
-//! The facts about types that the walk needs, looked up once.
+//! Facts about types that the walk needs, looked up once.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::scalar::Scalar;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShapeId(usize);
 
-/// A value that a field or a map entry has.
+/// The form of a field's or a map entry's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     Scalar(Scalar),
@@ -32,14 +32,14 @@ impl Value {
 pub(super) enum Form {
     Singular(Value),
     Repeated(Value),
-    /// Numbers that are written as one run.
+    /// Numbers written as one run.
     Packed(Scalar),
     Map(MapShape),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MapShape {
-    /// `None`: a string.
+    /// Key encoding; `None` for strings.
     pub(super) key: Option<Scalar>,
     pub(super) value: Value,
 }
@@ -48,9 +48,9 @@ pub(super) struct MapShape {
 pub(super) struct FieldShape {
     pub(super) number: u32,
     pub(super) form: Form,
-    /// True if a default is written: the field knows if it was set.
+    /// True if the field tracks presence, so that a default value is written.
     pub(super) presence: bool,
-    /// The members of the oneof that the field is in.
+    /// The members of the field's oneof.
     pub(super) oneof: Rc<[u32]>,
 }
 
@@ -94,7 +94,7 @@ impl Schema {
         shape
     }
 
-    /// `None` for a group, which no type of TensorFlow's has.
+    /// Returns a field's shape; `None` for a group, which no TensorFlow type has.
     fn field(&mut self, field: &FieldDescriptor) -> Option<FieldShape> {
         let form = if field.is_map() {
             let Kind::Message(entry) = field.kind() else {

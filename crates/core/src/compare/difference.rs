@@ -1,17 +1,17 @@
-//! What a comparison finds.
+//! The results of a comparison.
 
 use std::fmt;
 
 use crate::path::{FieldPath, FieldRef};
 
-/// How two messages compare.
+/// The result of comparing two messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Their bytes are the same.
+    /// The bytes are the same.
     Identical,
-    /// They are equal as messages; their bytes differ.
+    /// The messages are equal; their bytes differ.
     Equal,
-    /// They differ: here are the first differences, by field number and index.
+    /// The messages differ. Contains the first differences, by field number and index.
     Different(Vec<Difference>),
 }
 
@@ -19,42 +19,42 @@ pub enum Comparison {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The place in the first message; of what only the second has, in that.
+    /// Path in the first message; if only the second message has the value, path in the second.
     pub path: FieldPath,
-    /// What the element is called, of a list whose elements have names.
+    /// Name of the element, in a list whose elements have names.
     pub name: Option<String>,
-    /// What is different.
+    /// The kind of difference.
     pub how: DifferenceKind,
 }
 
-/// What is different about two values.
+/// The kind of difference between two values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DifferenceKind {
-    /// Only the first message has one.
+    /// Only the first message has the value.
     OnlyInFirst,
-    /// Only the second message has one.
+    /// Only the second message has the value.
     OnlyInSecond,
-    /// A repeated field, equal as far as both have it, has this many elements.
+    /// A repeated field has these numbers of elements; its common elements are equal.
     Counts(u64, u64),
-    /// An element has this index in the first and that in the second, where others that both have
-    /// stand the other way round.
+    /// Index of an element in the first and in the second message, where its order relative to
+    /// other common elements differs.
     Moved(u64, u64),
     /// Numbers or short strings, as text.
     Values(String, String),
-    /// Strings, bytes, or what the type doesn't know.
+    /// Strings, bytes or unknown fields.
     Bytes {
-        /// Bytes of the first.
+        /// Size in the first message, in bytes.
         first: u64,
-        /// Bytes of the second.
+        /// Size in the second message, in bytes.
         second: u64,
-        /// The first that differs.
+        /// Offset of the first byte that differs.
         at: u64,
     },
 }
 
 impl DifferenceKind {
-    /// What is different, in words that call the two messages so.
+    /// Describes the difference, calling the two messages `first` and `second`.
     pub fn said<'a>(&'a self, first: &'a str, second: &'a str) -> impl fmt::Display + 'a {
         Said {
             how: self,
@@ -64,7 +64,7 @@ impl DifferenceKind {
     }
 }
 
-/// Whether a field that is absent says the same as one with its default.
+/// Returns true if an absent field equals one with the default value.
 pub(super) fn is_implicit(field: &FieldRef) -> bool {
     match field {
         FieldRef::Field(field) => !field.supports_presence(),

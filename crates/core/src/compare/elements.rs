@@ -1,4 +1,4 @@
-//! The occurrences of each field of a message, and the values in them.
+//! The occurrences of each field of a message, and their values.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::path::FieldRef;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
 
-/// Where the occurrences of a field are: stretches of the message that have nothing else.
+/// The ranges of a message that contain the occurrences of a field and nothing else.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     pub(super) stretches: Vec<Range<u64>>,
@@ -17,22 +17,22 @@ pub(super) struct Runs {
     pub(super) last: Option<Field>,
 }
 
-/// What a field number is in a message: known, or written in a way that the type doesn't know.
+/// The role of a field number in a message: a known field, or an unknown one of some wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) number: u32,
     pub(super) known: bool,
 }
 
-/// The fields of a message by number, from one hop over it. A member of a oneof that another
-/// follows isn't there.
+/// Indexes the fields of a message by number, in one pass. Omits oneof members that a later member
+/// supersedes.
 pub(super) fn index<I: Input>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
     message: Option<&MessageDescriptor>,
 ) -> Result<BTreeMap<Slot, Runs>> {
     let mut runs: BTreeMap<Slot, Runs> = BTreeMap::new();
-    // The field met last, which the next is likely to be one of.
+    // The latest field, which is likely to occur next, too.
     let mut latest: Option<(u32, Option<FieldRef>, Vec<u32>)> = None;
     for piece in pieces {
         cursor.set_range(piece.clone());
@@ -76,7 +76,7 @@ fn others_of_oneof(field: Option<&FieldRef>) -> Vec<u32> {
     members.filter(|&number| number != field.number()).collect()
 }
 
-/// Goes through the occurrences of a field, one after the other.
+/// An iterator over the occurrences of a field.
 #[derive(Clone)]
 pub(super) struct Occurrences<'a> {
     stretches: std::slice::Iter<'a, Range<u64>>,
@@ -107,7 +107,7 @@ impl<'a> Occurrences<'a> {
     }
 }
 
-/// Goes through the numbers of a repeated field, packed or not.
+/// An iterator over the numbers of a repeated field, packed or not.
 pub(super) struct Numbers<'a> {
     occurrences: Occurrences<'a>,
     kind: Kind,
@@ -150,7 +150,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// A number as readers of its kind take it: bits.
+/// Returns a number's bits as readers of its kind interpret them.
 pub(super) fn number<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,
@@ -172,7 +172,7 @@ pub(super) fn number<I: Input>(
     })
 }
 
-/// A number of this kind as text.
+/// Formats a number of this kind as text.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

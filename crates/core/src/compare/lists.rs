@@ -1,4 +1,4 @@
-//! Comparing the elements of repeated fields: by what they are called, or else by what they hold.
+//! Comparing the elements of repeated fields: by name, or else by content.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
@@ -14,34 +14,34 @@ use crate::member_names::{MemberFields, name_field};
 use crate::path::{FieldRef, Step};
 use crate::wire::{Input, WireCursor};
 
-/// How many elements of each side are matched, at most: from the first that differs on. They take
-/// 32 bytes each. Longer lists are compared one with the other.
+/// Maximum number of elements to match per side, from the first difference on. Each takes 32 bytes.
+/// Longer lists are compared index by index.
 const MOST_MATCHED: usize = 1 << 20;
 
-/// The most bytes of a name.
+/// Maximum size of a name, in bytes.
 const LONGEST_NAME: usize = 4 << 10;
 
-/// How many bytes of a name are told.
+/// Maximum size of a name in a report, in bytes.
 const SHOWN_NAME: usize = 200;
 
-/// The elements of a field, and how they are told apart.
+/// The elements of a field, and their distinguishing name field.
 struct List<'a> {
     field: &'a FieldRef,
     kind: Kind,
-    /// The field with an element's name.
+    /// Path of the field with an element's name.
     name: Option<Vec<u32>>,
     hashes: RandomState,
     depth: u32,
 }
 
-/// An element that waits to be matched.
+/// An element to match.
 struct Element {
     value: Range<u64>,
-    /// Of its name or content.
+    /// Hash of its name or content.
     hash: u64,
 }
 
-/// Where two lists begin to be matched: from this many elements on, all before which were compared.
+/// The position from which two lists are matched: all elements before it were compared.
 struct Rest<'a> {
     index: u64,
     a: Occurrences<'a>,
@@ -49,7 +49,7 @@ struct Rest<'a> {
 }
 
 impl Walk<'_> {
-    /// Compares the elements of a repeated field that aren't numbers.
+    /// Compares the non-numeric elements of a repeated field.
     pub(super) fn elements<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -87,8 +87,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes along both lists as long as their elements belong together; gives where they no longer
-    /// evidently do.
+    /// Advances along both lists while their elements evidently correspond, and returns the
+    /// position after the last pair.
     fn in_step<'a, I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -130,7 +130,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// What belongs together in the rest of two lists; `None` if they are too long for it.
+    /// Matches the remaining elements of two lists; `None` if there are too many.
     #[allow(
         clippy::type_complexity,
         reason = "the two lists, and what of them belongs together"
@@ -199,7 +199,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Compares elements that have the same index, and then how many there are.
+    /// Compares elements with the same index, and then the numbers of elements.
     fn one_by_one<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -239,7 +239,7 @@ impl Walk<'_> {
 }
 
 impl List<'_> {
-    /// What an element is called, if it is.
+    /// Returns the name of an element, if it has one.
     fn name<I: Input>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -268,8 +268,8 @@ impl List<'_> {
         }))
     }
 
-    /// The elements that are left; `None` if there are too many, or one has no name where names
-    /// are wanted.
+    /// Collects the remaining elements; `None` if there are too many, or if names are wanted and
+    /// one has no name.
     fn collect<I: Input>(
         &self,
         cursor: &mut WireCursor<I>,

@@ -1,22 +1,22 @@
-//! Which elements of two lists belong together.
+//! Matching the elements of two lists.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::ops::Range;
 
-/// Elements by their places in the two lists.
+/// Matched elements, by their indices in the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// These belong together; whether they are equal remains to be seen.
+    /// Elements that correspond, and may be equal or not.
     Both(usize, usize),
-    /// These do, and others that do stand the other way round.
+    /// Elements that correspond, whose order relative to others differs.
     Moved(usize, usize),
     First(usize),
     Second(usize),
 }
 
-/// Matches elements by what they are called; `None` if two of a list are called the same. Of those
-/// that are called like nothing in the other list, as many in one place are taken to be renamed.
+/// Matches elements by name; `None` if a list has a name twice. Between matched neighbours,
+/// unmatched elements in equal number on both sides count as renamed.
 pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>> {
     let places: HashMap<K, usize> = b.iter().copied().zip(0..).collect();
     let of_a: HashSet<K> = a.iter().copied().collect();
@@ -28,7 +28,7 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     let stays = increasing(&partners);
     let mut stays = stays.iter();
     let mut matches = Vec::with_capacity(a.len());
-    // Those of `a` that nothing of `b` is called like, since the last that stays.
+    // Elements of `a` without a counterpart in `b`, since the last match in order.
     let mut alone = Vec::new();
     let mut next_of_b = 0;
     let mut end_gap = |alone: &mut Vec<usize>, end: usize, matches: &mut Vec<Match>| {
@@ -36,7 +36,7 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
         let is_alone = |at: &usize| b.get(*at).is_some_and(|key| !of_a.contains(key));
         let others: Vec<usize> = between.filter(is_alone).collect();
         next_of_b = next_of_b.max(end);
-        // As many on either side: they were renamed.
+        // Equal numbers on both sides: these were renamed.
         if others.len() == alone.len() {
             let both = alone.drain(..).zip(others);
             matches.extend(both.map(|(at, other)| Match::Both(at, other)));
@@ -59,8 +59,8 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     Some(matches)
 }
 
-/// Matches elements by what they hold. Equal ones are in no match; what stands between two that are
-/// equal and occur once is taken to belong together in its order.
+/// Matches elements by content. Omits equal elements; elements between two unique equal ones are
+/// matched in order.
 pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     let (once_in_a, once_in_b) = (once(a), once(b));
     let common = a.iter().enumerate().filter_map(|(at, content)| {
@@ -81,7 +81,7 @@ pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     matches
 }
 
-/// What stands between two that are equal, but for what is equal at its beginning and end.
+/// Matches the elements between two equal ones, except equal elements at the beginning and end.
 fn between(
     a: &[u64],
     b: &[u64],
@@ -102,7 +102,7 @@ fn between(
     matches.extend(of_b.skip(pairs).map(Match::Second));
 }
 
-/// The places of what occurs once.
+/// Returns the indices of values that occur once.
 fn once(list: &[u64]) -> HashMap<u64, usize> {
     let mut places: HashMap<u64, Option<usize>> = HashMap::with_capacity(list.len());
     for (at, content) in list.iter().enumerate() {
@@ -114,9 +114,9 @@ fn once(list: &[u64]) -> HashMap<u64, usize> {
         .collect()
 }
 
-/// Which of these numbers, all different, are in a longest sequence that grows.
+/// Marks the members of a longest increasing subsequence of these distinct numbers.
 fn increasing(numbers: &[usize]) -> Vec<bool> {
-    // For each length the place of the least number that a sequence of it ends with.
+    // For each length, the index of the smallest number that ends a sequence of that length.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(numbers.len());
     for (at, number) in numbers.iter().enumerate() {

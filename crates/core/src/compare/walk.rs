@@ -12,13 +12,13 @@ use crate::progress::Meter;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Messages up to this size are compared in memory.
+/// Maximum size of a message to compare in memory, in bytes.
 const IN_MEMORY: u64 = 1 << 20;
 
-/// Strings up to this many bytes are told as they are.
+/// Maximum size of a string to report in full, in bytes.
 const SHORT: u64 = 64;
 
-/// Bytes that are compared at once.
+/// Number of bytes to compare at a time.
 pub(super) const WINDOW: usize = 64 << 10;
 
 /// The two messages.
@@ -34,7 +34,7 @@ pub(super) struct Walk<'a> {
     found: Vec<Difference>,
     limit: usize,
     max_depth: u32,
-    /// Counts the first message's bytes; none within what is counted as a whole.
+    /// Counts the first message's bytes; `None` within a message that is counted as a whole.
     meter: Option<&'a Meter>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a difference of an element that is called so.
+    /// Adds a difference of a named element.
     pub(super) fn add_named(&mut self, step: Step, how: DifferenceKind, name: Option<String>) {
         if !self.is_full() {
             let path = self.path.join(step);
@@ -73,12 +73,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Who counts the first message's bytes.
+    /// Returns the meter for the first message's bytes.
     pub(super) fn meter(&self) -> Option<&'a Meter> {
         self.meter
     }
 
-    /// Compares two messages that stand in these pieces.
+    /// Compares two messages given by their pieces.
     pub(super) fn messages<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
         compared
     }
 
-    /// Compares two messages that are a step further down.
+    /// Compares two messages one level further down.
     pub(super) fn below<I: Input, J: Input>(
         &mut self,
         step: Step,
@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
         self.single(sides, step, &kind, is_implicit(field), values)
     }
 
-    /// A value that is not a message, and not repeated.
+    /// Compares a singular value that is not a message.
     fn single<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -256,7 +256,7 @@ impl<'a> Walk<'a> {
         a: &Runs,
         b: &Runs,
     ) -> Result<()> {
-        // Most are written alike, and then bytes are compared faster than numbers.
+        // Most fields have the same encoding, and comparing bytes is faster than comparing numbers.
         if let ([of_a], [of_b]) = (a.stretches.as_slice(), b.stretches.as_slice())
             && of_a.end - of_a.start == of_b.end - of_b.start
             && first_byte(sides, of_a, of_b, self.meter)?.is_none()
@@ -276,8 +276,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Compares the elements of a repeated field one with the other, as far as both sides have
-    /// them, and then their numbers. So many were compared before.
+    /// Compares the common elements of a repeated field index by index, and then the numbers of
+    /// elements. The first `compared` elements are skipped.
     pub(super) fn in_pairs<I: Input, J: Input, T>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -362,8 +362,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// What the type doesn't know: as its wire type says, since a number or a length may be written
-    /// longer than it need be.
+    /// Compares an unknown field by its wire type, since a number or a length may have an overlong
+    /// encoding.
     fn raw<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -402,7 +402,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A string or bytes; short strings are told as they are.
+    /// Compares strings or bytes. Short strings are reported in full.
     pub(super) fn text_or_bytes<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -443,7 +443,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The values of all occurrences of a field: of a message, its pieces.
+/// Returns the values of all occurrences of a field; for a message, its pieces.
 fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Range<u64>>> {
     let mut occurrences = Occurrences::of(runs);
     let mut values = Vec::new();
@@ -453,7 +453,7 @@ fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Ra
     Ok(values)
 }
 
-/// The entries of a map; of those with one key the last.
+/// Returns the entries of a map; of those with the same key, the last.
 fn entries<I: Input>(
     cursor: &mut WireCursor<I>,
     field: &FieldRef,
@@ -484,7 +484,8 @@ fn held<I: Input>(cursor: &mut WireCursor<I>, pieces: Pieces<'_>) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The first byte in which two stretches differ; where one ends and the other goes on counts too.
+/// Returns the offset of the first byte that differs between two ranges, which may be the end of
+/// the shorter one.
 pub(super) fn first_byte<I: Input, J: Input>(
     sides: &mut Sides<I, J>,
     a: &Range<u64>,

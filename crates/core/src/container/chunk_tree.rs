@@ -1,4 +1,4 @@
-//! Where chunks belong: every path of a `ChunkedMessage`, nested ones made absolute, as one tree.
+//! The places of chunks: every path of a `ChunkedMessage`, nested ones made absolute, as one tree.
 
 mod build;
 mod order;
@@ -13,12 +13,12 @@ use crate::wire::FieldNumber;
 
 pub(crate) use build::TreeOptions;
 
-/// A place in the message that a path names, or that lies on the way to one.
+/// A place in the message that a path names, or an ancestor of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
-    /// The message itself.
+    /// The root message.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
     pub(crate) fn index(self) -> usize {
@@ -30,33 +30,32 @@ impl NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRef {
     pub(crate) chunk: usize,
-    /// Whether it continues a packed run.
+    /// True if the chunk continues a packed run.
     pub(crate) packed: bool,
-    /// The field whose elements it holds, if it is a slice and the trailer says so.
+    /// Field whose elements the chunk holds, if it is a slice and the trailer says so.
     pub(crate) slice_of: Option<FieldNumber>,
-    /// How many those are, if the trailer says it, too; else 0.
+    /// Number of those elements, if the trailer has it; otherwise 0.
     pub(crate) elements: u64,
-    /// Whether it goes on where its message ends, whatever fields are in it.
+    /// True if the chunk continues its message at the end, whatever fields it has.
     pub(crate) tail: bool,
-    /// Whether it begins within a field of the chunk before it.
+    /// True if the chunk begins within a field of the chunk before it.
     pub(crate) within: bool,
 }
 
 #[derive(Debug)]
 struct Node {
-    /// The root's own step, and what it is above, mean nothing.
+    /// Parent. Meaningless for the root, as is its step.
     above: NodeId,
     step: Step,
     depth: u32,
-    /// Which of the tree's `chunks` and `children` are the node's.
+    /// The node's range of the tree's `chunks`, and of its `children`.
     chunks: Range<u32>,
     children: Range<u32>,
 }
 
-/// All places that chunks belong at. Node ids ascend from parents to children.
+/// All places of chunks. Node ids ascend from parents to children.
 ///
-/// There may be a million of them, so they share three lists instead of having lists and maps of
-/// their own.
+/// There may be a million nodes, so they share three lists instead of owning lists and maps.
 #[derive(Debug)]
 pub(crate) struct ChunkTree {
     nodes: Vec<Node>,
@@ -65,7 +64,7 @@ pub(crate) struct ChunkTree {
 }
 
 impl ChunkTree {
-    /// The first chunk that belongs nowhere.
+    /// Returns the first chunk without a place.
     pub(crate) fn first_unused(&self, chunks: usize) -> Option<usize> {
         let mut used = vec![false; chunks];
         for c in &self.chunks {
@@ -78,13 +77,13 @@ impl ChunkTree {
         self.nodes.len()
     }
 
-    /// All nodes, parents before their children.
+    /// Returns all nodes, parents before their children.
     pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         (0..count).map(NodeId)
     }
 
-    /// All nodes, each before what is below it, and that before the next beside it.
+    /// Returns all nodes in depth-first order.
     pub(crate) fn ids_in_depth(&self) -> impl Iterator<Item = NodeId> {
         let mut open = vec![NodeId::ROOT];
         std::iter::from_fn(move || {
@@ -98,18 +97,18 @@ impl ChunkTree {
         &self.nodes[id.index()]
     }
 
-    /// The node above, and the step from there; the root has none.
+    /// Returns the parent node, and the step from there; `None` for the root.
     pub(crate) fn above(&self, id: NodeId) -> Option<(NodeId, &Step)> {
         let node = self.node(id);
         (id != NodeId::ROOT).then_some((node.above, &node.step))
     }
 
-    /// The step that leads to a node from the one above. Only the root's means nothing.
+    /// Returns the step to a node from its parent. The root's step is meaningless.
     pub(crate) fn step(&self, id: NodeId) -> &Step {
         &self.node(id).step
     }
 
-    /// The index that leads to a node, for one that an index leads to.
+    /// Returns the index in the last step to a node. The node must be an element.
     pub(crate) fn index(&self, id: NodeId) -> u64 {
         match self.step(id).select {
             Select::Index(index) => index,
@@ -117,17 +116,17 @@ impl ChunkTree {
         }
     }
 
-    /// The chunks at a node, in the order in which they are merged.
+    /// Returns the chunks at a node, in merge order.
     pub(crate) fn chunks(&self, id: NodeId) -> &[ChunkRef] {
         of(&self.chunks, &self.node(id).chunks)
     }
 
-    /// The nodes right below a node, by their steps, ascending.
+    /// Returns the children of a node, in ascending order of their steps.
     pub(crate) fn children(&self, id: NodeId) -> &[NodeId] {
         of(&self.children, &self.node(id).children)
     }
 
-    /// The absolute path of a node.
+    /// Returns the absolute path of a node.
     pub(crate) fn path(&self, id: NodeId) -> FieldPath {
         let mut steps = Vec::with_capacity(self.node(id).depth as usize);
         let mut at = id;
@@ -139,13 +138,13 @@ impl ChunkTree {
         FieldPath::from_iter(steps)
     }
 
-    /// The path as text, with names if the type is known.
+    /// Formats the path of a node as text, with names if the type is known.
     pub(crate) fn show(&self, id: NodeId, root: Option<&MessageDescriptor>) -> String {
         self.path(id).display(root)
     }
 
-    /// The first chunk at or below a node, in merge order: what an error about the way there is
-    /// about.
+    /// Returns the first chunk at or below a node, in merge order, for errors about the node's
+    /// path.
     pub(crate) fn first_chunk(&self, id: NodeId) -> Option<usize> {
         let mut open = vec![id];
         while let Some(id) = open.pop() {

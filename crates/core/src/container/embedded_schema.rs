@@ -1,8 +1,8 @@
-//! What a file says of its message's type: the file metadata of the records,
+//! The file's description of its message type: the record file's metadata,
 //! `riegeli.RecordsMetadata`.
 //!
-//! The type's name is always there. With its schema, all files that it takes, a file can be read by
-//! names and be shown by programs that don't know the type.
+//! The type's name is always present. With the schema, meaning all `.proto` files that the type
+//! needs, programs that don't know the type can read the file by field names and display it.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::schema::decode_descriptor_set;
 use crate::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
-/// The file metadata for a message of this type, with its schema if that is wanted.
+/// Returns the file metadata for a message of this type, with its schema if wanted.
 pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> RecordsMetadata {
     let mut metadata = RecordsMetadata {
         record_type_name: Some(descriptor.full_name().to_owned()),
@@ -26,12 +26,12 @@ pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> Recor
     metadata
 }
 
-/// A file and all that it imports, each behind those that it imports itself.
+/// Returns a file and all its transitive imports, each after its own imports.
 fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
-    // Each with whether its imports were put in front of it. Without recursion: rows of imports can
-    // be long.
+    // Each file, and whether its imports were already added. Without recursion, since chains of
+    // imports can be long.
     let mut open = vec![(file, false)];
     while let Some((file, ready)) = open.pop() {
         if ready {
@@ -45,11 +45,11 @@ fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     ordered
 }
 
-/// The types that file metadata brings along; none if it brings no schema.
+/// Returns the types in file metadata; `None` if it has no schema.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if it has one that can't be used.
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the schema is unusable.
 pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
     check_count(metadata)?;
     let metadata = RecordsMetadata::parse(metadata)?;
@@ -67,10 +67,10 @@ pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
         .map_err(|error| error.context("the file's schema"))
 }
 
-/// The most fields that file metadata may have: each file of a schema is one.
+/// Maximum number of fields in file metadata: each file of a schema is one.
 const MAX_METADATA_FIELDS: usize = 100_000;
 
-/// Fails if file metadata has more fields than any schema has files: each takes memory.
+/// Fails if file metadata has more fields than any schema has files, since each takes memory.
 fn check_count(metadata: &[u8]) -> Result<()> {
     let mut fields = WireCursor::new(metadata);
     let mut count = 0;

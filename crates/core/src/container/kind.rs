@@ -1,6 +1,6 @@
-//! What a chunk holds.
+//! Kinds of chunks.
 
-/// The kind of a chunk, as `ChunkInfo.Type` names it.
+/// The kind of a chunk, as in `ChunkInfo.Type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
     /// A serialized message, or fields of one.

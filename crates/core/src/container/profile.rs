@@ -1,10 +1,10 @@
-//! Which readers a file is for, and what they can read.
+//! Profiles: the readers that a file is written for.
 
 use crate::path::MapKey;
 use crate::{Error, ErrorKind, Result};
 use prost_reflect::Kind;
 
-/// Which readers a chunked file is for.
+/// The readers that a chunked file is written for.
 ///
 /// The text form is `tensorflow` or `extended`.
 ///
@@ -17,13 +17,14 @@ use prost_reflect::Kind;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// TensorFlow's own Merger reads the file: `join_version` 0.
+    /// TensorFlow's own Merger can read the file: `join_version` 0.
     #[default]
     TensorFlow,
-    /// Only readers of `join_version` 1 do, such as this one; TensorFlow's refuses it. A value may
-    /// lie in several BYTES chunks, also an element of a repeated field or a value in a map, unless
-    /// its key is in zigzag; a trailer that is too large is chunked like any message; chunks may
-    /// lie in [several files](crate::split::SplitOptions::max_file_size).
+    /// Only readers of `join_version` 1, such as this crate, can read the file; TensorFlow's
+    /// refuses it. A value may be in several BYTES chunks, including an element of a repeated field
+    /// or a value in a map, unless the map's key is zigzag-encoded. A trailer that is too large is
+    /// chunked like any message, and chunks may be in [several
+    /// files](crate::split::SplitOptions::max_file_size).
     Extended,
 }
 
@@ -41,7 +42,7 @@ impl std::str::FromStr for Profile {
 
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if it is neither.
+    /// [`ErrorKind::InvalidConfig`] if the text is neither.
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "tensorflow" => Ok(Profile::TensorFlow),
@@ -54,9 +55,9 @@ impl std::str::FromStr for Profile {
     }
 }
 
-/// Whether a path may carry this key. TensorFlow's Merger cuts integers down to an int32, and knows
-/// no other encodings than these. A merge without the type, as any of ours may be, can't tell
-/// zigzag from plain varints.
+/// Returns true if a path may contain this key. TensorFlow's Merger truncates integers to an int32,
+/// and knows no other encodings than these. A merge without the type, as any of ours may be, can't
+/// tell zigzag from plain varints.
 pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind, profile: Profile) -> bool {
     match profile {
         Profile::TensorFlow => is_plain(kind) && is_small(key),

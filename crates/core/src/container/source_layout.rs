@@ -1,13 +1,12 @@
-//! Where every byte of the source went: what a trailer has where a merge by the placeholders alone
-//! would give an equal message, but not the same bytes.
+//! Source layouts: the origin of every source byte, stored in the trailer if a merge by the
+//! placeholders alone would produce an equal message with different bytes.
 //!
 //! ```text
 //! run of a chunk:  varint CHUNK + 1, varint bytes of the chunk to pass over, varint LENGTH
 //! run of its own:  varint 0, varint LENGTH, the bytes
 //! ```
 //!
-//! The runs are in the order of the source. What a chunk gives it gives in the order of its bytes,
-//! so no byte of it is used twice.
+//! The runs are in source order. A chunk's bytes are used in order, so no byte is used twice.
 
 use std::ops::Range;
 
@@ -15,32 +14,31 @@ use crate::newtypes::ChunkIndex;
 use crate::wire::{decode_varint, put_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// How many runs a layout may have to be written: 4 Mi. A reader that has the default limits takes
-/// as many.
+/// Maximum number of runs in a layout to write: 4 Mi, which readers with default limits accept.
 pub(crate) const MOST_RUNS: usize = 4 << 20;
 
-/// How many bytes a layout may have to be written: 32 MiB, half of what a trailer may have.
+/// Maximum size of a layout to write, in bytes: 32 MiB, half of the maximum size of a trailer.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
-/// Bytes of memory that a reader counts for each run: its segment of the plan, and the segment's
-/// place among those of its chunk, with what grows by doubling.
+/// Memory that a reader accounts for each run, in bytes: the run's segment of the plan and that
+/// segment's entry in its chunk's list, including slack from doubling.
 const RUN_MEMORY: u64 = 128;
 
 /// A run of the source's bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Run<'a> {
-    /// These bytes of a chunk.
+    /// A range of a chunk's bytes.
     Chunk { chunk: usize, range: Range<u64> },
-    /// Bytes that no chunk has as they were: tags and lengths.
+    /// Bytes that no chunk contains in their original form: tags and lengths.
     Literal(&'a [u8]),
 }
 
-/// Writes a layout, run by run.
+/// A writer of layouts, run by run.
 #[derive(Debug)]
 pub(crate) struct LayoutWriter {
     bytes: Vec<u8>,
     runs: usize,
-    /// How far each chunk is used.
+    /// Number of bytes used of each chunk.
     used: Vec<u64>,
 }
 
@@ -53,7 +51,7 @@ impl LayoutWriter {
         }
     }
 
-    /// The source goes on with these bytes of a chunk, which weren't used before.
+    /// Appends a run of a chunk's bytes, none of which were used before.
     pub(crate) fn chunk(&mut self, chunk: usize, range: Range<u64>) {
         let Some(used) = self.used.get_mut(chunk) else {
             return;
@@ -65,7 +63,7 @@ impl LayoutWriter {
         *used = range.end;
     }
 
-    /// The source goes on with these bytes.
+    /// Appends a run of literal bytes.
     pub(crate) fn literal(&mut self, bytes: &[u8]) {
         self.runs += 1;
         put_varint(&mut self.bytes, 0);
@@ -73,7 +71,7 @@ impl LayoutWriter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether readers with the default limits would refuse it.
+    /// Returns true if readers with the default limits would refuse the layout.
     pub(crate) fn is_too_large(&self) -> bool {
         self.runs > MOST_RUNS || self.bytes.len() > MOST_BYTES
     }
@@ -83,18 +81,18 @@ impl LayoutWriter {
     }
 }
 
-/// Reads a layout, run by run.
+/// A reader of layouts, run by run.
 pub(crate) struct LayoutReader<'a> {
     bytes: &'a [u8],
     position: usize,
-    /// How far each chunk is used.
+    /// Number of bytes used of each chunk.
     used: Vec<u64>,
-    /// Bytes of memory that more runs may take.
+    /// Remaining memory for further runs, in bytes.
     left: u64,
 }
 
 impl<'a> LayoutReader<'a> {
-    /// `most`: how much memory the runs may take.
+    /// Creates a reader whose runs may take at most `most` bytes of memory.
     pub(crate) fn new(bytes: &'a [u8], chunks: usize, most: u64) -> Self {
         LayoutReader {
             bytes,
@@ -104,7 +102,7 @@ impl<'a> LayoutReader<'a> {
         }
     }
 
-    /// The next run, if there is one. `size` says how large a chunk is.
+    /// Returns the next run, if there is one. `size` returns the size of a chunk.
     pub(crate) fn next(&mut self, size: impl Fn(usize) -> u64) -> Result<Option<Run<'a>>> {
         if self.position == self.bytes.len() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The trailer: which chunks there are, and where they belong.
+//! The trailer: the list of chunks, and their places.
 
 use prost::Message;
 
@@ -14,32 +14,32 @@ use crate::proto::{ChunkMetadata, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// The highest join version that is read, and so the consumer that this reader is to
+/// Highest join version this reader supports, and the consumer version it compares with
 /// `bad_consumers`.
 pub const MAX_JOIN_VERSION: i32 = 1;
 
-/// What a trailer is read for.
+/// The scope that a trailer is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrailerUse {
-    /// All of the message: every chunk of a marked file has its place.
+    /// The whole message: in a file with placeholders, every chunk has a place.
     Whole,
-    /// A part of it, as the caller cut the metadata down: chunks may be left over.
+    /// A part of the message, with metadata cut down by the caller: some chunks may be unused.
     Part,
 }
 
-/// A place in the message that a chunk belongs at.
+/// A place in the message for a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkPlace {
-    /// The path, from the root of the message.
+    /// Path from the root of the message.
     pub path: FieldPath,
-    /// Whether the chunk continues a packed run there.
+    /// True if the chunk continues a packed run there.
     pub packed: bool,
 }
 
-/// The metadata of a chunked message, checked: versions known, indices and kinds in range, paths
-/// well-formed and of bounded depth.
+/// Checked metadata of a chunked message: the version is known, indices and kinds are in range,
+/// paths are well-formed and of bounded depth.
 ///
 /// ```text
 /// ChunkMetadata                         the last record of a .cpb file
@@ -54,9 +54,9 @@ pub struct ChunkPlace {
 ///                                       TensorFlow's reader skips
 /// ```
 ///
-/// With join version 1, the tree is in `extended_message` instead of `message`. The source is
-/// TensorFlow's `chunk.proto`; `proto/tensorflow/proto_splitter/chunk.proto` has it with the
-/// additions.
+/// With join version 1, the tree is in `extended_message` instead of `message`. TensorFlow's
+/// `chunk.proto` is the source of the format; `proto/tensorflow/proto_splitter/chunk.proto` has it
+/// with the additions.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -92,17 +92,17 @@ pub struct Trailer {
 }
 
 impl Trailer {
-    /// Reads the last record of a file.
+    /// Parses the last record of a file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is not a trailer, and what
-    /// [`from_metadata`](Self::from_metadata) finds wrong with it.
+    /// [`ErrorKind::NotChunked`] if the record is not a trailer; otherwise as
+    /// [`from_metadata`](Self::from_metadata).
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         Trailer::parse_level(bytes, limits)?.in_one_piece()
     }
 
-    /// Reads a trailer that may itself be in chunks: those that it tells of.
+    /// Parses a trailer that may itself be in chunks, as its own metadata then describes.
     pub(crate) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
             let message = format!("the last record is not a trailer: {error}");
@@ -119,7 +119,7 @@ impl Trailer {
                 "the file only has chunks of a message whose trailer is in another: open that one";
             return Err(Error::new(ErrorKind::NotChunked, message));
         }
-        // Nearly any bytes parse as a message all of whose fields are unknown.
+        // Nearly any bytes parse as a message with only unknown fields.
         if metadata.message.is_none() && metadata.extended_message.is_none() {
             let message = "the last record is not a trailer: it has no chunked message";
             return Err(Error::new(ErrorKind::NotChunked, message));
@@ -129,7 +129,8 @@ impl Trailer {
         Ok(Trailer { unknown, ..trailer })
     }
 
-    /// How often the trailer itself was chunked to what is in this one's chunks; if at all.
+    /// Returns the number of times the trailer was chunked to get to the content of this one's
+    /// chunks, if at all.
     pub(crate) fn level(&self) -> u32 {
         self.metadata.trailer_level
     }
@@ -143,13 +144,13 @@ impl Trailer {
         }
     }
 
-    /// Checks metadata.
+    /// Checks metadata and builds a trailer from it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnsupportedVersion`] if it says that this reader can't merge it;
-    /// [`ErrorKind::InvalidTrailer`] if it contradicts itself; [`ErrorKind::LimitExceeded`] if
-    /// it nests too deep.
+    /// [`ErrorKind::UnsupportedVersion`] if the metadata requires another reader;
+    /// [`ErrorKind::InvalidTrailer`] if it is inconsistent; [`ErrorKind::LimitExceeded`] if it
+    /// nests too deeply.
     pub fn from_metadata(
         metadata: ChunkMetadata,
         purpose: TrailerUse,
@@ -213,33 +214,33 @@ impl Trailer {
         })
     }
 
-    /// Encodes the trailer after an edit, with the unknown fields of all parts that did not change.
-    /// `kept` says which of its chunks are still there.
+    /// Encodes the trailer after an edit, keeping the unknown fields of all parts that did not
+    /// change. `kept` marks the chunks that remain.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
     }
 
-    /// The metadata as it was read.
+    /// Returns the metadata as it was read.
     pub fn metadata(&self) -> &ChunkMetadata {
         &self.metadata
     }
 
-    /// Whether it is for all of the message.
+    /// Returns true if the trailer covers the whole message.
     pub fn is_whole(&self) -> bool {
         self.purpose == TrailerUse::Whole
     }
 
-    /// The kind of every chunk, by index.
+    /// Returns the kinds of all chunks, by index.
     pub fn kinds(&self) -> &[ChunkKind] {
         &self.kinds
     }
 
-    /// Whether what was cut left a placeholder, so that merging needs no type.
+    /// Returns true if the file has placeholders for its cuts, so that merging needs no type.
     pub fn is_marked(&self) -> bool {
         self.metadata.splice_marker
     }
 
-    /// Whether a merge gives the very bytes that were split.
+    /// Returns true if a merge reproduces the original bytes.
     pub fn is_byte_exact(&self) -> bool {
         let ChunkMetadata {
             byte_exact,
@@ -249,19 +250,19 @@ impl Trailer {
         self.metadata.splice_marker && (*byte_exact || !source_layout.is_empty())
     }
 
-    /// Where every byte of the source went, if a merge needs that to be byte-exact.
+    /// Returns the origin of every source byte, if a byte-exact merge needs it.
     pub(crate) fn source_layout(&self) -> Option<&[u8]> {
         let layout = &self.metadata.source_layout;
         let counts = self.is_marked() && self.is_whole() && !layout.is_empty();
         counts.then_some(&layout[..])
     }
 
-    /// The full name of the message's type, if the file says it.
+    /// Returns the full name of the message's type, if the file has it.
     pub fn message_type(&self) -> Option<&str> {
         Some(self.metadata.message_type.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// For every chunk the places that it belongs at: one, unless the file is unusual.
+    /// Returns the places of every chunk. Each has one, unless the file is unusual.
     pub fn places(&self) -> Vec<Vec<ChunkPlace>> {
         let mut places = vec![Vec::new(); self.kinds.len()];
         for id in self.tree.ids() {
@@ -275,7 +276,7 @@ impl Trailer {
         places
     }
 
-    /// The slices, the field that each is said to hold elements of, and how many, or 0.
+    /// Returns the slices, each with its declared field and number of elements, or 0.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.filter_map(|c| {
@@ -284,23 +285,24 @@ impl Trailer {
         })
     }
 
-    /// Whether a chunk begins within a field of another, so that neither is a message by itself.
+    /// Returns true if a chunk begins within a field of another, so that neither is a message
+    /// alone.
     pub(crate) fn cuts_within_fields(&self) -> bool {
         let mut chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.any(|c| c.within)
     }
 
-    /// The chunks that others are spliced into, as far as the paths tell, in the order in which a
-    /// plan walks over them.
+    /// Returns the chunks that others are spliced into, as far as the paths tell, in the order of a
+    /// plan's walk.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
         let chunks = self.tree.ids_in_depth().flat_map(|id| {
             let chunks = self.tree.chunks(id);
             let walked = match chunks.len() {
                 _ if !self.tree.children(id).is_empty() => chunks.len(),
                 0 | 1 => 0,
-                // Tails go behind what was before them, whatever that is.
+                // Tails go after everything before them.
                 _ if chunks[1..].iter().all(|c| c.tail) => 0,
-                // Slices go behind the last of their kind in the first.
+                // Slices go after the last element in the first chunk.
                 _ => 1,
             };
             &chunks[..walked]
@@ -309,13 +311,13 @@ impl Trailer {
         chunks.filter(|&chunk| self.kinds[chunk] == ChunkKind::Message)
     }
 
-    /// Where the chunks belong.
+    /// Returns the places of the chunks.
     pub(crate) fn chunk_tree(&self) -> &ChunkTree {
         &self.tree
     }
 }
 
-/// Checks what only join version 1 has.
+/// Checks the parts that only join version 1 has.
 fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits) -> Result<()> {
     let ChunkMetadata {
         files,
@@ -362,10 +364,10 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
     Ok(())
 }
 
-/// The longest name of a type or of a file that is taken.
+/// Maximum length of a type or file name.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// Fails if a name is one that nobody gave: every message about the file would repeat it.
+/// Fails if a name is absurdly long, since every message about the file would repeat it.
 fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     let files = metadata.files.iter().map(|file| &file.path);
     let mut names = files.chain([&metadata.message_type]);
@@ -378,7 +380,7 @@ fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     }
 }
 
-/// Returns the join version of a file, unless this reader must not read it.
+/// Returns the join version of a file, or an error if this reader must not read it.
 pub(crate) fn check_version(version: &VersionDef) -> Result<i32> {
     if !(0..=MAX_JOIN_VERSION).contains(&version.join_version) {
         let message = format!(
@@ -387,8 +389,8 @@ pub(crate) fn check_version(version: &VersionDef) -> Result<i32> {
         );
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
-    // As a consumer this reader is of the highest version that it knows; a file that bars its own
-    // version bars everyone.
+    // As a consumer, this reader has the highest version that it knows. A file that bars its own
+    // version bars every reader.
     let barred = [MAX_JOIN_VERSION, version.join_version];
     if let Some(bad) = version
         .bad_consumers

@@ -1,9 +1,9 @@
-//! How much memory a trailer takes, estimated before any of it is taken.
+//! Estimating the memory of a trailer before it is allocated.
 
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The messages in a trailer.
+/// The kinds of messages in a trailer.
 #[derive(Clone, Copy)]
 enum Part {
     Metadata,
@@ -17,7 +17,7 @@ enum Part {
 }
 
 impl Part {
-    /// What a field of this message holds.
+    /// Returns the kind of a field's content.
     fn below(self, number: u32) -> Option<Part> {
         Some(match (self, number) {
             (Part::Metadata, 1) => Part::Version,
@@ -31,8 +31,8 @@ impl Part {
         })
     }
 
-    /// Bytes that it takes in memory, with its share of what grows by doubling, and with what a
-    /// file that is open holds for it: of a chunk its record, of a field and its path their nodes.
+    /// Returns the memory that the part takes, in bytes, including slack from doubling and the
+    /// structures of an open file: a chunk's record, a field's and its path's nodes.
     fn cost(self) -> u64 {
         match self {
             Part::Metadata | Part::Version | Part::ChunkedMessage | Part::MapKey => 64,
@@ -43,27 +43,25 @@ impl Part {
         }
     }
 
-    /// Bytes in memory for each byte of a packed run of numbers.
+    /// Returns the memory for each byte of a packed run of numbers.
     fn packed(self) -> u64 {
         match self {
-            // `bad_consumers`
             Part::Version => 8,
             _ => 0,
         }
     }
 }
 
-/// The most that one byte of a trailer can cost: a message takes a tag and a length.
+/// Maximum memory for one byte of a trailer: a message takes at least a tag and a length.
 const MOST_FOR_A_BYTE: u64 = 512;
 
-/// What each byte costs where it isn't part of a message: it is held as it was read, and in a
-/// string.
+/// Memory for each byte outside of a message: the byte as read, and again in a string.
 const EACH_BYTE: u64 = 3;
 
 /// Fails if a serialized trailer would take more than `most` bytes of memory.
 ///
-/// A message of two bytes on the wire takes many times that in memory, and a compressed record a
-/// fraction of it in the file.
+/// A message of two bytes on the wire takes many times that in memory, and a compressed record
+/// takes a fraction of it in the file.
 pub(crate) fn check(trailer: &[u8], most: u64) -> Result<()> {
     let len = trailer.len() as u64;
     if len.saturating_mul(MOST_FOR_A_BYTE) <= most {
@@ -98,7 +96,7 @@ pub(crate) fn check(trailer: &[u8], most: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The least limit that lets a trailer through.
+    /// Returns the smallest limit that accepts a trailer.
     fn cost(trailer: &[u8]) -> u64 {
         let (mut low, mut high) = (0, 1 << 40);
         while low < high {
@@ -114,7 +112,7 @@ mod tests {
 
     #[test]
     fn messages_are_counted_wherever_they_are_nested() {
-        // Two chunks, and a message with a field that has two tags and a message with an empty
+        // Two chunks, a message with a field whose path has two tags, and a message with an empty
         // field.
         let trailer = b"\x12\x02\x08\x01\x12\x00\x1a\x0e\x12\x0c\x0a\x02\x08\x05\x0a\x02\x18\x00\x1a\x02\x12\x00";
         let messages = 2 * 320 + 64 + 240 + 2 * 160 + 64 + 240;

@@ -1,5 +1,4 @@
-//! What a trailer says that this library doesn't know: it is kept when a file is written from
-//! another.
+//! Unknown fields of a trailer, kept when a file is written from another.
 
 use std::borrow::Cow;
 
@@ -14,19 +13,19 @@ const CHUNKS: u32 = 2;
 const MESSAGE: u32 = 3;
 const EXTENDED_MESSAGE: u32 = 1001;
 
-/// The bytes of a trailer, if anything in it isn't known or is written in an unusual way.
+/// The bytes of a trailer, if it contains unknown fields or unusual encodings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unknown(Option<Box<[u8]>>);
 
 impl Unknown {
-    /// Of `bytes`, as which `metadata` was read.
+    /// Compares `bytes` with `metadata`, which was parsed from them.
     pub(super) fn of(bytes: &[u8], metadata: &ChunkMetadata) -> Self {
         let says_more = metadata.encoded_len() != bytes.len() || metadata.encode_to_vec() != bytes;
         Unknown(says_more.then(|| bytes.into()))
     }
 
-    /// Encodes an edited trailer, with the unknown fields of the chunks of `was` that were `kept` and
-    /// of everything else that did not change.
+    /// Encodes an edited trailer, with the unknown fields of the `kept` chunks of `was`, and of all
+    /// other unchanged parts.
     pub(super) fn encode(
         &self,
         was: &ChunkMetadata,
@@ -56,7 +55,7 @@ impl Unknown {
                 out.extend_from_slice(slice(raw, &(field.start..field.end)));
             }
         }
-        // Those are there already.
+        // Those are present already.
         if metadata.version == was.version {
             metadata.version = None;
         }
@@ -97,7 +96,7 @@ fn knows(message: &str, number: u32) -> bool {
     message.is_some_and(|message| message.get_field(number).is_some())
 }
 
-/// What a cursor found in memory lies there.
+/// Returns the bytes of a range that a cursor over `bytes` returned.
 fn slice<'a>(bytes: &'a [u8], range: &std::ops::Range<u64>) -> &'a [u8] {
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
     bytes
@@ -110,8 +109,8 @@ mod tests {
     use super::*;
     use crate::proto::{ChunkInfo, ChunkedMessage, VersionDef};
 
-    /// A trailer with two chunks: its field 99 isn't known, nor field 98 of the first, nor
-    /// field 97 of the chunked message.
+    /// Returns a trailer with two chunks and three unknown fields: 99 of the trailer, 98 of the
+    /// first chunk, and 97 of the chunked message.
     fn raw() -> Vec<u8> {
         let mut raw = Vec::new();
         let chunks = [
@@ -160,7 +159,7 @@ mod tests {
         for part in [b"\x90\x06\x07", b"\x88\x06\x08", b"\x98\x06\x09"] {
             assert!(has(&bytes, part), "{part:?} in {bytes:?}");
         }
-        // Once more, from what was written.
+        // Once more, from the new bytes.
         let again = Unknown::of(&bytes, &new);
         assert_eq!(
             again
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_found_though_the_length_is_as_if_it_were() {
-        // -1 in five bytes, which is written in ten, and a field that takes five.
+        // -1 in five bytes, which is rewritten in ten, and an unknown field of five.
         let unknown = b"\x98\x06\x89\x80\x00";
         let raw = [b"\x0a\x06\x08\xff\xff\xff\xff\x0f".as_slice(), unknown].concat();
         let was = ChunkMetadata::decode(&raw[..]).unwrap();

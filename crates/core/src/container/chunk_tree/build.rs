@@ -1,4 +1,4 @@
-//! From a `ChunkedMessage` to the tree of its paths.
+//! Building the tree of a `ChunkedMessage`'s paths.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
@@ -12,35 +12,36 @@ use crate::proto::{ChunkedField, ChunkedMessage};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// How a tree is read from a `ChunkedMessage`.
+/// The facts needed to read a tree from a `ChunkedMessage`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeOptions<'a> {
-    /// The kind of every chunk there is.
+    /// Kinds of all chunks.
     pub(crate) kinds: &'a [ChunkKind],
-    /// Placeholders were left.
+    /// True if the file has placeholders.
     pub(crate) marked: bool,
-    /// Several BYTES chunks at one path follow each other in list order, as join version 1 says.
+    /// True if several BYTES chunks at one path are concatenated in list order, as in join version
+    /// 1.
     pub(crate) concatenates: bool,
     pub(crate) limits: &'a Limits,
 }
 
-/// A tree whose nodes have not got their lists yet.
+/// A tree under construction, whose nodes have no lists yet.
 struct Builder<'a> {
     tree: ChunkTree,
     options: TreeOptions<'a>,
-    /// The chunks at nodes, as they are named.
+    /// Chunks with their nodes, in the order of the message.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
-    /// Nodes by the hash of the node above and the step from there, or the next number that is
-    /// free: a key of its own for each would be a copy of its step.
+    /// Nodes by the hash of their parent and step, or the next free number on a collision. A map
+    /// keyed by steps would copy every step.
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
-    /// The nodes on the way to the field before: the next one's way mostly begins as that.
+    /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
-    /// The lists of fields, unless placeholders say where everything goes.
+    /// Lists of fields, unless placeholders determine every place.
     lists: Lists,
 }
 
-/// Hashes what is a hash already.
+/// A hasher for values that are hashes already.
 #[derive(Default)]
 struct AsHash(u64);
 
@@ -147,8 +148,8 @@ impl Builder<'_> {
         if let Some(index) = message.chunk_index {
             self.add_chunk(NodeId::ROOT, index, &ChunkedField::default())?;
         }
-        // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a
-        // stack is.
+        // An explicit stack instead of recursion: a caller's `ChunkedMessage` may nest deeper than
+        // a thread's stack allows.
         let mut open = vec![(NodeId::ROOT, message, 0, None)];
         while let Some((above, message, nesting, field)) = open.pop() {
             let most = self.options.limits.max_nesting;
@@ -276,7 +277,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Gives every node its chunks, in the order of merging, and its children, by their steps.
+    /// Builds the tree: gives every node its chunks in merge order, and its children by their
+    /// steps.
     fn finish(mut self, message: &ChunkedMessage) -> Result<ChunkTree> {
         self.by_hash = HashMap::default();
         self.list_children();
@@ -291,7 +293,7 @@ impl Builder<'_> {
             let start = chunks.len();
             chunks.extend(at_node.iter().map(|(_, chunk)| *chunk));
             let node = at_node[0].0;
-            // The base comes first, the others by index.
+            // The base comes first, then the others by index.
             let has_base = message.chunk_index.is_some();
             let first = usize::from(node == NodeId::ROOT && has_base);
             let sorted = &mut chunks[start + first..];
@@ -325,7 +327,7 @@ impl Builder<'_> {
     }
 }
 
-/// There are fewer nodes and chunks than 32 bits count: that was checked when each was added.
+/// Converts an index to 32 bits. The numbers of nodes and chunks were checked when each was added.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The order of merging where fields have lists of their own.
+//! The merge order where fields have lists of fields.
 
 use super::{ChunkRef, ChunkTree, NodeId};
 use crate::path::Select;
@@ -8,17 +8,17 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) node: NodeId,
-    /// Which of the chunks it has.
+    /// Its chunk, if any.
     pub(super) chunk: Option<u32>,
-    /// The list below it.
+    /// The list of fields below it, if any.
     pub(super) below: Option<u32>,
 }
 
-/// All lists of a `ChunkedMessage`: the root's first, each of them a run of `entries`.
+/// All lists of a `ChunkedMessage`, the root's first, each a run of `entries`.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     pub(super) entries: Vec<Entry>,
-    /// Where each list begins. It ends where the next one does.
+    /// Start of each list. It ends where the next one starts.
     pub(super) starts: Vec<u32>,
 }
 
@@ -30,12 +30,12 @@ impl Lists {
         &self.entries[start..end]
     }
 
-    /// The chunks as TensorFlow merges them: each list by its paths, and by chunks where paths are
-    /// the same, and with each field all of the list below it.
+    /// Returns the chunks in TensorFlow's merge order: each list sorted by path, then by chunk, and
+    /// each field followed by the list below it.
     ///
-    /// Planning merges the chunks at a path before those below it, and fields by their numbers. A
-    /// list can go against that, if its paths cross those of another one. No splitter is known to
-    /// write such lists, and they are an error.
+    /// Planning merges the chunks at a path before those below it, and fields by number. A list can
+    /// contradict that order if its paths cross those of another list. No known splitter writes
+    /// such lists, and they are an error.
     pub(super) fn in_order(
         &self,
         tree: &ChunkTree,
@@ -60,7 +60,7 @@ impl Lists {
             latest: vec![0; tree.len()],
             chunks: Vec::with_capacity(chunks.len()),
         };
-        // What no field has is the message's own.
+        // A chunk without a field is the message's own.
         if let Some(&(NodeId::ROOT, base)) = chunks.first()
             && !self.entries.iter().any(|entry| entry.chunk == Some(0))
         {
@@ -83,10 +83,10 @@ impl Lists {
 
 struct Merged<'a> {
     tree: &'a ChunkTree,
-    /// Whether a chunk was merged below a node.
+    /// True for nodes below which a chunk was merged.
     is_above: Vec<bool>,
-    /// The highest number of a singular field of a node that was merged into: fields of one oneof
-    /// end each other.
+    /// Highest number of a merged singular field of each node: fields of one oneof supersede each
+    /// other.
     latest: Vec<u32>,
     chunks: Vec<(NodeId, ChunkRef)>,
 }

@@ -1,4 +1,4 @@
-//! A tree cut down to one path.
+//! Cutting a tree down to one path.
 
 use std::mem::discriminant;
 
@@ -8,13 +8,13 @@ use prost_reflect::MessageDescriptor;
 use crate::path::{FieldPath, FieldRef, Step, message_below};
 use crate::{Error, ErrorKind, Result};
 
-/// What a node is to the path.
+/// The relation of a node to the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     No,
-    /// The way there, this many steps of it.
+    /// A prefix of the path with this many steps.
     Way(usize),
-    /// The path's end, or below it.
+    /// The end of the path, or below it.
     Inside,
 }
 
@@ -27,8 +27,8 @@ fn way(path: &[Step], steps: usize) -> Kept {
 }
 
 impl ChunkTree {
-    /// Whether a chunk may end the value at a path of a message of type `root`, by setting another
-    /// member of a oneof on the way.
+    /// Returns true if a chunk may end the value at a path of a message of type `root` by setting
+    /// another member of a oneof on the path.
     pub(crate) fn may_end(&self, path: &FieldPath, root: &MessageDescriptor) -> bool {
         let (mut node, mut message) = (NodeId::ROOT, Some(root.clone()));
         for wanted in path.steps() {
@@ -56,12 +56,12 @@ impl ChunkTree {
         false
     }
 
-    /// What a merge needs for what lies at a path: the chunks on the way there, and those at it and
-    /// below.
+    /// Returns the tree that a merge of the value at a path needs: the chunks along the path, at
+    /// its end and below.
     ///
     /// # Errors
     ///
-    /// If the path has no index or key where paths of the file have one, or one where they have
+    /// If the path has no index or key where paths of the file have one, or has one where they have
     /// none.
     pub(crate) fn pruned(&self, path: &FieldPath) -> Result<ChunkTree> {
         let mut kept = Vec::with_capacity(self.len());
@@ -80,7 +80,7 @@ impl ChunkTree {
                 },
             });
         }
-        // What leads to no chunk any more is on nobody's way.
+        // A node that no longer leads to a chunk isn't needed.
         let mut needed = vec![false; self.len()];
         for id in self.ids().collect::<Vec<_>>().into_iter().rev() {
             let at = id.index();
@@ -93,7 +93,7 @@ impl ChunkTree {
         Ok(self.only(&needed))
     }
 
-    /// The tree of these nodes; the node above one of them is one, too.
+    /// Returns the tree of these nodes, a set that is closed under parents.
     fn only(&self, needed: &[bool]) -> ChunkTree {
         let mut ids = Vec::with_capacity(needed.len());
         let mut next = 0;
@@ -125,7 +125,8 @@ impl ChunkTree {
     }
 }
 
-/// A list of the cut tree is no longer than the tree's own, which 32 bits count.
+/// Converts the length of a list to 32 bits. A list of the cut tree is no longer than the
+/// original's, which fits.
 fn len<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }
