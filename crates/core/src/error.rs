@@ -1,39 +1,38 @@
-//! The one error of this crate: what went wrong, where, and what was expected.
+//! The error type of this crate: what went wrong, where, and what was expected.
 
 use std::fmt;
 
 use crate::newtypes::ChunkIndex;
 
-/// What went wrong, coarsely; stable, for callers that decide by it.
+/// A coarse, stable classification of errors, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes of a message break the protobuf wire format, or don't fit the type they are said
-    /// to have.
+    /// The bytes of a message break the protobuf wire format, or don't match their declared type.
     InvalidMessage,
     /// A field path can't be parsed, or leads nowhere in its message or type.
     InvalidPath,
-    /// Something is larger than the maximum chunk size and can't be cut.
+    /// A part of the message exceeds the maximum chunk size and can't be cut.
     Uncuttable,
-    /// The trailer of a chunked file contradicts itself or the chunks beside it.
+    /// The trailer of a chunked file is inconsistent, or contradicts the chunks.
     InvalidTrailer,
     /// The file is not a chunked protobuf.
     NotChunked,
-    /// The merge depends on the message's type, and none is known.
+    /// The merge depends on the message's type, which is unknown.
     SchemaNeeded,
-    /// A schema that was given for the message can't be read, or contradicts itself.
+    /// A schema given for the message can't be read, or is inconsistent.
     InvalidSchema,
-    /// The file needs a newer or another reader.
+    /// The file needs a newer or different reader.
     UnsupportedVersion,
-    /// Checksums or sizes of what was read differ from those written.
+    /// The checksum or size of the data read differs from the stored one.
     ChecksumMismatch,
-    /// A limit of this reader or writer was reached.
+    /// The input exceeds a limit of this reader or writer.
     LimitExceeded,
-    /// An option's value is out of its range.
+    /// The value of an option is out of range.
     InvalidConfig,
-    /// The source was changed while it was being read.
+    /// The source changed while it was being read.
     SourceChanged,
-    /// A file is in the way.
+    /// A file exists already.
     AlreadyExists,
     /// The folder to write to does not exist.
     NoFolder,
@@ -43,14 +42,14 @@ pub enum ErrorKind {
     Io,
     /// The input is not a local file, and its format can only be read from one.
     NeedsFile,
-    /// It was [cancelled](crate::progress::CancelToken::cancel).
+    /// The operation was [cancelled](crate::progress::CancelToken::cancel).
     Cancelled,
 }
 
 /// A failed split, merge or read.
 ///
-/// One lower-case line: the file or what was being done, the field path, the chunk, what is wrong,
-/// and the byte offset.
+/// Displays as one lower-case line: the file or the operation, the field path, the chunk, the
+/// problem, and the byte offset.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, path::FieldPath};
@@ -68,7 +67,7 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// The file, or what was being done.
+    /// The file or the operation.
     context: Option<String>,
     path: Option<String>,
     chunk: Option<ChunkIndex>,
@@ -80,9 +79,9 @@ struct Inner {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of this kind; the message is one lower-case line without a full stop.
+    /// Creates an error of this kind; the message is one lower-case line without a full stop.
     ///
-    /// Splitters of one's own report what they find with it.
+    /// Custom splitters report their errors with it.
     #[cold]
     #[inline(never)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -99,29 +98,29 @@ impl Error {
         }
     }
 
-    /// What went wrong, coarsely.
+    /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// The field path at which it went wrong, where one is known.
+    /// Returns the field path of the error, if known.
     pub fn path(&self) -> Option<&str> {
         self.inner.path.as_deref()
     }
 
-    /// The index of the chunk in which it went wrong, where one is known.
+    /// Returns the index of the chunk with the error, if known.
     pub fn chunk(&self) -> Option<ChunkIndex> {
         self.inner.chunk
     }
 
-    /// The byte offset at which it went wrong: in the chunk if one is known, else in the message or
-    /// file.
+    /// Returns the byte offset of the error, if known: in the chunk if there is one, otherwise in
+    /// the message or file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
 
-    /// Returns the kind of the [`std::io::Error`] that caused it, if one did: whether a file is
-    /// missing, say, or ended too early.
+    /// Returns the kind of the [`std::io::Error`] that caused the error, if any: for example, that
+    /// a file doesn't exist, or ended too early.
     ///
     /// ```
     /// use proto_splitter_core::container::ChunkedFile;
@@ -134,7 +133,7 @@ impl Error {
         Some(source.downcast_ref::<std::io::Error>()?.kind())
     }
 
-    /// Adds the field path, unless one nearer to the cause is there.
+    /// Adds the field path, unless one closer to the cause is set.
     #[must_use]
     pub fn at_path(mut self, path: impl fmt::Display) -> Self {
         if self.inner.path.is_none() {
@@ -144,21 +143,21 @@ impl Error {
         self
     }
 
-    /// Adds the chunk, unless one nearer to the cause is there.
+    /// Adds the chunk, unless one closer to the cause is set.
     #[must_use]
     pub fn in_chunk(mut self, chunk: impl Into<ChunkIndex>) -> Self {
         self.inner.chunk.get_or_insert(chunk.into());
         self
     }
 
-    /// Adds the byte offset, unless one nearer to the cause is there.
+    /// Adds the byte offset, unless one closer to the cause is set.
     #[must_use]
     pub fn at_offset(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);
         self
     }
 
-    /// Puts the file, or what was being done, in front of all else.
+    /// Prepends the file or the operation to the message.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.inner.context = Some(match self.inner.context.take() {
@@ -177,7 +176,7 @@ impl Error {
     }
 }
 
-/// The one line that an error is.
+/// The one-line display of an error.
 struct Line<'a>(&'a Inner);
 
 impl fmt::Display for Line<'_> {
@@ -215,7 +214,8 @@ impl fmt::Debug for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        // An error of ours that went through `io::Read` or `io::Write` comes back as itself.
+        // An error of this crate that passed through `io::Read` or `io::Write` is returned
+        // unchanged.
         match error.downcast::<Error>() {
             Ok(own) => own,
             Err(error) => match error.downcast::<record_file::Error>() {
@@ -241,7 +241,7 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// The error of ours that a record writer met while it read from us.
+/// Returns this crate's error that a record writer met when it read from this crate's reader.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {
@@ -267,7 +267,7 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
     })
 }
 
-/// What prost says of bytes that don't decode.
+/// Converts prost's decoding error.
 #[cold]
 pub(crate) fn undecodable(error: prost::DecodeError) -> Error {
     Error::new(
@@ -283,7 +283,7 @@ impl From<Error> for std::io::Error {
             ErrorKind::AlreadyExists => std::io::ErrorKind::AlreadyExists,
             ErrorKind::NoFolder => std::io::ErrorKind::NotFound,
             ErrorKind::UnsupportedVersion => std::io::ErrorKind::Unsupported,
-            // Not `Interrupted`, after which readers try again.
+            // Not `Interrupted`, which makes readers retry.
             ErrorKind::Io | ErrorKind::Cancelled => std::io::ErrorKind::Other,
             _ => std::io::ErrorKind::InvalidData,
         };

@@ -1,13 +1,13 @@
-//! A room for every format: what a format is, and what an input is once it is open.
+//! Formats and open inputs, independent of any particular format.
 //!
 //! A *format* is how some program stores its models or messages: GraphDef, SavedModel, ONNX, a
-//! checkpoint. All that is particular to one is behind the trait [`Format`]: how an input is
-//! recognised, which message it is, how that is split, what its members are called, and how a
-//! tensor in it is read. Nothing else in the workspace knows a format by name. A [`Registry`] is a
-//! list of formats; the crate `proto-splitter` has one of all that ship.
+//! checkpoint. Everything specific to a format is in its implementation of the trait [`Format`]:
+//! how to recognise an input, which message it is, how to split it, the names of its members, and
+//! how to read a tensor in it. Nothing else in the workspace refers to a format by name. A
+//! [`Registry`] is a list of formats; the crate `proto-splitter` has one with all built-in formats.
 //!
-//! An input that is open is an [`Opened`]: a message, wherever its bytes are, or an [`Archive`] of
-//! named tensors, or both.
+//! An open input is an [`Opened`]: a message, wherever its bytes are, or an [`Archive`] of named
+//! tensors, or both.
 //!
 //! # A format of your own
 //!
@@ -82,18 +82,18 @@
 //!
 //! # A format whose inputs are messages
 //!
-//! Such a format says its types with [`descriptor_pool`](Format::descriptor_pool) and
-//! [`message_types`](Format::message_types), and opens an input by
-//! [`Opened::of_input`], for a message that is a file, or [`Opened::of_reader`], for one that is
-//! put together from several. Both are read in place. Tensors in it are found by
-//! [`tensor_rules`](Format::tensor_rules), without code. Files in chunks (`.cpb`) need nothing of a
-//! format: the registry opens them, and knows the format by the type that the file says.
+//! Such a format declares its types with [`descriptor_pool`](Format::descriptor_pool) and
+//! [`message_types`](Format::message_types), and opens an input with [`Opened::of_input`], for a
+//! message in one file, or [`Opened::of_reader`], for a message composed of several files. Both
+//! read in place. [`tensor_rules`](Format::tensor_rules) locates its tensors, without code. Files
+//! in chunks (`.cpb`) need no code in a format: the registry opens them, and finds the format by
+//! the type that the file names.
 //!
 //! # A format whose files are records
 //!
-//! A file that begins as one of records is a message in chunks, unless a format is
-//! [certain](Confidence::Certain) that it is its own: one that reads the first record by
-//! [`Candidate::source`], and finds there what only its files have.
+//! A record file is a message in chunks, unless a format is [certain](Confidence::Certain) that the
+//! file is its own. Such a format reads the first record through [`Candidate::source`] and finds
+//! content there that only its files have.
 
 mod archive;
 mod candidate;
@@ -126,152 +126,152 @@ use crate::split::ComposableSplitter;
 use crate::tensor::{PlacedTensor, TensorRule};
 use crate::{Error, ErrorKind, Result};
 
-/// What is particular to one format.
+/// The implementation of one format.
 ///
-/// A format is a value without state, listed in a [`Registry`]. Methods with a default are for what
-/// only some formats have. See the [module](self) for a whole one.
+/// A format is a stateless value, listed in a [`Registry`]. Methods with a default exist for
+/// features that only some formats have. See the [module](self) for a complete example.
 pub trait Format: Debug + Send + Sync {
-    /// What it is called in options and reports: one lower-case word, as `onnx`.
+    /// Returns the format's name in options and reports: one lower-case word, such as `onnx`.
     fn name(&self) -> &'static str;
 
-    /// What an input of it is called in a sentence, without an article, as `ONNX model`.
+    /// Returns the name of an input in a sentence, without an article, such as `ONNX model`.
     fn title(&self) -> &'static str;
 
-    /// Whether an input is of this format, and how sure that is. Of several formats the surest is
-    /// taken, and of equals the first in the list.
+    /// Returns how confident the format is that an input is of this format; `None` if it isn't. The
+    /// registry takes the most confident format, and the first of equally confident ones.
     ///
-    /// A file of records is the format's only if this is [certain](Confidence::Certain). Else it is a
-    /// message in chunks, and the name tells at most its type.
+    /// A record file belongs to the format only if it is [certain](Confidence::Certain). Otherwise
+    /// the file is a message in chunks, and its name is at most a hint of its type.
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence>;
 
-    /// Opens an input that was recognised, or that the user says is of this format. Headers are
-    /// read and checked, no data is.
+    /// Opens an input that the format recognised, or that the user declared to be of this format.
+    /// Reads and checks headers, but no data.
     ///
-    /// The input may be an object in a store. A format that reads local files only takes
-    /// [`Candidate::local_path`]; one that reads [`Candidate::source`] opens no file again.
+    /// The input may be an object in a store. A format that reads only local files uses
+    /// [`Candidate::local_path`]; one that uses [`Candidate::source`] doesn't open the file again.
     ///
     /// # Errors
     ///
     /// If the input can't be read or isn't of this format; [`ErrorKind::NeedsFile`] if it isn't a
-    /// local file, and has to be.
+    /// local file and the format requires one.
     fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened>;
 
-    /// What [`OpenOptions::settings`] there are for an input of it; none by default.
+    /// Returns the names of the [`OpenOptions::settings`] that the format supports. Default: none.
     fn open_settings(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The one file that the message of a folder is in, where a folder is a message and other files
-    /// around it; by default none. Commands that write such a folder anew replace that file.
+    /// Returns the main file of a folder that consists of a message and other files around it.
+    /// Default: `None`. Commands that rewrite such a folder replace that file.
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
         None
     }
 
-    /// The file that a folder stands for, where an input is a file and its folder is just where it
-    /// lies; by default none. Commands that take the file take such a folder.
+    /// Returns the input file in a folder, for formats whose input is one file and whose folder is
+    /// only its location. Default: `None`. Commands that take the file also take such a folder.
     fn file_in(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
         None
     }
 
-    /// The types of the messages that inputs are, and of all they reach; none for formats without
-    /// messages.
+    /// Returns the types of the format's messages, and all types they refer to; `None` for formats
+    /// without messages.
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
         None
     }
 
-    /// The full names of the types that an input may be as a whole, as `onnx.ModelProto`. A message
-    /// of one of these types is of this format, wherever it was found.
+    /// Returns the full names of an input's possible root types, such as `onnx.ModelProto`. A
+    /// message of one of these types is of this format, wherever it comes from.
     fn message_types(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Which of [`message_types`](Self::message_types) the input at a path is, as far as its files
-    /// tell; by default the first.
+    /// Returns the one of [`message_types`](Self::message_types) that the input at a path has, as
+    /// far as its files show. Default: the first.
     fn message_type(&self, path: &Path) -> Option<&'static str> {
         let _ = path;
         self.message_types().first().copied()
     }
 
-    /// What the file is that goes with an input and may be named by
-    /// [`OpenOptions::companion`], as `program`; none if inputs go with no other file, as by
-    /// default.
+    /// Returns the role of the file that accompanies an input, such as `program`, which
+    /// [`OpenOptions::companion`] can set. Default: `None`, for inputs without such a file.
     fn companion(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether messages of this type are what several files are seen as, and no file by themselves; by
-    /// default not. In chunks, such a message says its type.
+    /// Returns true if messages of this type are views of several files, and not files themselves.
+    /// Default: false. In chunks, such a message names its type.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false
     }
 
-    /// The splitter for messages of this type; none if sizes alone are the guide.
+    /// Returns the splitter for messages of this type; `None` to split by sizes alone.
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
         let _ = message_type;
         None
     }
 
-    /// What the members of repeated fields and maps are called, for reports.
+    /// Returns the rules for naming members of repeated fields and maps, for reports.
     fn member_names(&self) -> &'static [NameRule] {
         &[]
     }
 
-    /// How tensors are stored in its messages.
+    /// Returns the rules that describe how tensors are stored in the format's messages.
     fn tensor_rules(&self) -> &'static [TensorRule] {
         &[]
     }
 
-    /// The tensors of a message that is in chunks, or that is [read by
-    /// position](Registry::open_reader), where what they are called doesn't follow from
-    /// [`tensor_rules`](Self::tensor_rules). Each is [located](crate::tensor::TensorInfo::located) at its path.
-    /// `None`, as by default: the rules find them and name them.
+    /// Returns the tensors of a message in chunks, or of one [read by
+    /// position](Registry::open_reader), if their names don't follow from
+    /// [`tensor_rules`](Self::tensor_rules). Each is [located](crate::tensor::TensorInfo::located)
+    /// at its path. Default: `None`, meaning that the rules locate and name them.
     ///
     /// # Errors
     ///
-    /// If what they say of themselves can't be read.
+    /// If the tensors' headers can't be read.
     fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<PlacedTensor>>> {
         drop(message);
         Ok(None)
     }
 
-    /// What an input says of itself, as names and values, for reports; by default what its archive says.
+    /// Returns an input's properties, as names and values, for reports. Default: the properties of
+    /// its archive.
     ///
     /// # Errors
     ///
-    /// If it can't be read.
+    /// If the properties can't be read.
     fn properties(&self, opened: &Opened) -> Result<Vec<(String, String)>> {
         let archive = opened.archive();
         archive.map_or_else(|| Ok(Vec::new()), Archive::properties)
     }
 
-    /// The forms that an input can be converted to, the usual one first.
+    /// Returns the forms that an input can be converted to, the most common first.
     fn targets(&self) -> &'static [ConvertTarget] {
         &[]
     }
 
-    /// The settings that [`convert`](Self::convert) knows; none by default.
+    /// Returns the settings of [`convert`](Self::convert). Default: none.
     fn convert_settings(&self) -> &'static [ConvertSetting] {
         &[]
     }
 
-    /// The form, one of [`targets`](Self::targets), that an opened input keeps when its message is
-    /// changed: where several files make the message. `None`, as by default, if a changed message is
-    /// written to one file.
+    /// Returns the one of [`targets`](Self::targets) to write an opened input to after a change of
+    /// its message, if the message is composed of several files. Default: `None`, meaning that a
+    /// changed message is written to one file.
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
         let _ = opened;
         None
     }
 
-    /// Writes an input in another form: one of [`targets`](Self::targets). Outputs appear complete
-    /// or not at all, and nothing is overwritten unless the options say so.
+    /// Converts an input to one of [`targets`](Self::targets). Outputs appear complete or not at
+    /// all, and existing files are overwritten only if the options allow it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the format has no such target, as by default; what stands in
-    /// the way of reading and writing.
+    /// [`ErrorKind::InvalidConfig`] if the format has no such target, as by default; any error of
+    /// reading and writing.
     fn convert(
         &self,
         opened: &Opened,
@@ -284,7 +284,7 @@ pub trait Format: Debug + Send + Sync {
     }
 }
 
-/// The error of a format that can't write a form.
+/// Returns the error of a format that can't write a form.
 #[cold]
 fn no_target(title: &str, target: &str) -> Error {
     let message = format!("there is no form {target:?} for a file of the kind {title}");

@@ -1,5 +1,5 @@
-//! Files that appear complete or not at all, reads and writes at positions, threads, checksums: what
-//! the rooms above share.
+//! Shared file I/O: files that appear complete or not at all, positional reads and writes, threads,
+//! checksums.
 
 pub mod atomic_file;
 pub(crate) mod crc_combine;

@@ -1,4 +1,4 @@
-//! Several changes of a message in one pass.
+//! Several changes to a message in one pass.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::tensor::TensorRule;
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
-/// Changes of a message, which are all made in one pass. Every path is one of the message as it is
-/// before: removing `node[0]` and `node[1]` removes the first two.
+/// Changes to a message, made in one pass. Every path refers to the message before the changes:
+/// removing `node[0]` and `node[1]` removes the first two.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -73,93 +73,92 @@ impl std::fmt::Debug for Changes {
     }
 }
 
-/// A message with changes made. Its bytes stay where they are until they are read.
+/// A message after its changes. Its bytes stay in their sources until they are read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Changed {
-    /// The message.
+    /// The changed message.
     pub message: Arc<Spans>,
-    /// How many fields, elements and map entries went, for themselves or with what is around them.
+    /// Number of fields, elements and map entries removed.
     pub removed: u64,
-    /// How many came.
+    /// Number of fields, elements and map entries inserted.
     pub inserted: u64,
-    /// How many values became others.
+    /// Number of values replaced.
     pub replaced: u64,
-    /// How many values, and fields with elements of tensors, lost their content.
+    /// Number of values, and of fields with tensor elements, whose content was removed.
     pub stripped: u64,
-    /// How many bytes those had.
+    /// Size of that content, in bytes.
     pub stripped_bytes: u64,
 }
 
 impl Changes {
-    /// None yet.
+    /// Creates an empty set of changes.
     #[must_use]
     pub fn new() -> Self {
         Changes::default()
     }
 
-    /// Removes what a query leads to: elements of a repeated field, entries of a map, or a whole
-    /// field. Those behind move up.
+    /// Removes everything that a query leads to: elements of a repeated field, entries of a map, or
+    /// a whole field. Later elements move up.
     #[must_use]
     pub fn remove(mut self, query: PathQuery) -> Self {
         self.changes.push(Change::Remove(query));
         self
     }
 
-    /// Inserts a value that isn't there: an element in front of the one with this index or this
-    /// name, or, without either, behind all; an entry with this key; the value of a single field.
-    /// The value is as [`MessageView::get`] gives it.
+    /// Inserts a value that doesn't exist yet: an element before the one with this index or name
+    /// or, without either, at the end; an entry with this key; or the value of a singular field.
+    /// The value has the form that [`MessageView::get`] returns.
     #[must_use]
     pub fn insert(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
         self.changes.push(Change::Insert(query, value));
         self
     }
 
-    /// Puts a value in the place of the one that a query leads to, as [`MessageView::get`] gives
-    /// it.
+    /// Replaces the value that a query leads to. The new value has the form that
+    /// [`MessageView::get`] returns.
     #[must_use]
     pub fn replace(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
         self.changes.push(Change::Replace(query, value));
         self
     }
 
-    /// Empties all strings, bytes and packed numbers of this many bytes or more, and values that the
-    /// type doesn't know. They stay where they are, so that indices stay as well.
+    /// Empties all strings, bytes, packed numbers and unknown values of at least this many bytes.
+    /// The empty values stay, so that indices stay valid.
     #[must_use]
     pub const fn strip_values(mut self, least: u64) -> Self {
         self.least = Some(least);
         self
     }
 
-    /// Removes the elements of all tensors that are stored as these rules say. Types, shapes and
-    /// names stay.
+    /// Removes the elements of all tensors that these rules describe. Types, shapes and names stay.
     #[must_use]
     pub fn strip_tensors(mut self, rules: Vec<&'static TensorRule>) -> Self {
         self.tensors = rules;
         self
     }
 
-    /// What elements are called, beside those fields that sound like names.
+    /// Sets rules for the names of elements, in addition to fields that look like names.
     #[must_use]
     pub fn names(mut self, names: Vec<NameRule>) -> Self {
         self.names = names;
         self
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
     }
 
-    /// The message that is all of `source`, with the changes made. No value is read but names and
-    /// what the changes bring; in memory are about 100 bytes for each place that changes.
+    /// Applies the changes to the message that is all of `source`. Reads only names and the values
+    /// to insert. Takes about 100 bytes of memory for each changed place.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if nothing is where a value goes or changes, or something is
-    /// where one comes; [`ErrorKind::InvalidMessage`] if a new value is not of its kind, or the
-    /// message breaks the wire format on the way; [`ErrorKind::InvalidConfig`] if two changes
-    /// contradict each other; [`ErrorKind::SchemaNeeded`] for what only the type tells.
+    /// [`ErrorKind::InvalidPath`] if there is no value to change or to insert before, or if a value
+    /// to insert exists already; [`ErrorKind::InvalidMessage`] if a new value is of another kind,
+    /// or the message breaks the wire format along the path; [`ErrorKind::InvalidConfig`] if two
+    /// changes contradict each other; [`ErrorKind::SchemaNeeded`] if a change depends on the type.
     pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &ReadOptions) -> Result<Changed> {
         let size = source.size()?;
         let view = MessageView::of_reader(&*source, reading.clone())?;
@@ -226,12 +225,12 @@ impl Changes {
 }
 
 impl Changed {
-    /// Writes the message to `sink`, and says how many bytes it has.
+    /// Writes the message to `sink` and returns the number of bytes written.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if reading or writing fails; what is wrong with the chunks that are read;
-    /// [`ErrorKind::Cancelled`]. Then `sink` has had bytes that are not to be used.
+    /// [`ErrorKind::Io`] if reading or writing fails; damage in the chunks that are read;
+    /// [`ErrorKind::Cancelled`]. After an error, discard the bytes that `sink` received.
     pub fn write_to(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         let size = self.message.total_size();
         let meter = progress.meter(size);

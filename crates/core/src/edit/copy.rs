@@ -1,4 +1,4 @@
-//! From the chunks of one file to another.
+//! Copying chunks from one file to another.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -21,20 +21,21 @@ use crate::split::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// What a chunk of the new file consists of.
+/// The content of a chunk of the new file.
 pub(super) enum Content<'a> {
-    /// A chunk of the old file, as it is stored there.
+    /// A chunk of the old file, copied as stored.
     Stored(usize),
-    /// The bytes of a chunk of the old file.
+    /// The decoded bytes of a chunk of the old file.
     Recompressed(usize),
-    /// Those of a chunk with edits; of how many bytes.
+    /// The bytes of a chunk of the old file with edits, the new value, and the value's size in
+    /// bytes.
     Spliced(usize, Edits, &'a dyn ReadAt, u64),
-    /// A value of this many bytes.
+    /// A value, and its size in bytes.
     Value(&'a dyn ReadAt, u64),
 }
 
 impl Content<'_> {
-    /// Bytes, uncompressed.
+    /// Returns the uncompressed size, in bytes.
     fn size<S: ReadAt>(&self, file: &ChunkedFile<S>) -> u64 {
         match self {
             Content::Stored(chunk) | Content::Recompressed(chunk) => file.size(*chunk),
@@ -47,7 +48,7 @@ impl Content<'_> {
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    /// The target as it will have a name, if others can be beside it.
+    /// The target, with its future name, if other files can be next to it.
     main: Option<&'a AtomicFile>,
     options: &'a RewriteOptions,
 }
@@ -67,9 +68,9 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         }
     }
 
-    /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its
-    /// chunks; `kept` says which of the old chunks are among them. With options, the message is
-    /// another one than before. Gives the other files, if there are any, which have no names yet.
+    /// Writes the chunks and then the trailer, which is `metadata` with updated chunk entries;
+    /// `kept` marks the old chunks among them. With options, the message differs from the old one.
+    /// Returns the other files, if any, which have no names yet.
     pub(super) fn run(
         self,
         contents: &[Content<'_>],
@@ -103,7 +104,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         }
         let sizes = contents.iter().map(|content| content.size(file));
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
-        // Once written and once read.
+        // Once for writing, once for reading.
         let meter = options.progress.meter(sizes.saturating_mul(2));
         let span = tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
         let mut copied = 0;
@@ -121,7 +122,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         let others = writing.files.done();
         metadata.files = others.iter().map(|part| part.named.clone()).collect();
         if changed.is_some() {
-            // Of the message as it was.
+            // That describes the old message.
             metadata.source_layout.clear();
         }
         writing.check(self.target, &mut metadata, changed, &meter)?;
@@ -149,28 +150,28 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
     }
 }
 
-/// What a chunk of the new file is made from as a whole, and is written once for all that are: of
-/// which of the old files, and where it begins there.
+/// The origin of a chunk that is copied as a whole: the number of the old file and the offset in
+/// it. Chunks with the same origin are written once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     /// A record chunk, which is copied.
     RecordChunk(usize, u64),
-    /// A record, which is written anew.
+    /// A record, which is encoded again.
     Record(usize, u64),
 }
 
-/// A writing that has begun.
+/// The state of a rewrite in progress.
 struct Writing<'a, S> {
     file: &'a ChunkedFile<S>,
     /// The old files.
     records: Vec<&'a RecordFile<FileSource<S>>>,
-    /// The record chunks in them that their trailers are in, which aren't copied.
+    /// Record chunks with trailers in the old files, which aren't copied.
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
     files: ChunkFiles<'a>,
-    /// What was written so far: to which of the new files, and where it begins there.
+    /// The number of the new file and the offset there, for every origin written so far.
     written: HashMap<Origin, (u32, u64)>,
-    /// The chunks in them, by file and offset: several may share a record.
+    /// The chunks in the new files, by file and offset: several may share a record.
     noted: HashSet<(u32, u64)>,
 }
 
@@ -194,7 +195,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Bytes that all may take in one file.
+    /// Returns the maximum size of all chunks in one file, in bytes.
     fn most_in_one(
         &mut self,
         contents: &[Content<'_>],
@@ -208,14 +209,14 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
         largest.files.clear();
         let trailer = self.file.trailer().encode_changed(largest, kept)?.len();
-        // A change writes these of the whole message anew.
+        // A change sets these of the whole message again.
         let of_message = 32;
         let front = self.files.main().end();
         let mut most = front.saturating_add(most_stored(trailer as u64 + of_message));
         let mut counted = HashSet::new();
         for content in contents {
             let from = self.origin(content)?;
-            // What several chunks share is written once.
+            // A record that several chunks share is written once.
             if from.is_none_or(|from| counted.insert(from)) {
                 most = most.saturating_add(self.most_of(content, from)?);
             }
@@ -223,7 +224,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most)
     }
 
-    /// Bytes that a chunk may add to a file: none if what it is from is there already.
+    /// Returns the maximum number of bytes that a chunk may add to a file, which is 0 if its origin
+    /// is already written.
     fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
         let from = self.origin(content)?;
         if from.is_some_and(|from| self.written.contains_key(&from)) {
@@ -233,7 +235,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Bytes that may be written for a chunk that is from there.
+    /// Returns the maximum number of bytes written for a chunk with this origin.
     fn most_of(&self, content: &Content<'_>, from: Option<Origin>) -> Result<u64> {
         let size = match (content, from) {
             (_, Some(Origin::RecordChunk(number, begin))) => {
@@ -245,7 +247,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most_stored(size))
     }
 
-    /// What of the old files a chunk is made from as a whole, if it is.
+    /// Returns the origin of a chunk that is copied as a whole.
     fn origin(&self, content: &Content<'_>) -> Result<Option<Origin>> {
         let (Content::Stored(chunk) | Content::Recompressed(chunk)) = content else {
             return Ok(None);
@@ -261,7 +263,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }))
     }
 
-    /// Copies the records that are not chunks of the message: they are someone's.
+    /// Copies records that are not chunks of the message, since other programs may need them.
     fn copy_unnamed(&mut self) -> Result<()> {
         let mut named = self.trailer_chunks.clone();
         let places = (0..self.file.len()).filter_map(|chunk| self.file.place(chunk));
@@ -277,7 +279,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(())
     }
 
-    /// Writes a chunk, and says whether it was copied as it is stored.
+    /// Writes a chunk, and returns true if it was copied as stored.
     fn write(
         &mut self,
         content: &Content<'_>,
@@ -309,8 +311,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Takes a chunk from the old files, and says whether it was copied; what several chunks are
-    /// from stays one.
+    /// Copies a chunk from the old files, and returns true if it was copied as stored. Chunks that
+    /// share a record still share one.
     fn take(
         &mut self,
         chunk: usize,
@@ -334,10 +336,10 @@ impl<'a, S: ReadAt> Writing<'a, S> {
                 there
             }
             (None, Origin::Record(..)) => {
-                // The stream compares what it gives with the trailer's crc32c.
+                // The stream compares its bytes with the trailer's crc32c.
                 let written =
                     self.write_anew(&|| file.stream(chunk), file.size(chunk), info, meter)?;
-                // What is in a part gives it its name, so its last record has to say it.
+                // The name of a part is a hash of its content, so its last record must have it.
                 info.crc32c = written.crc32c;
                 (written.file, written.offset)
             }
@@ -352,8 +354,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(is_copied)
     }
 
-    /// Writes the `size` bytes that `open` gives, each time that it is called, as a record of its
-    /// own; says what the trailer is to say of it, `info` being what it said before.
+    /// Writes the `size` bytes that `open` opens, on each call, as a new record. Returns the
+    /// trailer's entry, based on the old entry `info`.
     fn write_anew<'r>(
         &mut self,
         open: &dyn Fn() -> Result<Box<dyn Read + 'r>>,
@@ -366,7 +368,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         let _span = tracing::trace_span!("write", bytes = size, %compression).entered();
         let (file, to) = self.files.current()?;
         let record = to.add(&mut stream, size, compression)?;
-        // What is behind the last byte: the checks of the stream.
+        // Reading past the last byte runs the stream's checks.
         if stream.read(&mut [0])? != 0 {
             let message = "a chunk became longer while it was being read";
             return Err(Error::new(ErrorKind::SourceChanged, message));
@@ -380,14 +382,14 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         })
     }
 
-    /// Which of the old files a chunk's record is in, and where.
+    /// Returns the number of the old file with a chunk's record, and the record's position.
     fn place(&self, chunk: usize) -> Result<(usize, RecordPosition)> {
         let none = || Error::new(ErrorKind::InvalidTrailer, "there is no such chunk");
         self.file.place(chunk).ok_or_else(none)
     }
 
-    /// Reads what was written, with all checksums; where the message is another one, to say its
-    /// size and checksum.
+    /// Reads the new files, comparing all checksums, and computes the size and checksum of a
+    /// changed message.
     fn check(
         &self,
         target: &File,

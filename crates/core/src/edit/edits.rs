@@ -1,4 +1,4 @@
-//! A stretch of bytes with a value in it replaced.
+//! A range of bytes in which one value is replaced.
 
 use std::io::{self, Read};
 
@@ -8,16 +8,17 @@ use crate::spans::{SourceId, SpanList, SpanListBuilder, SpanSource};
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The bytes as they were; the other source is the new value.
+/// The old bytes; the other source is the new value.
 const BASE: SourceId = SourceId::FIRST;
 
-/// The bytes as they will be: spans of those that there are and of the new value.
+/// The new bytes: spans of the old bytes and of the new value.
 #[derive(Clone, Debug)]
 pub(super) struct Edits(SpanList);
 
 impl Edits {
-    /// Puts a value of `size` bytes in the place of the last field's, with new lengths for those
-    /// around it; `chain` are the fields from the outermost to the one itself, in `all` bytes.
+    /// Replaces the value of the last field of `chain` by one of `size` bytes, and updates the
+    /// lengths of the enclosing fields. `chain` lists fields from the outermost to the replaced
+    /// one, in `all` bytes.
     pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {
         let is_len = |field: &&Field| field.wire_type == WireType::Len;
         let (mut list, mut copied) = (SpanListBuilder::default(), 0);
@@ -40,12 +41,12 @@ impl Edits {
         Ok(Edits(list.finish()?))
     }
 
-    /// Bytes in all.
+    /// Returns the total size, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.0.len()
     }
 
-    /// Reads `base` with the value replaced.
+    /// Returns a reader of `base` with the value replaced.
     pub(super) fn reader<'a>(
         self,
         base: Box<dyn Read + 'a>,
@@ -61,10 +62,10 @@ impl Edits {
     }
 }
 
-/// What was edited, as a stream.
+/// The edited bytes, as a stream.
 pub(super) struct Spliced<'a> {
     base: Box<dyn Read + 'a>,
-    /// Bytes of the base that were read.
+    /// Number of bytes of the base already read.
     passed: u64,
     value: &'a (dyn ReadAt + 'a),
     list: SpanList,
@@ -90,7 +91,7 @@ impl Read for Spliced<'_> {
             return Ok(0);
         }
         let Some(span) = self.list.locate(self.position) else {
-            // To its end, so that it has checked itself.
+            // Reads to the end, so that the base's own checks run.
             return io::copy(&mut self.base, &mut io::sink()).map(|_| 0);
         };
         let len = usize::try_from(span.len).unwrap_or(usize::MAX);
@@ -118,7 +119,7 @@ fn shorter() -> io::Error {
     Error::new(ErrorKind::SourceChanged, message).into()
 }
 
-/// The first bytes of a source, one after the other.
+/// A sequential reader of the first bytes of a source.
 pub(super) struct Sequence<'a, S: ?Sized> {
     source: &'a S,
     position: u64,

@@ -1,4 +1,4 @@
-//! Whether the chunks of a file can go to several.
+//! A check whether a file's chunks can go to several files.
 
 use record_file::ReadAt;
 
@@ -7,7 +7,7 @@ use crate::io::AtomicFile;
 use crate::split::{check_max_file_size, stem_beside};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if chunks of this file can't go to several of this many bytes.
+/// Fails if this file's chunks can't go to several files of at most this many bytes.
 pub(super) fn check_max_size<S: ReadAt>(
     file: &ChunkedFile<S>,
     main: Option<&AtomicFile>,

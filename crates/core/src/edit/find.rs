@@ -1,4 +1,4 @@
-//! Where the fields are that a change is about.
+//! Finding the fields that a change affects.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// The fields that a query leads to: elements, map entries, or all occurrences of a field.
+    /// Finds the fields to remove: elements, map entries, or all occurrences of a field.
     pub(super) fn remove(&mut self, query: &PathQuery) -> Result<Vec<Splice>> {
         let mut found = Vec::new();
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
@@ -80,7 +80,7 @@ impl<'a> Finder<'a> {
         Ok(found)
     }
 
-    /// A value that takes the place of the one that a query leads to.
+    /// Returns the splice that replaces the value that a query leads to.
     pub(super) fn replace(
         &mut self,
         query: &PathQuery,
@@ -105,8 +105,8 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// A field that comes where a query says: in front of the element with its index, or behind all
-    /// of the field.
+    /// Returns the splice that inserts a field: before the element with the query's index, or after
+    /// all occurrences of the field.
     pub(super) fn insert(
         &mut self,
         query: &PathQuery,
@@ -119,7 +119,7 @@ impl<'a> Finder<'a> {
             .map_err(|error| error.at_path(shown))
     }
 
-    /// The path that a query to insert at stands for: what is there may be beside it.
+    /// Returns the path of an insertion, whose siblings may exist.
     fn insertion(&self, query: &PathQuery) -> Result<FieldPath> {
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
         match (query.as_path(), &last.pick) {
@@ -160,7 +160,7 @@ impl<'a> Finder<'a> {
             Select::Index(index) => Some(*index),
             _ => None,
         };
-        // Of millions only these places are kept.
+        // Keeps only these places, even among millions of elements.
         let (mut count, mut in_front, mut behind) = (0, None, (end.clone(), end.end));
         self.each(
             &pieces,
@@ -216,7 +216,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Fails if a single field has a value, or another of its oneof has.
+    /// Fails if a singular field has a value, or another member of its oneof has one.
     fn check_free(
         &mut self,
         pieces: &[Range<u64>],
@@ -241,7 +241,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// The type of the messages that a query leads to, if types are known.
+    /// Returns the type of the messages that a query leads to, if types are known.
     fn message_of(&self, query: &PathQuery) -> Result<Option<MessageDescriptor>> {
         let mut message = self.view.descriptor().cloned();
         for step in query.steps() {
@@ -253,8 +253,8 @@ impl<'a> Finder<'a> {
         Ok(message)
     }
 
-    /// Gives the occurrences of a field in a message that stands in these pieces, each with its
-    /// piece: all, or the one with an index, or those with a key.
+    /// Calls `each` with the occurrences of a field in a message given by its pieces, and the piece
+    /// of each: all occurrences, or those with an index or a key.
     fn each(
         &mut self,
         pieces: &[Range<u64>],
@@ -317,7 +317,7 @@ fn whole(query: &PathQuery) -> Error {
     Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str())
 }
 
-/// Fails if the elements of a field share their tags.
+/// Fails if the elements of a field share one tag.
 fn check_has_elements(field: &FieldRef) -> Result<()> {
     match field.kind() {
         Kind::Message(_) | Kind::String | Kind::Bytes => Ok(()),
@@ -328,7 +328,7 @@ fn check_has_elements(field: &FieldRef) -> Result<()> {
     }
 }
 
-/// A new field as it is written, in an entry if it has a key.
+/// Returns a new field as encoded, wrapped in an entry if it has a key.
 fn written(
     field: &FieldRef,
     key: Option<Vec<u8>>,

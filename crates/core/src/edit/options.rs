@@ -1,11 +1,11 @@
-//! How what changes is written, and what was.
+//! Options and reports of rewriting files.
 
 use std::path::PathBuf;
 
 use crate::progress::Progress;
 use crate::split::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION, WrittenFile};
 
-/// How what changes is written.
+/// Options for writing changed chunks.
 #[derive(Clone, Debug)]
 pub struct RewriteOptions {
     pub(super) compression: ChunkCompression,
@@ -21,7 +21,7 @@ impl Default for RewriteOptions {
 }
 
 impl RewriteOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         RewriteOptions {
@@ -32,36 +32,37 @@ impl RewriteOptions {
         }
     }
 
-    /// How what changes is compressed ([where it pays](DEFAULT_CHUNK_COMPRESSION)).
+    /// Sets the compression of changed chunks. Default: [where it pays](DEFAULT_CHUNK_COMPRESSION).
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
         self
     }
 
-    /// The most bytes that a file may have (any number), as
-    /// [of a split](crate::split::SplitOptions::max_file_size): what doesn't fit in one goes to
-    /// several, all beside the main file. At least
-    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and only for what was split in
-    /// the extended profile; no chunk is cut, so each has to have room in a file.
+    /// Sets the maximum size of a file, in bytes, as [for a
+    /// split](crate::split::SplitOptions::max_file_size). Default: unlimited. If one file isn't
+    /// enough, the others are next to the main file. The minimum is
+    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the file must be in the
+    /// extended profile. Chunks aren't cut, so each must fit in a file.
     ///
-    /// Only [`recompress_to_file`](crate::edit::recompress_to_file) and [`replace_to_file`](crate::edit::replace_to_file) can write several, to a target that is
-    /// called `.cpb`.
+    /// Only [`recompress_to_file`](crate::edit::recompress_to_file) and
+    /// [`replace_to_file`](crate::edit::replace_to_file) can write several files, and the target's
+    /// name must end in `.cpb`.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
         self
     }
 
-    /// Whether files that are in the way are replaced (no).
+    /// Sets whether existing files are overwritten. Default: no.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Who is told how far the writing is, and who may stop it (nobody). Reading the new file is
-    /// counted too.
+    /// Sets progress reporting and cancellation. Default: none. Progress includes the final reading
+    /// of the new file.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -69,18 +70,18 @@ impl RewriteOptions {
     }
 }
 
-/// A file that was made from another.
+/// A report on a rewritten file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rewritten {
-    /// Chunks of the new file.
+    /// Number of chunks in the new file.
     pub chunks: usize,
-    /// How many of them were copied as they are stored.
+    /// Number of chunks copied as stored.
     pub copied: usize,
-    /// Bytes of the new file, with those of the others that it names.
+    /// Size of the new file, in bytes, including the other files it names.
     pub size: u64,
-    /// The other files that chunks are in, in the order of their numbers.
+    /// The other files with chunks, in the order of their numbers.
     pub files: Vec<WrittenFile>,
-    /// Files of an earlier split in several that were removed, as was asked for.
+    /// Files of an earlier multi-file split that were removed, as requested.
     pub removed_files: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Where a value stands, with what is around it.
+//! Locating a value and its enclosing fields.
 
 use std::ops::Range;
 
@@ -17,7 +17,8 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// [`enclosing_range`] in a message in one piece.
+/// Returns the fields that enclose a value in a message in one piece, as [`enclosing_range`] does
+/// for chunks.
 pub(super) fn enclosing_value<S: ReadAt>(
     source: &S,
     size: u64,
@@ -27,7 +28,7 @@ pub(super) fn enclosing_value<S: ReadAt>(
     enclosing_range(&mut cursor, value)
 }
 
-/// The fields of a chunk around the one whose tag is at `tag`.
+/// Returns the fields of a chunk that enclose the field whose tag is at `tag`.
 pub(super) fn enclosing_tag<S: ReadAt>(
     file: &ChunkedFile<S>,
     chunk: usize,
@@ -40,16 +41,16 @@ pub(super) fn enclosing_tag<S: ReadAt>(
         .map_err(|error| cursor.input_mut().damage_first(error))
 }
 
-/// How much of a text is looked at at once.
+/// Number of bytes of a text to check at a time.
 const TEXT_WINDOW: usize = 64 << 10;
 
-/// Fails if a value is none of the kind that stands there: a message's fields, a string's UTF-8, a
+/// Fails if a value doesn't fit the existing one's kind: a message's fields, a string's UTF-8, or a
 /// number's bytes.
 pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Result<()> {
     check_as(value, place.field.wire_type, place.kind.as_ref())
 }
 
-/// [`check_value`] of what is written so, as far as its type is known.
+/// Fails if a value doesn't fit this wire form, as far as its type is known. See [`check_value`].
 pub(super) fn check_as<V: ReadAt + ?Sized>(
     value: &V,
     wire: WireType,
@@ -111,7 +112,7 @@ fn check_text<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
         let window = input.fetch(position, TEXT_WINDOW)?;
         let valid = match std::str::from_utf8(window) {
             Ok(text) => text.len(),
-            // A character that is cut at the window's end comes whole with the next.
+            // A character cut at the end of the window is complete in the next one.
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
                 error.valid_up_to()
             }

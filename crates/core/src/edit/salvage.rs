@@ -1,4 +1,4 @@
-//! What can be had of a file with damage.
+//! Recovering the intact parts of a damaged file.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -15,40 +15,39 @@ use crate::{Error, ErrorKind, Result};
 
 use super::trailer::without_unused;
 
-/// A file whose sound parts alone are merged.
+/// A file reduced to its intact parts.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Salvaged {
-    /// The file without the chunks that are damaged.
+    /// The file without its damaged chunks.
     pub file: ChunkedFile,
-    /// What is missing of the message.
+    /// Missing parts of the message.
     pub lost: Vec<Loss>,
 }
 
-/// What is missing of a message.
+/// A missing part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Where.
+    /// Path of the missing part.
     pub path: FieldPath,
-    /// What of it.
+    /// Kind of loss.
     pub what: Lost,
-    /// The chunk, as the file counts them.
+    /// Index of the chunk in the original file.
     pub chunk: ChunkIndex,
-    /// What is wrong with the chunk.
+    /// The error in the chunk.
     pub why: String,
 }
 
-/// What is missing at a path.
+/// The kind of loss at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
-    /// The value, with all below it: it is empty.
+    /// The value, with everything below it: it is empty now.
     Value,
-    /// Some elements: those behind them move up.
+    /// Some elements: later ones move up.
     Elements,
-    /// A value that is sound itself, and is left empty because elements in front of it are lost, so
-    /// that nobody can tell which is the one that it belongs to.
+    /// An intact value whose place is unknown, since elements before it are lost. It is left empty.
     Place,
 }
 
@@ -62,10 +61,10 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Opens a `.cpb` file without the chunks that are damaged, or that are in files which are not
-/// there. What was cut and is lost is an empty value of the merge.
+/// Opens a `.cpb` file without the chunks that are damaged or in missing files. Where a lost chunk
+/// belongs, the merge has an empty value.
 ///
-/// Every chunk is read once to find out, if all of them together are within
+/// Reads every chunk once to find the damage, if all of them together are within
 /// [`max_merged_size`](Limits::max_merged_size).
 ///
 /// ```
@@ -97,8 +96,8 @@ impl fmt::Display for Lost {
 ///
 /// # Errors
 ///
-/// What is wrong with the trailer, without which nothing can be had; what is wrong with the chunk
-/// of the message itself, which all others belong into; [`ErrorKind::Cancelled`].
+/// Damage in the trailer or in the root chunk, which all other chunks belong to, since nothing can
+/// be recovered without them; [`ErrorKind::Cancelled`].
 pub fn salvage(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Salvaged> {
     let path = path.as_ref();
     let trailer = read_trailer(path, &options.limits)?;
@@ -118,7 +117,7 @@ pub fn salvage(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Salvaged
     Ok(Salvaged { file, lost })
 }
 
-/// The chunks that can't be read, and why.
+/// Returns the unreadable chunks with their errors.
 fn damaged(
     path: &Path,
     trailer: &Trailer,
@@ -127,7 +126,7 @@ fn damaged(
     let chunks = &trailer.metadata().chunks;
     let sizes = chunks.iter().map(|chunk| chunk.size);
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
-    // If not even that works, each chunk is looked at as if it were the only one.
+    // If the file can't be opened as a whole, each chunk is checked as if it were the only one.
     let whole = ChunkedFile::open_with(path, &options.limits).ok();
     match &whole {
         Some(file) => file.store().check_merged_size()?,
@@ -149,8 +148,8 @@ fn damaged(
     Ok(damaged)
 }
 
-/// Fails if the chunks of a file that can't be opened as a whole are larger than the limits let a
-/// merge be: by the trailer, as nothing else is known.
+/// Fails if the chunks of a file that can't be opened as a whole exceed the limit of a merge,
+/// according to the trailer, which is the only source of sizes then.
 fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<()> {
     let metadata = trailer.metadata();
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
@@ -166,14 +165,14 @@ fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
     Ok(())
 }
 
-/// A trailer that tells of one chunk alone.
+/// Returns metadata that describes only one chunk.
 fn alone(trailer: &Trailer, chunk: usize) -> Result<ChunkMetadata> {
     let mut metadata = trailer.metadata().clone();
     let only = ChunkedMessage {
         chunk_index: Some(chunk as u64),
         chunked_fields: Vec::new(),
     };
-    // A value is read here as if it were a message: nothing looks into it.
+    // A value is read here as if it were a message, since nothing parses it.
     if let Some(info) = metadata.chunks.get_mut(chunk) {
         info.r#type = crate::proto::chunk_info::Type::Message.into();
     }
@@ -185,17 +184,17 @@ fn alone(trailer: &Trailer, chunk: usize) -> Result<ChunkMetadata> {
     Ok(metadata)
 }
 
-/// What is left out.
+/// The parts of a file to leave out.
 #[derive(Clone, Default)]
 struct Gone {
-    /// Places whose chunks go, with all below.
+    /// Places whose chunks are left out, with everything below.
     places: HashSet<FieldPath>,
-    /// Slices that go from a place.
+    /// Slices that are left out, with their places.
     slices: HashSet<(FieldPath, usize)>,
 }
 
 impl Gone {
-    /// What a trailer says then.
+    /// Returns the trailer's metadata without these parts.
     fn taken_from(&self, trailer: &Trailer) -> Result<ChunkMetadata> {
         let mut metadata = trailer.metadata().clone();
         metadata.source_layout.clear();
@@ -211,7 +210,7 @@ impl Gone {
         Ok(metadata)
     }
 
-    // Nested as deep as the trailer was checked to be.
+    // Recursion is bounded by the nesting that the trailer was checked for.
     fn take(&self, message: &mut ChunkedMessage, base: &FieldPath) -> Result<()> {
         for mut field in std::mem::take(&mut message.chunked_fields) {
             let tags = FieldPath::from_tags(&field.field_tag)
@@ -235,7 +234,7 @@ impl Gone {
         Ok(())
     }
 
-    /// Whether a place, or one above it, goes.
+    /// Returns true if a place or one of its ancestors is left out.
     fn has(&self, place: &FieldPath) -> bool {
         let mut above = FieldPath::root();
         place.steps().iter().any(|step| {
@@ -286,8 +285,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Leaves out slices of the message at a node, and what is below elements whose index nobody
-    /// knows then.
+    /// Leaves out slices of the message at a node, and the places below elements whose index
+    /// becomes unknown.
     fn slices(&mut self, id: NodeId, path: &FieldPath) -> Result<()> {
         let tree = self.trailer.chunk_tree();
         let chunks = tree.chunks(id);
@@ -314,8 +313,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Which chunks at a node are of no use: those that are damaged, and of a field that was cut
-    /// wherever that was all parts, if one is.
+    /// Marks the useless chunks at a node: the damaged ones, and for a value cut into parts, all of
+    /// its parts if one is damaged.
     fn broken(&self, chunks: &[ChunkRef]) -> Vec<bool> {
         let mut lost = Vec::with_capacity(chunks.len());
         for parts in chunks.chunk_by(|_, next| next.within) {
@@ -325,7 +324,7 @@ impl Search<'_> {
         lost
     }
 
-    /// How many elements a field has in front of a slice; none if that can't be told.
+    /// Returns the number of elements of a field before a slice; `None` if unknown.
     fn elements_in_front(
         &self,
         path: &FieldPath,
@@ -360,7 +359,7 @@ impl Search<'_> {
         Ok(Some(count))
     }
 
-    /// Leaves out what lies below the elements of a slice's field, from an index on.
+    /// Leaves out the places below the elements of a slice's field, from an index on.
     fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
         let tree = self.trailer.chunk_tree();
         for &child in tree.children(id) {

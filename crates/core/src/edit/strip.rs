@@ -1,4 +1,4 @@
-//! Finding what is large: values over a size, and the elements of tensors.
+//! Finding large content: values over a size, and the elements of tensors.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use crate::tensor::{TensorRule, leading};
 use crate::wire::{Field, SourceInput, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// What is looked for.
+/// The content to search for.
 pub(super) struct Stripper<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// Values of this many bytes go.
+    /// Minimum size of a value to strip, in bytes.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
-    /// The types that tensors are in, or below.
+    /// Types that contain tensors, directly or further down.
     leads: HashSet<String>,
     meter: &'a Meter,
     pub(super) found: Vec<Splice>,
@@ -44,9 +44,9 @@ impl<'a> Stripper<'a> {
         })
     }
 
-    /// Looks through a message. Strings, bytes and packed numbers lose their content and stay
-    /// where they are, so that indices, and which member of a oneof is set, stay too; a tensor's
-    /// elements go with their fields.
+    /// Searches a message. Strings, bytes and packed numbers lose their content but stay in place,
+    /// so that indices and set oneof members stay the same; a tensor's elements are removed with
+    /// their fields.
     pub(super) fn message(
         &mut self,
         range: Range<u64>,
@@ -59,7 +59,7 @@ impl<'a> Stripper<'a> {
         })?;
         let rule = self.rules.iter().find(|r| r.message == message.full_name());
         let elements: Vec<u32> = rule.map_or(Vec::new(), |rule| elements_of(rule));
-        // The field met last, which the next is likely to be one of.
+        // The latest field, which is likely to occur next, too.
         let mut latest: Option<(u32, Option<FieldRef>)> = None;
         self.cursor.set_range(range.clone());
         while let Some(field) = self.cursor.next()? {
@@ -74,7 +74,7 @@ impl<'a> Stripper<'a> {
                 self.add(&field, range, Vec::new());
                 continue;
             }
-            // A key of a map tells the entry.
+            // A map key identifies the entry.
             if message.is_map_entry() && number == 1 {
                 continue;
             }
@@ -97,7 +97,8 @@ impl<'a> Stripper<'a> {
         self.least.is_some_and(|least| size >= least) || self.leads(below)
     }
 
-    /// Whether tensors are in messages of a type; of a map's entries it is said of the values'.
+    /// Returns true if messages of a type contain tensors. For map entries, checks the type of the
+    /// values.
     fn leads(&self, message: &MessageDescriptor) -> bool {
         if message.is_map_entry() {
             return match message.map_entry_value_field().kind() {
@@ -126,7 +127,7 @@ impl<'a> Stripper<'a> {
     }
 }
 
-/// The fields that have a tensor's elements.
+/// Returns the numbers of the fields with a tensor's elements.
 fn elements_of(rule: &TensorRule) -> Vec<u32> {
     let mut fields: Vec<u32> = rule.elements.iter().map(|element| element.field).collect();
     fields.push(rule.content);

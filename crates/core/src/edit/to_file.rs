@@ -1,4 +1,4 @@
-//! Writing the result to a file, and to others beside it: all appear complete, or none does.
+//! Writing the result to one or several files. Either all of them appear complete, or none.
 
 use super::copy::Rewrite;
 use super::options::{RewriteOptions, Rewritten};
@@ -10,8 +10,8 @@ use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Has a file written, and others beside it if there are to be several: all appear complete, the main
-/// file last, or none does. What is left of an earlier split goes.
+/// Writes a file, and others next to it if needed. Either all of them appear complete, the main
+/// file last, or none. Removes leftovers of an earlier split.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &Path,

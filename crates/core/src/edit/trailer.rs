@@ -1,11 +1,11 @@
-//! What a trailer says after the change.
+//! The trailer after a change.
 
 use crate::container::Trailer;
 use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// The chunk that would fill an empty value at this path: the first in the order of the indices.
+/// Returns the chunk that would fill an empty value at this path: the first in index order.
 pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
     let at = |place: &crate::container::ChunkPlace| place.path == *path && !place.packed;
     trailer
@@ -14,8 +14,8 @@ pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
         .position(|places| places.iter().any(at))
 }
 
-/// Takes out what lies at a path and below it, but for one chunk, and the chunks that belong
-/// nowhere then. Says of each chunk whether it was kept.
+/// Removes the places at and below a path, except for one chunk, and then the chunks without a
+/// place. Returns for each chunk whether it was kept.
 pub(super) fn without_below(
     metadata: &mut ChunkMetadata,
     path: &FieldPath,
@@ -27,7 +27,7 @@ pub(super) fn without_below(
     Ok(without_unused_chunks(metadata))
 }
 
-/// Takes out the chunks that belong nowhere, and the files that none is in.
+/// Removes chunks without a place, and files without chunks.
 pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
     without_unused_chunks(metadata);
     let mut numbers = vec![0; metadata.files.len() + 1];
@@ -36,7 +36,7 @@ pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
             *number = 1;
         }
     }
-    // The file itself is always there.
+    // The main file is always present.
     let (mut at, mut next) = (0, 0);
     for number in numbers.iter_mut().skip(1) {
         next += *number;
@@ -52,7 +52,7 @@ pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
     }
 }
 
-/// The chunked message that counts.
+/// Returns the chunked message in use.
 fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     match &mut metadata.extended_message {
         Some(extended) => Some(extended),
@@ -60,7 +60,7 @@ fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     }
 }
 
-/// Says of each chunk whether it was kept.
+/// Returns for each chunk whether it was kept.
 fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     let mut kept = vec![false; metadata.chunks.len()];
     let Some(message) = real(metadata) else {
@@ -82,7 +82,7 @@ fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     kept
 }
 
-// Nested as deep as the trailer was checked to be.
+// Recursion is bounded by the nesting that the trailer was checked for.
 fn prune(
     message: &mut ChunkedMessage,
     base: &FieldPath,
@@ -103,7 +103,7 @@ fn prune(
                 below.chunked_fields.clear();
             } else {
                 prune(below, &place, path, but)?;
-                // A message that only held what went.
+                // A message that contained only removed parts.
                 if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
                     continue;
                 }

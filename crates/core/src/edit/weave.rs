@@ -1,4 +1,4 @@
-//! A message with some of its bytes replaced, put together as a message of spans.
+//! Building a changed message as a message of spans.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -9,49 +9,49 @@ use crate::spans::{SourceId, SpansBuilder};
 use crate::wire::{Field, SourceInput, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// What becomes of bytes.
+/// The kinds of changes to a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// A field goes.
+    /// Removes a field.
     Remove,
-    /// A field comes.
+    /// Inserts a field.
     Insert,
-    /// A value becomes another.
+    /// Replaces a value.
     Replace,
-    /// A value, or a tensor's elements, go because they are large.
+    /// Removes a large value's content, or a tensor's elements.
     Strip,
 }
 
-/// Bytes of a message that others take the place of.
+/// A range of a message, and its replacement.
 #[derive(Clone, Debug)]
 pub(super) struct Splice {
     pub(super) how: How,
-    /// The field that changes; of an insertion, the content of the message that it goes into.
+    /// Range of the changed field; for an insertion, the content of the message it goes into.
     pub(super) at: Range<u64>,
-    /// What goes, all of it in one message: not the lengths around it.
+    /// Range to remove, within one message, without the lengths around it.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Part>,
 }
 
-/// What comes.
+/// New bytes to insert.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     Bytes(Vec<u8>),
-    /// One of the new values, by its number.
+    /// One of the new values, by number.
     Value(usize),
 }
 
-/// Sorts the splices by place, and drops those that another takes care of: what lies in a field
-/// that goes, goes with it.
+/// Sorts the splices by position, and drops those that another one covers: a field within a removed
+/// field is removed with it.
 pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
-    // At one position what is inserted comes first, into the innermost message first.
+    // At one position insertions come first, those into the innermost message before others.
     splices.sort_by_key(|splice| {
         let is_strip = splice.how == How::Strip;
         let (start, is_empty) = (splice.range.start, splice.range.is_empty());
         (start, !is_empty, Reverse(splice.at.start), is_strip)
     });
     let mut settled: Vec<Splice> = Vec::with_capacity(splices.len());
-    // The last that takes bytes away.
+    // The last splice that removes bytes.
     let mut last: Option<usize> = None;
     for splice in splices {
         let above = last.and_then(|at| settled.get(at));
@@ -64,7 +64,7 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
         };
         match (above.how, splice.how) {
             (How::Remove, How::Remove) | (_, How::Strip) => {}
-            // What is asked for by its path counts.
+            // An explicit path takes precedence.
             (How::Strip, _) => {
                 if let Some(at) = last.take() {
                     settled.remove(at);
@@ -93,12 +93,12 @@ fn is_inside(splice: &Splice, above: &Splice) -> bool {
     }
 }
 
-/// Where the new message is put together.
+/// A builder of the new message.
 pub(super) struct Weaver<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     builder: &'a mut SpansBuilder,
     file: SourceId,
-    /// The new values, and how many bytes they have.
+    /// The new values, with their sizes in bytes.
     values: &'a [(SourceId, u64)],
 }
 
@@ -118,8 +118,8 @@ impl<'a> Weaver<'a> {
         }
     }
 
-    /// Adds a message with its splices, which are settled; the messages around those get new
-    /// lengths. It is walked no deeper than they lie.
+    /// Adds a message with its settled splices and updated lengths of the enclosing messages.
+    /// Descends only as deep as the splices.
     pub(super) fn message(&mut self, range: Range<u64>, mut splices: &[Splice]) -> Result<()> {
         let mut copied = range.start;
         self.cursor.set_range(range.clone());
@@ -165,7 +165,7 @@ impl<'a> Weaver<'a> {
         self.copy(copied..range.end)
     }
 
-    /// Adds what comes in front of a splice and what it puts there. Gives where the rest begins.
+    /// Adds the bytes before a splice, and its new bytes. Returns the position after the splice.
     fn put(&mut self, copied: u64, splice: &Splice) -> Result<u64> {
         self.copy(copied..splice.range.start)?;
         for part in &splice.with {

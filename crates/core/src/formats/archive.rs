@@ -1,4 +1,4 @@
-//! Inputs that are not a message, but a list of named tensors and whatever is beside them.
+//! Inputs that are not a message but a list of named tensors, with any metadata.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,19 +9,19 @@ use crate::progress::Progress;
 use crate::tensor::{Location, TensorInfo, TensorReader};
 use crate::{Error, ErrorKind, Result};
 
-/// Named tensors, and what else an input of their format has.
+/// Named tensors, and any other content of an input of their format.
 ///
-/// Headers were read when it was opened; the bytes of tensors are read when they are asked for.
+/// Opening an archive reads its headers; tensors are read on demand.
 pub trait Archive: Any + Debug + Send + Sync {
-    /// All tensors, in the order of the file. Names are unique.
+    /// Returns all tensors, in file order. Names are unique.
     ///
     /// # Errors
     ///
-    /// If what they say of themselves can't be read.
+    /// If the tensors' headers can't be read.
     fn tensors(&self) -> Result<Vec<TensorInfo>>;
 
-    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors). A format with
-    /// tensors by the million overrides it, so that no list of them is made.
+    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors). Formats
+    /// with millions of tensors override it to avoid building a list.
     ///
     /// # Errors
     ///
@@ -30,14 +30,15 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(Box::new(self.tensors()?.into_iter().map(Ok)))
     }
 
-    /// The bytes of a tensor: one that [`tensors`](Self::tensors) or [`find`](Self::find) gave.
+    /// Reads the bytes of a tensor that [`tensors`](Self::tensors) or [`find`](Self::find)
+    /// returned.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if the archive has no such tensor.
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>>;
 
-    /// The tensor with this name; none if there is none. A format that has an index overrides it.
+    /// Returns the tensor with this name, if it exists. Formats with an index override it.
     ///
     /// # Errors
     ///
@@ -47,15 +48,15 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(tensors.find(|tensor| tensor.name == name))
     }
 
-    /// The file whose bytes a tensor's elements are, and which, where they stand there as they are in
-    /// memory, in one piece, and no checksum covers them; by default none.
+    /// Returns the file and the range with a tensor's elements, if they are contiguous, have the
+    /// layout of memory, and no checksum covers them. Default: `None`.
     fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
         let _ = info;
         None
     }
 
-    /// All that takes up space, for lists and size trees. By default the tensors. Names have `/`
-    /// between their parts where they have any.
+    /// Returns everything that takes up space, for lists and size trees. Default: the tensors.
+    /// Names separate their parts by `/`.
     ///
     /// # Errors
     ///
@@ -64,21 +65,21 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(self.tensors()?.iter().map(Entry::of_tensor).collect())
     }
 
-    /// What the archive says of itself, as names and values, for reports.
+    /// Returns the archive's properties, as names and values, for reports.
     ///
     /// # Errors
     ///
-    /// If it can't be read.
+    /// If the properties can't be read.
     fn properties(&self) -> Result<Vec<(String, String)>> {
         Ok(Vec::new())
     }
 
-    /// Reads everything and checks what can be checked. By default all tensors are read to their
-    /// ends. A format with checksums overrides it.
+    /// Reads and checks everything that can be checked. Default: reads all tensors to their ends.
+    /// Formats with checksums override it.
     ///
     /// # Errors
     ///
-    /// The first damage, with the tensor and the offset.
+    /// The first damage found, with the tensor and the offset.
     fn verify(&self, progress: &Progress) -> Result<Verified> {
         let tensors = self.tensors()?;
         let total = tensors.iter().map(|tensor| tensor.bytes).sum();
@@ -100,25 +101,25 @@ pub trait Archive: Any + Debug + Send + Sync {
     }
 }
 
-/// The tensors of an input one after the other, from [`Archive::tensor_iter`].
+/// An iterator over the tensors of an input, from [`Archive::tensor_iter`].
 pub type TensorIter<'a> = Box<dyn Iterator<Item = Result<TensorInfo>> + 'a>;
 
-/// Something in an archive that takes up space.
+/// A part of an archive that takes up space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// What it is called.
+    /// Name of the part.
     pub name: String,
-    /// What it is: a tensor's type and shape, a header.
+    /// Description: a tensor's type and shape, or that it is a header.
     pub detail: Option<String>,
-    /// Bytes of its content.
+    /// Size of its content, in bytes.
     pub bytes: u64,
-    /// Where it is.
+    /// Location of its content.
     pub location: Location,
 }
 
 impl Entry {
-    /// An entry of this name and size.
+    /// Creates an entry with this name and size.
     pub fn new(name: impl Into<String>, bytes: u64, location: Location) -> Entry {
         Entry {
             name: name.into(),
@@ -128,14 +129,14 @@ impl Entry {
         }
     }
 
-    /// The same entry, said to be this.
+    /// Sets the description.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// The entry that a tensor is.
+    /// Creates the entry of a tensor.
     pub fn of_tensor(tensor: &TensorInfo) -> Entry {
         let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
         Entry::new(&tensor.name, tensor.bytes, tensor.location.clone()).detail(format!(
@@ -146,32 +147,32 @@ impl Entry {
     }
 }
 
-/// What a check went by.
+/// The basis of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Checks {
-    /// Checksums of all the data.
+    /// Checksums of all data.
     Checksums,
-    /// The structure alone: the format has no checksums.
+    /// Only the structure: the format has no checksums.
     Structure,
 }
 
-/// What was read and found to be sound.
+/// A report on the data read and found intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: u64,
-    /// How many bytes of them.
+    /// Size of the tensors, in bytes.
     pub bytes: u64,
-    /// What they were checked by.
+    /// Basis of the check.
     pub checks: Checks,
-    /// What is odd, but harms nobody.
+    /// Oddities that do no harm.
     pub warnings: Vec<String>,
 }
 
 impl Verified {
-    /// This many tensors and bytes, checked by this.
+    /// Creates a report with these numbers of tensors and bytes, and this basis.
     pub fn new(tensors: u64, bytes: u64, checks: Checks) -> Verified {
         Verified {
             tensors,
@@ -181,7 +182,7 @@ impl Verified {
         }
     }
 
-    /// The same, with what is odd, but harms nobody.
+    /// Adds oddities that do no harm.
     #[must_use]
     pub fn warnings(mut self, warnings: Vec<String>) -> Verified {
         self.warnings = warnings;
@@ -189,7 +190,7 @@ impl Verified {
     }
 }
 
-/// The error of an archive that was asked for what it lacks.
+/// Returns the error of an archive that lacks the requested tensor.
 #[cold]
 pub(super) fn no_tensor(name: &str) -> Error {
     Error::new(

@@ -1,4 +1,4 @@
-//! What a format sees of an input to recognise it.
+//! An input as formats see it to recognise it.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -16,34 +16,33 @@ use crate::spans::{SourceId, SpansBuilder};
 use crate::split::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// How many bytes of a file's two ends a format can look at: 4 KiB of each.
+/// Number of bytes at each end of a file that a format can inspect: 4 KiB.
 const END_LEN: u64 = 4 << 10;
 
-/// How sure a format is that an input is of it. The order is that of sureness.
+/// A format's confidence that an input is of the format, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
-    /// The name allows it, and other formats share the name.
+    /// The name matches, but other formats use such names, too.
     Possible,
-    /// The name is used by this format alone, or the content looks like it.
+    /// Only this format uses such a name, or the content looks like the format.
     Likely,
     /// The content proves it: a signature, or files that only this format has.
     Certain,
 }
 
-/// What a path leads to.
+/// The kind of item at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CandidateKind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// Nothing: the path may be the common beginning of several files' names.
+    /// No such item: the path may be the common prefix of several file names.
     Prefix,
 }
 
-/// An input that formats are asked about, and that one of them opens: its path, what is there, and
-/// the bytes of a file. A file is opened when it is first read, and only once: whoever looks into it
-/// reads the same open file.
+/// An input for formats to recognise and open: its path, the kind of item there, and the bytes of a
+/// file. A file is opened on the first read, and only once: all readers share the open file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Candidate, CandidateKind};
@@ -67,13 +66,13 @@ pub struct Candidate<'a> {
     bytes: OnceCell<Bytes>,
     head: OnceCell<Vec<u8>>,
     tail: OnceCell<Vec<u8>>,
-    /// Opens what a file in chunks names beside itself.
+    /// Opener of the other files that a file in chunks names.
     beside: Option<Beside<'a>>,
 }
 
 type Beside<'a> = Box<dyn Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a>;
 
-/// An open file, or whatever else is read by position.
+/// An open file, or another source that is read by position.
 #[derive(Clone)]
 enum Bytes {
     File(Arc<File>),
@@ -100,19 +99,18 @@ impl fmt::Debug for Candidate<'_> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Looks at what a path leads to.
+    /// Inspects the item at a path.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the path can't be looked at, or leads to neither
-    /// a file nor a folder. A path that leads to nothing is a
-    /// [`Prefix`](CandidateKind::Prefix).
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the path can't be inspected, or leads to neither
+    /// a file nor a folder. A path that doesn't exist is a [`Prefix`](CandidateKind::Prefix).
     pub fn new(path: &'a Path) -> Result<Candidate<'a>> {
         let failed = |error: io::Error| Error::from(error).context(path.display());
         let (kind, size) = match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => (CandidateKind::File, metadata.len()),
             Ok(metadata) if metadata.is_dir() => (CandidateKind::Folder, 0),
-            // Reading a pipe waits for its other end.
+            // Reading a pipe would wait for its other end.
             Ok(_) => return Err(failed(io::Error::other("neither a file nor a folder"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (CandidateKind::Prefix, 0),
             Err(error) => return Err(failed(error)),
@@ -132,11 +130,11 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Takes a regular file that is open already, and isn't opened again. `path` leads to it, too.
+    /// Wraps an open regular file, which isn't opened again. `path` is its path.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its size can't be told.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file's size is unavailable.
     pub fn of_file(path: &'a Path, file: File) -> Result<Candidate<'a>> {
         let metadata = file.metadata();
         let size = metadata.map_err(|error| Error::from(error).context(path.display()))?;
@@ -144,8 +142,8 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size.len(), bytes))
     }
 
-    /// A file that isn't at the path that it is called by, such as an object in a store: only
-    /// `source` reads it.
+    /// Wraps a source that isn't a file at its path, such as an object in a store. Only `source`
+    /// reads it.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -161,7 +159,7 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its size can't be told.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the source's size is unavailable.
     pub fn of_source(path: &'a Path, source: Arc<dyn ReadAt>) -> Result<Candidate<'a>> {
         let size = source.size();
         let size = size.map_err(|error| Error::from(error).context(path.display()))?;
@@ -169,20 +167,21 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size, bytes))
     }
 
-    /// Sets how the other files of a message in chunks are opened, by the names that its trailer has for
-    /// them: for an input that [isn't a file](Self::of_source). Without, there can be none.
+    /// Sets the function that opens the other files of a message in chunks by the names in its
+    /// trailer, for an input that [isn't a file](Self::of_source). Without it, the message can't
+    /// have other files.
     #[must_use]
     pub fn beside(mut self, open: impl Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a) -> Self {
         self.beside = Some(Box::new(open));
         self
     }
 
-    /// Returns the path, for formats that read local files only.
+    /// Returns the path, for formats that read only local files.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NeedsFile`](crate::ErrorKind::NeedsFile) if the input isn't a local file or
-    /// folder: the caller copies it then, and opens the copy.
+    /// folder. The caller then copies the input and opens the copy.
     pub fn local_path(&self) -> Result<&'a Path> {
         if self.is_local() {
             return Ok(self.path);
@@ -190,15 +189,15 @@ impl<'a> Candidate<'a> {
         Err(self.needs_file())
     }
 
-    /// Returns the error of an input that isn't a local file and would have to be, of the kind
-    /// [`NeedsFile`](crate::ErrorKind::NeedsFile).
+    /// Returns the error, of kind [`NeedsFile`](crate::ErrorKind::NeedsFile), of an input that
+    /// should be a local file but isn't.
     #[cold]
     pub fn needs_file(&self) -> Error {
         let message = "this format can only be read from local files";
         Error::new(ErrorKind::NeedsFile, message).context(self.path.display())
     }
 
-    /// Returns the message that all of the file is, of this type, to be split.
+    /// Returns the whole file as a message of this type, to be split.
     ///
     /// # Errors
     ///
@@ -213,22 +212,22 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns true if the path leads to the input: it isn't in a store.
+    /// Returns true if the path leads to the input, which is not in a store.
     pub fn is_local(&self) -> bool {
         !matches!(self.bytes.get(), Some(Bytes::Source(_)))
     }
 
-    /// Returns the bytes of the file, to be read by position.
+    /// Returns the bytes of the file, for random access.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be opened, or is none.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the input is not a file, or can't be opened.
     pub fn source(&self) -> Result<Arc<dyn ReadAt>> {
         Ok(self.bytes()?.source())
     }
 
-    /// Returns another handle of the open file; `None` if the input isn't a local file. Both share a
-    /// position.
+    /// Returns another handle of the open file; `None` if the input isn't a local file. The handles
+    /// share a file position.
     ///
     /// # Errors
     ///
@@ -244,7 +243,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Adds the file to a message of spans, which reads it as it is open.
+    /// Adds the open file to a message of spans.
     ///
     /// # Errors
     ///
@@ -257,7 +256,7 @@ impl<'a> Candidate<'a> {
         let (path, first) = (self.path.to_owned(), Mutex::new(Some(file)));
         spans.open_with(self.path, move || {
             let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // Again, after it was closed to make room for others.
+            // Reopens the file if it was closed to make room for others.
             first.map_or_else(|| File::open(&path), Ok)
         })
     }
@@ -274,12 +273,12 @@ impl<'a> Candidate<'a> {
         Ok(self.bytes.get_or_init(|| Bytes::File(file)))
     }
 
-    /// Returns true if the file says by its name or its beginning that it is in chunks. A format may
-    /// know better: a file of records isn't always a message in chunks.
+    /// Returns true if the file's name or beginning indicates chunks. A format may know better: a
+    /// record file isn't always a message in chunks.
     ///
     /// # Errors
     ///
-    /// As [`source`](Self::source), and if the file can't be read.
+    /// As [`source`](Self::source), and any error of reading the file.
     pub fn is_chunked(&self) -> Result<bool> {
         if self.kind != CandidateKind::File {
             return Ok(false);
@@ -302,40 +301,39 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The path, as it was given.
+    /// Returns the path as given.
     pub fn path(&self) -> &'a Path {
         self.path
     }
 
-    /// What is there.
+    /// Returns the kind of item at the path.
     pub fn kind(&self) -> CandidateKind {
         self.kind
     }
 
-    /// Bytes of the file; 0 if it is none.
+    /// Returns the size of the file in bytes; 0 if the input is not a file.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The name without its folder; empty if the path ends in none.
+    /// Returns the name without its folder; empty if the path has none.
     pub fn file_name(&self) -> &'a str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or_default()
     }
 
-    /// What stands behind the last dot of the name, in lower case.
+    /// Returns the part of the name after the last dot, in lower case.
     pub fn extension(&self) -> Option<String> {
         let extension = self.path.extension()?.to_str()?;
         Some(extension.to_ascii_lowercase())
     }
 
-    /// Whether a file of this name is in the folder.
+    /// Returns true if the folder has a file with this name.
     pub fn has(&self, name: &str) -> bool {
         self.kind == CandidateKind::Folder && self.path.join(name).is_file()
     }
 
-    /// The file that the path is the beginning of: the path, then `ending`; none if no such file is
-    /// there.
+    /// Returns the existing file whose path is this path followed by `ending`, if there is one.
     pub fn continued(&self, ending: &str) -> Option<PathBuf> {
         let mut path = self.path.as_os_str().to_owned();
         path.push(ending);
@@ -343,8 +341,8 @@ impl<'a> Candidate<'a> {
         path.is_file().then_some(path)
     }
 
-    /// The first bytes of the file: all of them, up to 4 KiB. Empty if it is not a file, or can't be
-    /// read.
+    /// Returns the first bytes of the file, at most 4 KiB. Empty if the input is not a file, or
+    /// can't be read.
     pub fn head(&self) -> &[u8] {
         self.read_head().map_or(&[], Vec::as_slice)
     }
@@ -353,7 +351,7 @@ impl<'a> Candidate<'a> {
         self.end(&self.head, 0)
     }
 
-    /// The last bytes of the file, as [`head`](Self::head) the first.
+    /// Returns the last bytes of the file, at most 4 KiB, like [`head`](Self::head) the first.
     pub fn tail(&self) -> &[u8] {
         let tail = self.end(&self.tail, self.size.saturating_sub(END_LEN));
         tail.map_or(&[], Vec::as_slice)

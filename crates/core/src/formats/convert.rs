@@ -1,4 +1,4 @@
-//! Writing an input in another form.
+//! Converting an input to another form.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -9,69 +9,70 @@ use crate::progress::Progress;
 /// A form that a format can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvertTarget {
-    /// What it is called in options: one lower-case word, as `external`.
+    /// Name of the form in options: one lower-case word, such as `external`.
     pub name: &'static str,
-    /// What it is, in a sentence without an article, as `ONNX model with its tensors beside it`.
+    /// Name of the form in a sentence, without an article, such as `ONNX model with its tensors
+    /// beside it`.
     pub title: &'static str,
 }
 
-/// A setting of conversions, which only one format knows.
+/// A format-specific setting of conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvertSetting {
-    /// Its name in [`ConvertOptions::settings`], as `alignment`.
+    /// Name in [`ConvertOptions::settings`], such as `alignment`.
     pub name: &'static str,
-    /// What it says, in a sentence without an article.
+    /// Description in a sentence, without an article.
     pub title: &'static str,
     /// True if the value is a size in bytes.
     pub is_size: bool,
-    /// The names of the forms that it says something of.
+    /// Names of the forms that the setting applies to.
     pub forms: &'static [&'static str],
 }
 
-/// How an input is converted.
+/// Options of a conversion.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// Whether what is in the way is replaced (no).
+    /// Whether to overwrite existing output. Default: no.
     pub force: bool,
-    /// How many threads work (as many as there are cores).
+    /// Number of threads. Default: the number of cores.
     pub threads: Option<NonZeroUsize>,
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Progress reporting and cancellation. Default: none.
     pub progress: Progress,
-    /// What only some formats know, by name, as `alignment` is `4096` (nothing). A format refuses
-    /// names that it doesn't know.
+    /// Format-specific settings, such as `alignment` = `4096`. Default: none. A format refuses
+    /// unknown names.
     pub settings: BTreeMap<String, String>,
 }
 
 impl ConvertOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub fn new() -> Self {
         ConvertOptions::default()
     }
 
-    /// Whether what is in the way is replaced (no).
+    /// Sets whether to overwrite existing output. Default: no.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// How many threads work (as many as there are cores).
+    /// Sets the number of threads. Default: the number of cores.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Sets what only some formats know (nothing).
+    /// Sets format-specific settings. Default: none.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
@@ -79,20 +80,20 @@ impl ConvertOptions {
     }
 }
 
-/// What a conversion wrote.
+/// A report on the files a conversion wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Converted {
     /// The files, the main one first.
     pub files: Vec<PathBuf>,
-    /// Bytes of all of them.
+    /// Size of all files, in bytes.
     pub bytes: u64,
-    /// What the user should know, a line each.
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
 
 impl Converted {
-    /// These files, with this many bytes in all.
+    /// Creates a report on these files, with this total size in bytes.
     pub fn new(files: Vec<PathBuf>, bytes: u64) -> Converted {
         Converted {
             files,
@@ -101,7 +102,7 @@ impl Converted {
         }
     }
 
-    /// Adds a line for the user.
+    /// Adds a note for the user.
     #[must_use]
     pub fn note(mut self, line: impl Into<String>) -> Self {
         self.notes.push(line.into());

@@ -1,5 +1,6 @@
-//! Files that are taken for inputs and aren't: compressed, downloaded in place of something else, of
-//! another program. Every opening of an input asks here, so that all say the same of one file.
+//! Detecting files that look like inputs but aren't: compressed files, error pages saved as
+//! downloads, files of other programs. Every way to open an input uses this, so that all describe a
+//! file alike.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +12,7 @@ use super::{Candidate, CandidateKind, Confidence, Format, Registry};
 use crate::wire::{Input, SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// The first bytes of other files, and what those are.
+/// The first bytes of other kinds of files, with descriptions.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "it is compressed with gzip"),
     (b"\x28\xb5\x2f\xfd", "it is compressed with zstd"),
@@ -20,19 +21,19 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file"),
 ];
 
-/// What is said of JSON.
+/// Description of JSON.
 const JSON: &str = "it is text, by its beginning JSON";
 
-/// How the pointers begin that Git LFS keeps in place of large files.
+/// Beginning of the pointers that Git LFS leaves in place of large files.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 
 impl Registry {
-    /// Fails if an input is evidently none that can be opened: its front is neither of a message nor
-    /// of a format. The error says what it is instead, if that is known. `companion` is a file that
-    /// goes with it.
+    /// Fails if an input evidently can't be opened, since its beginning is neither a message's nor
+    /// a format's. The error describes the actual kind of file, if known. `companion` is the file
+    /// that accompanies it.
     ///
-    /// Only the ends of the file are read that formats recognise it by. Folders, and what the content
-    /// proves to be of a format, pass. Files in chunks are not asked about.
+    /// Reads only the ends of the file that formats use for recognition. Folders pass, and so does
+    /// content that is certainly of a format. Files in chunks are not checked.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -63,7 +64,7 @@ impl Registry {
     }
 }
 
-/// Fails if a file that is of a format by its name is something else.
+/// Fails if a file whose name fits a format is something else.
 fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
     let title = format.title();
     let is_one_message = format.companion().is_none() && !format.message_types().is_empty();
@@ -71,7 +72,7 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
         let message = format!("the file is empty, and so no {title}");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
-    // Programs of other versions are JSON, of which their format says more.
+    // Other versions of programs are JSON, and their format has a better error.
     let what = download(candidate.head()).filter(|what| is_one_message || what != JSON);
     match (front(candidate), what) {
         (Err(_), Some(what)) => {
@@ -82,7 +83,7 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
     }
 }
 
-/// Fails if a file of no known format is no message.
+/// Fails if a file of no known format is not a message.
 fn check_message(candidate: &Candidate<'_>) -> Result<()> {
     let Err(error) = front(candidate) else {
         return Ok(());
@@ -111,14 +112,14 @@ fn front(candidate: &Candidate<'_>) -> Result<()> {
         match cursor.next() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            // Behind what was read.
+            // Past the bytes read.
             Err(error) if error.kind() == ErrorKind::Io => return Ok(()),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// A file of which only the front can be read.
+/// The beginning of a file as an input; the remainder is unreadable.
 struct Front<'a> {
     head: &'a [u8],
     size: u64,
@@ -139,7 +140,8 @@ impl Input for Front<'_> {
     }
 }
 
-/// Says of a file that is called one in chunks what it is instead, if that is known.
+/// Adds to the error of a supposed file in chunks a description of the actual kind of file, if
+/// known.
 pub(super) fn no_chunks(error: Error, candidate: &Candidate<'_>) -> Error {
     let what = match (error.kind(), candidate.size()) {
         (ErrorKind::NotChunked, 0) => Some("it is empty".to_owned()),
@@ -152,10 +154,10 @@ pub(super) fn no_chunks(error: Error, candidate: &Candidate<'_>) -> Error {
     }
 }
 
-/// Says of a file that turned out not to be a message what it is instead, or how much of it is missing;
-/// `None` if that can't be told.
+/// Describes the actual kind of a file that turned out not to be a message, or how much of a
+/// truncated message is missing; `None` if unknown.
 pub fn what_else(path: &Path) -> Option<String> {
-    // A pipe is not opened again.
+    // A pipe can't be opened again.
     let candidate = Candidate::new(path).ok()?;
     if candidate.kind() != CandidateKind::File {
         return None;
@@ -168,8 +170,8 @@ pub fn what_else(path: &Path) -> Option<String> {
     describe(candidate.head(), candidate.size()).or_else(missing)
 }
 
-/// How many bytes are missing, if all is a message but for the end of its last field. `endless` is the
-/// file of `size` bytes with zeros behind it, or its front.
+/// Returns how many bytes are missing, if everything is a message except the end of its last field.
+/// `endless` is the file of `size` bytes, or its beginning, followed by zeros.
 fn how_much_is_cut(endless: impl Input, size: u64) -> Option<String> {
     let mut cursor = WireCursor::new(endless);
     while cursor.position() < size {
@@ -179,10 +181,10 @@ fn how_much_is_cut(endless: impl Input, size: u64) -> Option<String> {
     (missing > 0).then(|| format!("if the file is cut, {missing} bytes are missing"))
 }
 
-/// The largest message that is thought of: 1 TiB.
+/// Maximum size of a message considered here: 1 TiB.
 const MOST: u64 = 1 << 40;
 
-/// A file with zeros behind it.
+/// A file followed by zeros.
 struct Endless<'a> {
     file: &'a File,
     size: u64,
@@ -202,7 +204,7 @@ impl ReadAt for Endless<'_> {
     }
 }
 
-/// What a file is that begins like this, if no format has files that do.
+/// Describes a file with this beginning, if no format has files with it.
 fn download(head: &[u8]) -> Option<String> {
     let known = BEGINNINGS.iter().find(|(magic, _)| head.starts_with(magic));
     if let Some((_, what)) = known {
@@ -232,7 +234,7 @@ fn download(head: &[u8]) -> Option<String> {
     })
 }
 
-/// What a file of this size is that begins like this.
+/// Describes a file with this beginning and size.
 fn describe(head: &[u8], size: u64) -> Option<String> {
     if head.starts_with(b"PK\x03\x04") {
         return Some("it is a zip archive".to_owned());
@@ -243,7 +245,7 @@ fn describe(head: &[u8], size: u64) -> Option<String> {
     }
 }
 
-/// The identifier of a FlatBuffer: four letters or digits behind the offset of its root.
+/// Returns the identifier of a FlatBuffer: four letters or digits after the offset of its root.
 fn flatbuffer(head: &[u8], size: u64) -> Option<&str> {
     let (root, rest) = head.split_first_chunk::<4>()?;
     let identifier = rest.get(..4)?;
@@ -256,7 +258,7 @@ fn flatbuffer(head: &[u8], size: u64) -> Option<&str> {
     }
 }
 
-/// The beginning of a file of text.
+/// Returns the beginning of a text file.
 fn text(head: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -326,7 +328,7 @@ mod tests {
     }
     #[test]
     fn no_message_is_taken_for_anything_else_by_its_beginning() {
-        // Fields that begin like bzip2 and like text.
+        // Fields that begin like bzip2, and like text.
         let long = [&b"BZ"[..], &[0; 0x5a]].concat();
         let text = [&b"\n "[..], &[b'x'; 0x20]].concat();
         for message in [long, text, Vec::new()] {

@@ -1,4 +1,4 @@
-//! Opening an input of any of the formats.
+//! Opening an input of any format.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,24 +13,23 @@ use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits, PLAIN_EXTENSION};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
-    /// Opens an input of any of the formats: a file in chunks, a file or a folder that a format
-    /// recognises, or any other file, which is then a message. A path without a file is a prefix:
-    /// of `PREFIX.cpb`, else of `PREFIX.pb`, else of what a format recognises.
+    /// Opens an input of any format: a file in chunks, a file or a folder that a format recognises,
+    /// or any other file, which is read as a message. A path without a file is a prefix: of
+    /// `PREFIX.cpb`, else of `PREFIX.pb`, else of files that a format recognises.
     ///
-    /// The type that the options say, if they do, decides the format, not the input.
+    /// A type set in the options determines the format, rather than the input.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if nothing is there or it can't be read; [`ErrorKind::InvalidConfig`] if it
-    /// is a folder that no format recognises; what [`check`](Self::check) or the format finds wrong
-    /// with it.
+    /// [`ErrorKind::Io`] if the path doesn't exist or can't be read; [`ErrorKind::InvalidConfig`]
+    /// if it is a folder that no format recognises; any error of [`check`](Self::check) or the
+    /// format.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
         self.open_input(&Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input, as [`open`](Self::open): one that was looked at before, which isn't opened again,
-    /// or one that isn't a file, such as an object in a store. Nothing is looked for beside the name
-    /// of an object.
+    /// Opens an input like [`open`](Self::open): an inspected one, which isn't opened again, or one
+    /// that isn't a file, such as an object in a store. For an object, no other names are tried.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,8 +48,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`ErrorKind::NeedsFile`] if the input isn't a local file, and its
-    /// format reads those only: a copy can be opened.
+    /// As [`open`](Self::open); [`ErrorKind::NeedsFile`] if the input isn't a local file and its
+    /// format requires one: open a copy instead.
     pub fn open_input(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         let path = input.path();
         let companion = options.companion.as_deref();
@@ -69,13 +68,13 @@ impl Registry {
             }
             let opened = Opened::of_chunks(input, |name| self.message(name), options)
                 .map_err(|error| no_chunks(error, input))?;
-            // A writer that says no type may have given the file a name that tells it.
+            // A writer that records no type may have given the file a telling name.
             let by_name = || self.message(self.recognize(input)?.message_type(path)?);
             return Ok(opened.of_type(by_name).named(path).found_by(*self, None));
         }
         self.check(input, companion)?;
         let recognized = self.recognize_with(input, companion);
-        // A message of any type may be in records of a format's own.
+        // A format's own record files may contain messages of any type.
         let format = recognized.filter(|_| is_claimed);
         if let Some(format) = format.or_else(|| self.format_of(recognized, options)) {
             return self.open_input_as(format, input, options);
@@ -92,8 +91,8 @@ impl Registry {
         }
     }
 
-    /// Returns true if an input is a message in chunks: by its name or its beginning, and no format is
-    /// certain that the file of records is its own.
+    /// Returns true if an input is a message in chunks: its name or beginning indicates it, and no
+    /// format is certain that the record file is its own.
     ///
     /// ```
     /// use proto_splitter_core::formats::{Candidate, Registry};
@@ -112,20 +111,20 @@ impl Registry {
         Ok(input.is_chunked()? && !self.is_claimed(input))
     }
 
-    /// Returns true if a file of records isn't a message in chunks: a format is certain that it is its
-    /// own. A file with a trailer is in chunks, whatever its first chunk looks like to a format.
+    /// Returns true if a record file isn't a message in chunks, since a format is certain that it
+    /// is its own. A file with a trailer is in chunks, whatever a format makes of its first chunk.
     fn is_claimed(&self, input: &Candidate<'_>) -> bool {
         let surest = self.surest(input);
         surest.is_some_and(|(sure, _)| sure == Confidence::Certain)
             && input.chunked(&Limits::new()).is_err()
     }
 
-    /// Opens an input of this format, which needn't recognise it.
+    /// Opens an input as this format, which needn't recognise it.
     ///
     /// # Errors
     ///
-    /// As [`Format::open`]; [`ErrorKind::InvalidConfig`] if the options name a file that goes with
-    /// the input, and inputs of this format go with none.
+    /// As [`Format::open`]; [`ErrorKind::InvalidConfig`] if the options name a companion file, and
+    /// the format has none.
     pub fn open_as(
         &self,
         format: &'static dyn Format,
@@ -135,7 +134,7 @@ impl Registry {
         self.open_input_as(format, &Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input of this format, as [`open_as`](Self::open_as): one that was looked at before, or
+    /// Opens an input as this format, like [`open_as`](Self::open_as): an inspected one, or one
     /// that isn't a file.
     ///
     /// # Errors
@@ -152,10 +151,10 @@ impl Registry {
             let what = format!("a file of the kind {}", format.title());
             return Err(alone(&what).context(path.display()));
         }
-        // A schema that was given comes before the one that is built in.
+        // A given schema takes precedence over a built-in one.
         let given = || {
             let schemas = options.schemas.as_ref();
-            // Without any, nothing has to be looked at for the type's name.
+            // Without any schemas, there is no need to look up the type's name.
             let schemas = schemas.filter(|schemas| schemas.all_messages().len() > 0)?;
             schemas.get_message_by_name(format.message_type(path)?)
         };
@@ -169,8 +168,8 @@ impl Registry {
         Ok(opened?.named(path).found_by(*self, Some(format)))
     }
 
-    /// Opens a message that is not a file: in chunks, or as it is. Its format is the one whose inputs
-    /// are of its type, which the options say, or what is in chunks. Nothing is recognised: that is
+    /// Opens a message that is not a file, in chunks or in one piece. Its type, from the options or
+    /// the chunks, determines the format. Nothing is recognised by content, unlike in
     /// [`open_input`](Self::open_input).
     ///
     /// ```
@@ -190,8 +189,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::InvalidConfig`] if the options name a
-    /// file that goes with it; what is wrong with it if it is in chunks.
+    /// [`ErrorKind::Io`] if the message can't be read; [`ErrorKind::InvalidConfig`] if the options
+    /// name a companion file; damage in a message in chunks.
     pub fn open_reader(&self, bytes: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<Opened> {
         if options.companion.is_some() {
             return Err(alone("a message that is not a file"));
@@ -203,12 +202,12 @@ impl Registry {
         Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None))
     }
 
-    /// Opens a message in chunks, wherever these are. Its format is the one whose inputs are of its
-    /// type, which the options say, or the file.
+    /// Opens a message in chunks, wherever these are. Its type, from the options or the file,
+    /// determines the format.
     ///
     /// # Errors
     ///
-    /// What is wrong with the schema in the file, if that is where its type is.
+    /// Errors in the embedded schema, if it provides the type.
     pub fn open_chunks(
         &self,
         file: ChunkedFile<Arc<dyn ReadAt>>,
@@ -218,14 +217,14 @@ impl Registry {
         Ok(opened.found_by(*self, None))
     }
 
-    /// The format of an input: what the options say of its type, if they do, comes before the input.
+    /// Returns the format of an input. A type set in the options takes precedence over the input.
     fn format_of(
         &self,
         recognized: Option<&'static dyn Format>,
         options: &OpenOptions,
     ) -> Option<&'static dyn Format> {
         match &options.descriptor {
-            // Of several formats with messages of a type, the input says which it is.
+            // If several formats have messages of a type, the input determines the format.
             Some(said) => recognized
                 .filter(|format| may_be_of(*format, said.full_name()))
                 .or_else(|| self.of_type(said.full_name())),
@@ -241,13 +240,13 @@ impl Registry {
     }
 }
 
-/// Returns true if inputs of a format may be messages of a type. Those of one without types are none.
+/// Returns true if inputs of a format may be messages of a type. False for formats without types.
 fn may_be_of(format: &dyn Format, message_type: &str) -> bool {
     let types = format.message_types();
     types.is_empty() || types.contains(&message_type)
 }
 
-/// The error of an input for which a file that goes with it was named.
+/// Returns the error of an input with a companion file it doesn't support.
 #[cold]
 fn alone(what: &str) -> Error {
     let message = format!("no other file goes with {what}");
@@ -269,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// Files of records whose first is "theirs".
+    /// A format of record files whose first record is "theirs".
     #[derive(Debug)]
     struct Theirs;
 
@@ -287,7 +286,7 @@ mod tests {
                 return None;
             }
             let file = RecordFile::open(candidate.source().ok()?, ReaderOptions::new()).ok()?;
-            // Right behind the file's signature.
+            // Directly after the file's signature.
             let first = file.read_record(RecordPosition::new(64, 0)).ok()?;
             (first == b"theirs"[..]).then_some(Confidence::Certain)
         }
@@ -316,7 +315,7 @@ mod tests {
             fs::write(&path, records(&[b"theirs", b"\x08\x01"])).unwrap();
             let format = open().unwrap().format();
             assert_eq!(format.map(|format| format.name()), Some("theirs"), "{name}");
-            // One of another first record isn't theirs, and is read as a message in chunks.
+            // A file with another first record isn't theirs, and is read as a message in chunks.
             fs::write(&path, records(&[b"others", b"\x08\x01"])).unwrap();
             let error = open().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotChunked, "{name}: {error}");

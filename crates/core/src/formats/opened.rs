@@ -1,4 +1,4 @@
-//! An input that is open, whatever its format is.
+//! An open input of any format.
 
 mod outside;
 mod write;
@@ -31,30 +31,30 @@ use crate::tensor::{
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
-/// An input that is open: a message, wherever its bytes are; or an archive of named tensors; or
-/// both. It is made by [`Registry::open`] and by the [formats](Format) themselves.
+/// An open input: a message, wherever its bytes are; or an archive of named tensors; or both.
+/// [`Registry::open`] and the [formats](Format) create it.
 ///
-/// Opening reads headers. Everything else is read when it is asked for, and only what is asked for.
+/// Opening reads headers. Everything else is read on demand.
 #[derive(Debug)]
 pub struct Opened {
     message: Option<Message>,
     archive: Option<Box<dyn Archive>>,
-    /// What has bytes of the message, and checksums of them.
+    /// Owner of bytes of the message, with checksums of them.
     checked_by: Option<Box<dyn Archive>>,
     /// The path or URL that was opened; empty if the bytes were given.
     input: PathBuf,
     files: Vec<PathBuf>,
-    /// The files that the message refers to and has no bytes of.
+    /// Files that the message refers to without including their bytes.
     outside: Vec<PathBuf>,
     format: Option<&'static dyn Format>,
-    /// Whose rules count for what is in it.
+    /// Formats whose rules apply to the content.
     registry: Registry,
     options: OpenOptions,
-    /// The tensors of the message, from when they are first listed.
+    /// The tensors of the message, once listed.
     table: OnceLock<TensorTable>,
 }
 
-/// A message that stays where it is.
+/// A message that stays in its source.
 struct Message {
     stored: Stored,
     descriptor: Option<MessageDescriptor>,
@@ -65,14 +65,14 @@ enum Stored {
     Plain {
         bytes: Shared,
         size: u64,
-        /// Whether the bytes are all of one file or object.
+        /// True if all bytes come from one file or object.
         is_single: bool,
-        /// That file, if it is one.
+        /// That file, if there is one.
         file: Option<(PathBuf, Arc<File>)>,
     },
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
@@ -83,9 +83,9 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// Making one: for formats.
+/// Constructors, for formats.
 impl Opened {
-    /// Opens a message that is a file by itself, as [`of_input`](Self::of_input).
+    /// Opens a file that is a message, like [`of_input`](Self::of_input).
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ impl Opened {
         Opened::of_input(&Candidate::new(path.as_ref())?, descriptor, options)
     }
 
-    /// Opens a message that is all of an input, in chunks or in one piece. What the options say of its
-    /// type comes before `descriptor`, and that before what a file in chunks says.
+    /// Opens an input that is a message, in chunks or in one piece. A type in the options takes
+    /// precedence over `descriptor`, which takes precedence over the type in a file in chunks.
     ///
     /// # Errors
     ///
@@ -131,11 +131,11 @@ impl Opened {
         Ok(opened.reading(path))
     }
 
-    /// A message that can be read by position, to its end: one that several files make together.
+    /// Wraps a whole message that is read by position, such as one composed of several files.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size can't be told.
+    /// [`ErrorKind::Io`] if its size is unavailable.
     pub fn of_reader(
         bytes: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -165,7 +165,7 @@ impl Opened {
         })
     }
 
-    /// Named tensors that are in no message.
+    /// Wraps named tensors that aren't in a message.
     pub fn of_archive(archive: impl Archive + 'static) -> Opened {
         Opened {
             message: None,
@@ -181,29 +181,29 @@ impl Opened {
         }
     }
 
-    /// The same input, with its tensors by name, as this archive gives them.
+    /// Sets the archive that provides the message's tensors by name.
     #[must_use]
     pub fn with_archive(mut self, archive: impl Archive + 'static) -> Self {
         self.archive = Some(Box::new(archive));
         self
     }
 
-    /// The same input, a message whose bytes are partly this archive's: checking the message checks
-    /// the archive.
+    /// Sets the archive that some of the message's bytes come from, so that verifying the message
+    /// verifies the archive.
     #[must_use]
     pub fn checked_by(mut self, archive: impl Archive + 'static) -> Self {
         self.checked_by = Some(Box::new(archive));
         self
     }
 
-    /// The same input, which is read from these files, too.
+    /// Adds files that the input is also read from.
     #[must_use]
     pub fn reading<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
         self.files.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// A file in chunks. `known` tells the type of a name that the file says.
+    /// Opens a file in chunks. `known` looks up the type by the name in the file.
     pub(super) fn of_chunks(
         input: &Candidate<'_>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -215,7 +215,7 @@ impl Opened {
         Ok(opened.reading_chunks(input))
     }
 
-    /// A message in chunks. `known` tells the type of a name that the file says.
+    /// Wraps a message in chunks. `known` looks up the type by the name in the file.
     pub(super) fn of_chunked(
         file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -239,7 +239,7 @@ impl Opened {
         })
     }
 
-    /// The same message in chunks, whose files are this one and those that it names.
+    /// Sets the files of a message in chunks: this one, and those that it names.
     pub(super) fn reading_chunks(self, input: &Candidate<'_>) -> Self {
         if !input.is_local() {
             return self;
@@ -251,7 +251,7 @@ impl Opened {
         self.reading(files)
     }
 
-    /// The same message in chunks, whose type is this one if nothing else says it.
+    /// Sets the type of a message in chunks, unless it is known otherwise.
     pub(super) fn of_type(mut self, known: impl FnOnce() -> Option<MessageDescriptor>) -> Self {
         let said = self
             .chunked()
@@ -265,7 +265,7 @@ impl Opened {
         self
     }
 
-    /// The same input, which errors and reports call by this path or URL.
+    /// Sets the path or URL that errors and reports use for the input.
     #[must_use]
     pub fn named(mut self, input: impl Into<PathBuf>) -> Self {
         self.input = input.into();
@@ -289,8 +289,8 @@ fn untyped() -> Error {
     Error::new(ErrorKind::SchemaNeeded, "no type is known for the message")
 }
 
-/// The type of a message in chunks: what the options say comes before what `known` makes of the name
-/// that the file says, and that before the schema in the file.
+/// Returns the type of a message in chunks: from the options, else from `known` by the name in the
+/// file, else from the schema in the file.
 fn type_of(
     file: &ChunkedFile<Shared>,
     known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -305,10 +305,10 @@ fn type_of(
     }
 }
 
-/// What an input has, and reading it. A path is a [`PathQuery`] that leads to one value, as
-/// `node["relu"].attr["value"].tensor`; of a message whose type isn't known it is in numbers.
+/// Accessors and readers. A path is a [`PathQuery`] that leads to one value, such as
+/// `node["relu"].attr["value"].tensor`; without a known type it consists of numbers.
 impl Opened {
-    /// The format; none of a message that no format knows.
+    /// Returns the format; `None` for a message of an unknown format.
     pub fn format(&self) -> Option<&'static dyn Format> {
         self.format
     }
@@ -318,14 +318,14 @@ impl Opened {
         &self.input
     }
 
-    /// Returns true if the caller said of which type the message is, by name or by a schema.
+    /// Returns true if the caller gave the message's type, by name or by a schema.
     pub fn is_type_given(&self) -> bool {
         let schemas = self.options.schemas.as_ref();
         self.options.descriptor.is_some() || schemas.is_some_and(|all| all.files().len() > 0)
     }
 
-    /// What it says of itself, as names and values: of a model its inputs and outputs, its opsets or
-    /// its signatures.
+    /// Returns the input's properties, as names and values: for a model its inputs and outputs,
+    /// opsets or signatures.
     ///
     /// # Errors
     ///
@@ -338,17 +338,18 @@ impl Opened {
         }
     }
 
-    /// The files that it is read from, the main one first; none if it is read from other sources.
+    /// Returns the files that the input is read from, the main one first; empty if it is read from
+    /// other sources.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The type of the message; none if there is no message, or nothing is known of its type.
+    /// Returns the type of the message; `None` if there is no message, or its type is unknown.
     pub fn descriptor(&self) -> Option<&MessageDescriptor> {
         self.message.as_ref()?.descriptor.as_ref()
     }
 
-    /// The file in chunks that the message is in; none if it is in none.
+    /// Returns the file in chunks with the message; `None` if the message isn't in chunks.
     pub fn chunked(&self) -> Option<&ChunkedFile<Arc<dyn ReadAt>>> {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(file) => Some(file),
@@ -356,7 +357,7 @@ impl Opened {
         }
     }
 
-    /// The message that a file in chunks is merged to, to be read by position; none if there is no
+    /// Returns the merged message of a file in chunks for random access; `None` if there is no
     /// message, or it isn't in chunks.
     ///
     /// # Errors
@@ -375,8 +376,8 @@ impl Opened {
         }
     }
 
-    /// The bytes of the message and how many they are; none if there is no message, or it is in
-    /// chunks.
+    /// Returns the bytes of the message and their number; `None` if there is no message, or it is
+    /// in chunks.
     pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(_) => None,
@@ -384,8 +385,9 @@ impl Opened {
         }
     }
 
-    /// The same input, its message in canonical form: as C++ serializes it deterministically, fields by
-    /// number, map entries by key, and what the type doesn't know behind. Values stay where they are.
+    /// Returns the same input with its message in canonical form, as C++ serializes it
+    /// deterministically: fields by number, map entries by key, and unknown fields last. Values
+    /// stay in their sources.
     ///
     /// ```
     /// # use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -401,8 +403,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::SchemaNeeded`] if nothing is
-    /// known of its type; [`ErrorKind::InvalidMessage`] if it breaks the wire format.
+    /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::SchemaNeeded`] if its type
+    /// is unknown; [`ErrorKind::InvalidMessage`] if it breaks the wire format.
     pub fn canonical(&self) -> Result<Opened> {
         self.check_complete()?;
         let Some(descriptor) = self.message()?.descriptor.as_ref() else {
@@ -419,8 +421,8 @@ impl Opened {
         Ok(opened.found_by(self.registry, self.format))
     }
 
-    /// The file that is the message, byte for byte; none if the message is in chunks, or is put
-    /// together from several files.
+    /// Returns the file that is the message, byte for byte; `None` if the message is in chunks, or
+    /// composed of several files.
     pub fn message_file(&self) -> Option<&Path> {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(_) => None,
@@ -428,8 +430,8 @@ impl Opened {
         }
     }
 
-    /// Returns true if the message is one file or object: in chunks, or byte for byte. False if there
-    /// is no message, or several files make it.
+    /// Returns true if the message is one file or object: in chunks, or byte for byte. False if
+    /// there is no message, or it is composed of several files.
     pub fn is_single(&self) -> bool {
         self.message
             .as_ref()
@@ -444,24 +446,25 @@ impl Opened {
         self.message.is_some()
     }
 
-    /// Returns true if its format has more to say of it than of any message: an archive, a message
-    /// that several files make, or one with named tensors, unless the caller gave it a type.
+    /// Returns true if its format describes the input better than a generic message report does:
+    /// for an archive, a message composed of several files, or one with named tensors, unless the
+    /// caller gave it a type.
     pub fn is_described_by_format(&self) -> bool {
         !self.is_single() || (self.archive.is_some() && !self.is_type_given())
     }
 
-    /// Returns the options that the message is read by: the type that is known of it, and what the
-    /// options of opening said.
+    /// Returns the options for reading the message: its known type, and the options it was opened
+    /// with.
     pub fn reading_options(&self) -> ReadOptions {
         self.options.reading(self.descriptor().cloned())
     }
 
-    /// The archive of named tensors; none of an input that is a message alone.
+    /// Returns the archive of named tensors; `None` if the input is only a message.
     pub fn archive(&self) -> Option<&dyn Archive> {
         self.archive.as_deref()
     }
 
-    /// The message, as a value of a type known to the program.
+    /// Decodes the message as a generated type.
     ///
     /// # Errors
     ///
@@ -470,11 +473,11 @@ impl Opened {
         M::decode(self.bytes()?).map_err(undecodable)
     }
 
-    /// The message, as a value of the type that is known for it.
+    /// Decodes the message as its known type.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`ErrorKind::SchemaNeeded`] if nothing is known of its type.
+    /// As [`read`](Self::read); [`ErrorKind::SchemaNeeded`] if the type is unknown.
     pub fn read_dynamic(&self) -> Result<DynamicMessage> {
         let Some(descriptor) = self.message()?.descriptor.clone() else {
             let message = "no type is known for the message";
@@ -483,7 +486,7 @@ impl Opened {
         DynamicMessage::decode(descriptor, self.bytes()?).map_err(undecodable)
     }
 
-    /// The value at a path. Nothing else is read but what leads there.
+    /// Returns the value at a path. Reads only the data along the path.
     ///
     /// # Errors
     ///
@@ -492,18 +495,18 @@ impl Opened {
         self.view()?.get(&self.find(path)?)
     }
 
-    /// Returns the path of the one value that a query means, as `node["relu"].op`.
+    /// Returns the path of the only value that a query matches, such as `node["relu"].op`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it can't be parsed, or means no value or several.
+    /// [`ErrorKind::InvalidPath`] if the query can't be parsed, or doesn't match exactly one value.
     pub fn find(&self, query: &str) -> Result<FieldPath> {
         let query = PathQuery::parse(query, self.descriptor())?;
         self.view()?
             .select_one(&query, &self.registry.member_names())
     }
 
-    /// The message, to be read in parts.
+    /// Returns a view of the message for random access.
     ///
     /// # Errors
     ///
@@ -512,7 +515,7 @@ impl Opened {
         self.view_with(self.reading_options())
     }
 
-    /// The message, to be read in parts in another way than it was opened.
+    /// Returns a view of the message, read with other options than those it was opened with.
     ///
     /// # Errors
     ///
@@ -524,8 +527,8 @@ impl Opened {
         }
     }
 
-    /// What takes up space in the message, or in the value at a path, by field; members are called
-    /// as their formats say.
+    /// Measures the message, or the value at a path, by field. Members have the names that the
+    /// formats define.
     ///
     /// # Errors
     ///
@@ -535,12 +538,12 @@ impl Opened {
         measure(&self.view()?, &self.find(path)?, &options)
     }
 
-    /// All tensors that it has by name: those of its archive, or else those of its message that the
-    /// formats know. No element is read.
+    /// Returns all named tensors: those of the archive, or else those of the message that the
+    /// formats know. Reads no elements.
     ///
     /// # Errors
     ///
-    /// If what they say of themselves can't be read.
+    /// If the tensors' headers can't be read.
     pub fn tensors(&self) -> Result<Vec<TensorInfo>> {
         match &self.archive {
             Some(archive) => archive.tensors(),
@@ -548,12 +551,12 @@ impl Opened {
         }
     }
 
-    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors), which makes no
-    /// list of all of them where the format can do without.
+    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors), without
+    /// building a list of all of them where the format permits.
     ///
     /// # Errors
     ///
-    /// As [`tensors`](Self::tensors), here or by the iterator.
+    /// As [`tensors`](Self::tensors), here or from the iterator.
     pub fn tensor_iter(&self) -> Result<TensorIter<'_>> {
         match &self.archive {
             Some(archive) => archive.tensor_iter(),
@@ -561,7 +564,7 @@ impl Opened {
         }
     }
 
-    /// The tensors of the message, which are listed once.
+    /// Returns the tensors of the message, listing them on the first call.
     fn table(&self) -> Result<&TensorTable> {
         if let Some(table) = self.listed() {
             return Ok(table);
@@ -570,7 +573,7 @@ impl Opened {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// The tensors of the message, once they have been listed.
+    /// Returns the tensors of the message, if they were listed.
     pub(super) fn listed(&self) -> Option<&TensorTable> {
         self.table.get()
     }
@@ -578,7 +581,7 @@ impl Opened {
     fn list(&self) -> Result<TensorTable> {
         let view = self.view()?;
         let rules = self.registry.tensor_rules();
-        // Tensors are found by the type alone.
+        // The type alone locates tensors.
         let leads =
             |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
         if !view.descriptor().is_some_and(leads) {
@@ -606,18 +609,18 @@ impl Opened {
         self.options.threads
     }
 
-    /// The tensor with this name, or else the one at this path of the message.
+    /// Opens the tensor with this name, or else the one at this path of the message.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is none, and as [`tensors`](Self::tensors).
+    /// [`ErrorKind::InvalidPath`] if there is no such tensor, and as [`tensors`](Self::tensors).
     pub fn tensor(&self, name: &str) -> Result<TensorReader<'_>> {
         let found = self.find_tensor(name)?;
         self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
     }
 
-    /// The header of the tensor with this name, or else of the one at this path of the message;
-    /// `None` if there is neither.
+    /// Returns the header of the tensor with this name, or else of the one at this path of the
+    /// message; `None` if neither exists.
     ///
     /// ```
     /// # use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -638,11 +641,11 @@ impl Opened {
         }
     }
 
-    /// The bytes of a tensor that [`tensors`](Self::tensors) gave.
+    /// Opens a tensor that [`tensors`](Self::tensors) returned.
     ///
     /// # Errors
     ///
-    /// If it has no elements of a fixed width, or they are more or fewer than its shape says.
+    /// If its elements have no fixed width, or their number differs from its shape.
     pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         match (&self.archive, &info.location) {
             (Some(archive), _) => archive.read(info),
@@ -664,27 +667,27 @@ impl Opened {
         }
     }
 
-    /// The tensor that is the value at a path of the message.
+    /// Opens the tensor at a path of the message.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the value there is none that a format knows as a tensor, and
-    /// as [`read_tensor`](Self::read_tensor).
+    /// [`ErrorKind::InvalidPath`] if no format knows the value as a tensor, and as
+    /// [`read_tensor`](Self::read_tensor).
     pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
         self.tensor_in(&self.find(path)?, path)
     }
 
-    /// Reads everything and checks what can be checked: all checksums of a file in chunks and of
-    /// formats that have them; of others, that the structure is sound.
+    /// Reads everything and checks all checksums of a file in chunks and of formats with checksums;
+    /// for others, checks the structure.
     ///
     /// # Errors
     ///
-    /// The first damage.
+    /// The first damage found.
     pub fn verify(&self) -> Result<Verified> {
         self.verify_with(&self.options.progress)
     }
 
-    /// As [`verify`](Self::verify), reporting to `progress`.
+    /// Verifies like [`verify`](Self::verify), and reports to `progress`.
     ///
     /// # Errors
     ///
@@ -718,12 +721,12 @@ impl Opened {
         }
     }
 
-    /// The message, to be split.
+    /// Returns the message as a source to split.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there is no message, or it is in chunks already;
-    /// [`ErrorKind::SchemaNeeded`] if nothing is known of its type.
+    /// [`ErrorKind::InvalidConfig`] if there is no message, or it is already in chunks;
+    /// [`ErrorKind::SchemaNeeded`] if its type is unknown.
     pub fn source(&self) -> Result<Source> {
         self.check_complete()?;
         let message = self.message()?;
@@ -747,8 +750,8 @@ impl Opened {
         }
     }
 
-    /// Returns the message as a source, to be sent or to be split anew: one in chunks is merged as it is
-    /// read.
+    /// Returns the message as a source to send or to split again. A message in chunks is merged
+    /// while it is read.
     ///
     /// # Errors
     ///
@@ -775,7 +778,7 @@ impl Opened {
         tensor_at(self.view()?, path, name, rule)
     }
 
-    /// The rule for the tensor at a path, and the type of its message.
+    /// Returns the rule for the tensor at a path, and the type of its message.
     pub(super) fn tensor_rule(
         &self,
         path: &FieldPath,

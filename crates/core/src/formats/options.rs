@@ -1,4 +1,4 @@
-//! How an input is opened.
+//! Options for opening an input.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -9,33 +9,34 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use crate::merge::{Limits, ReadOptions};
 use crate::progress::Progress;
 
-/// How an input is opened, and how it is read from then on.
+/// Options for opening an input, and for reading it afterwards.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The type of the message, if the caller knows better than the input.
+    /// Type of the message, which takes precedence over the input's.
     pub descriptor: Option<MessageDescriptor>,
-    /// Schemas that the type of an input in chunks is looked up in first.
+    /// Schemas in which to look up the type of an input in chunks first.
     pub schemas: Option<DescriptorPool>,
-    /// The file that goes with the input, if it isn't where its format looks for it: the program of
-    /// a file of parameters.
+    /// The file that accompanies the input, if it isn't where its format looks for it: the program
+    /// of a parameter file.
     pub companion: Option<PathBuf>,
-    /// What is accepted of the input.
+    /// Limits on the input.
     pub limits: Limits,
-    /// How many threads read; none for as many as there are cores.
+    /// Number of threads for reading; `None` for the number of cores.
     pub threads: Option<NonZeroUsize>,
-    /// Who is told how far it is, and who may stop it.
+    /// Progress reporting and cancellation.
     pub progress: Progress,
-    /// Whether files that the input refers to may be missing: for callers that look at a message
-    /// and can do without what is in them. See [`Opened::outside_files`](super::Opened::outside_files).
+    /// True if files that the input refers to may be missing, for callers that inspect a message
+    /// without needing their content. See [`Opened::outside_files`](super::Opened::outside_files).
     pub allow_missing_files: bool,
-    /// Whether a merge does without the message's type, and takes the plainest reading.
+    /// True to merge without the message's type, with the plainest interpretation.
     pub assume_plain: bool,
-    /// What only some formats know, by name: those of [`Format::open_settings`](super::Format::open_settings).
+    /// Format-specific settings by name, as in
+    /// [`Format::open_settings`](super::Format::open_settings).
     pub settings: BTreeMap<String, String>,
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
 impl std::fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
@@ -53,78 +54,79 @@ impl std::fmt::Debug for OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub fn new() -> Self {
         OpenOptions::default()
     }
 
-    /// The type of the message (what the input or its format says).
+    /// Sets the type of the message. Default: as the input or its format declares.
     #[must_use]
     pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
         self.descriptor = descriptor.into();
         self
     }
 
-    /// Schemas that the type of an input in chunks is looked up in first (none).
+    /// Sets schemas in which to look up the type of an input in chunks first. Default: none.
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
         self
     }
 
-    /// The file that goes with the input (where its format looks for it). A format whose inputs go
-    /// with no other file refuses one.
+    /// Sets the file that accompanies the input. Default: found by its format. A format without
+    /// such files refuses one.
     #[must_use]
     pub fn companion(mut self, companion: impl Into<Option<PathBuf>>) -> Self {
         self.companion = companion.into();
         self
     }
 
-    /// What is accepted of the input ([`Limits::new`]).
+    /// Sets the limits on the input. Default: [`Limits::new`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How many threads read (as many as there are cores).
+    /// Sets the number of threads for reading. Default: the number of cores.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Whether files that the input refers to may be missing (no: opening it fails).
+    /// Sets whether files that the input refers to may be missing. Default: no, which makes opening
+    /// fail.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
         self
     }
 
-    /// Sets whether a merge does without the message's type where it would decide, as
-    /// [`ReadOptions::assume_plain`] does. Default: no.
+    /// Sets whether to merge without the message's type where the type would matter, like
+    /// [`ReadOptions::assume_plain`]. Default: no.
     #[must_use]
     pub const fn assume_plain(mut self, assume: bool) -> Self {
         self.assume_plain = assume;
         self
     }
 
-    /// Sets what only some formats know (nothing). Formats pass over what they don't know.
+    /// Sets format-specific settings. Default: none. Formats ignore unknown names.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
         self
     }
 
-    /// The same for reading a message of this type.
+    /// Returns the equivalent options for reading a message of this type.
     pub(super) fn reading(&self, descriptor: Option<MessageDescriptor>) -> ReadOptions {
         ReadOptions::new()
             .descriptor(descriptor)

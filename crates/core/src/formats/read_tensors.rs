@@ -1,4 +1,4 @@
-//! Reading tensors of an input that is open where they stand in one piece, and many at once.
+//! Reading contiguous tensors of an open input, and many tensors at once.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,13 +8,13 @@ use crate::progress::Progress;
 use crate::tensor::{Location, TensorInfo, string_elements_at};
 use crate::{Error, ErrorKind, Result};
 
-/// Reading tensors of a message where they stand in one piece.
+/// Reading contiguous tensors of a message.
 impl Opened {
-    /// The file whose bytes a tensor's elements are, and which: where they stand there as they are in
-    /// memory, in one piece, and no checksum covers them. So whoever maps the file has the tensor
-    /// without a copy. None for any other tensor, as of a file in chunks.
+    /// Returns the file and the range with a tensor's elements, if they are contiguous, have the
+    /// layout of memory, and no checksum covers them. Mapping the file gives access to such a
+    /// tensor without a copy. `None` for any other tensor, such as one in a file in chunks.
     ///
-    /// Tensors of a message have to be [listed](Opened::tensors) before.
+    /// The tensors of a message must have been [listed](Opened::tensors) before.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -39,8 +39,8 @@ impl Opened {
         Some((self.message_file()?, placed.elements.clone()?))
     }
 
-    /// Reads tensors, each to a buffer of its [bytes](TensorInfo::bytes), in less time than one after
-    /// the other: on several threads, and each chunk of a file in chunks once.
+    /// Reads tensors, each into a buffer of its [bytes](TensorInfo::bytes). Faster than reading one
+    /// after the other: uses several threads, and reads each chunk of a file in chunks once.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -57,8 +57,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a buffer has another length; what
-    /// [`read_tensor`](Opened::read_tensor) reports. Then some buffers may have been filled.
+    /// [`ErrorKind::InvalidConfig`] if a buffer has another length; any error of
+    /// [`read_tensor`](Opened::read_tensor). After an error, some buffers may have been filled.
     pub fn read_tensors_into(
         &self,
         wanted: Vec<(&TensorInfo, &mut [u8])>,
@@ -86,13 +86,14 @@ impl Opened {
         meter.check()
     }
 
-    /// Returns the strings of a tensor of a message, in the order of its elements. There may be
-    /// fewer than its shape says: then the last stands for all that follow, or all are empty.
+    /// Returns the strings of a tensor in a message, in element order. If there are fewer strings
+    /// than its shape has elements, the last string stands for all further elements, or all are
+    /// empty if there is no string.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it isn't a tensor of strings in a message; what
-    /// [`string_elements_at`] reports.
+    /// [`ErrorKind::InvalidPath`] if it isn't a tensor of strings in a message; any error of
+    /// [`string_elements_at`].
     pub fn strings(&self, info: &TensorInfo) -> Result<Vec<Vec<u8>>> {
         let found = match &info.location {
             Location::Message { path, .. } => {

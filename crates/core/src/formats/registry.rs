@@ -1,4 +1,4 @@
-//! The list of formats, and the front door: which of them an input is of.
+//! The list of formats, and the choice of the format for an input.
 
 use std::path::Path;
 
@@ -9,38 +9,38 @@ use crate::size_tree::NameRule;
 use crate::split::{ComposableSplitter, SizeSplitter};
 use crate::tensor::TensorRule;
 
-/// A list of formats. See the [module](super) for one.
+/// A list of formats. See the [module](super) for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Registry {
     pub(super) formats: &'static [&'static dyn Format],
 }
 
 impl Registry {
-    /// A list of these formats. Of equally sure ones the first is taken.
+    /// Creates a registry of these formats. The first of equally confident formats wins.
     pub const fn new(formats: &'static [&'static dyn Format]) -> Registry {
         Registry { formats }
     }
 
-    /// The formats, in their order.
+    /// Returns the formats, in order.
     pub fn formats(&self) -> &'static [&'static dyn Format] {
         self.formats
     }
 
-    /// The format with this name.
+    /// Returns the format with this name.
     pub fn named(&self, name: &str) -> Option<&'static dyn Format> {
         self.find(|format| format.name() == name)
     }
 
-    /// The format whose inputs may be messages of this type.
+    /// Returns the format whose inputs may be messages of this type.
     pub fn of_type(&self, message_type: &str) -> Option<&'static dyn Format> {
         let is_of = |format: &dyn Format| format.message_types().contains(&message_type);
-        // A format that brings no types has another's, kept in another way: that is for inputs that
-        // are recognised.
+        // A format without types of its own stores another format's types in a different way, for
+        // inputs that are recognised.
         let own = self.find(|format| is_of(format) && format.descriptor_pool().is_some());
         own.or_else(|| self.find(is_of))
     }
 
-    /// The type with this full name, if a format has it.
+    /// Returns the type with this full name, if a format has it.
     pub fn message(&self, full_name: &str) -> Option<MessageDescriptor> {
         let mut pools = self
             .formats
@@ -49,7 +49,7 @@ impl Registry {
         pools.find_map(|pool| pool.get_message_by_name(full_name))
     }
 
-    /// The splitter for messages of this type: that of a format, or else the one for any type.
+    /// Returns the splitter for messages of this type: a format's, or else the general one.
     pub fn splitter(&self, message_type: &str) -> &'static (dyn ComposableSplitter + Sync) {
         let mut splitters = self
             .formats
@@ -58,26 +58,26 @@ impl Registry {
         splitters.find_map(|found| found).unwrap_or(&SizeSplitter)
     }
 
-    /// What the members of the messages of all formats are called.
+    /// Returns the naming rules of all formats.
     pub fn member_names(&self) -> Vec<NameRule> {
         let rules = self.formats.iter().flat_map(|format| format.member_names());
         rules.copied().collect()
     }
 
-    /// How tensors are stored in the messages of all formats.
+    /// Returns the tensor rules of all formats.
     pub fn tensor_rules(&self) -> Vec<&'static TensorRule> {
         let formats = self.formats.iter();
         formats.flat_map(|format| format.tensor_rules()).collect()
     }
 
-    /// How a tensor is stored in messages of this type; none if they hold none.
+    /// Returns the tensor rule for messages of this type; `None` if they aren't tensors.
     pub fn tensor_rule(&self, message_type: &str) -> Option<&'static TensorRule> {
         let mut rules = self.tensor_rules().into_iter();
         rules.find(|rule| rule.message == message_type)
     }
 
-    /// The format of an input that may go with another file: the one that knows the input, or else
-    /// the one that knows the other file.
+    /// Returns the format of an input that may have a companion file: the format that recognises
+    /// the input, or else the one that recognises the companion.
     pub fn recognize_with(
         &self,
         candidate: &Candidate<'_>,
@@ -89,12 +89,12 @@ impl Registry {
         })
     }
 
-    /// The format that is surest to know an input; none if none knows it.
+    /// Returns the most confident format for an input; `None` if no format recognises it.
     pub fn recognize(&self, candidate: &Candidate<'_>) -> Option<&'static dyn Format> {
         self.surest(candidate).map(|(_, format)| format)
     }
 
-    /// The format that is surest of an input, and how sure it is.
+    /// Returns the most confident format for an input, with its confidence.
     pub(super) fn surest(
         &self,
         candidate: &Candidate<'_>,

@@ -1,4 +1,4 @@
-//! The tensors of a message: where each is, and reading many at once.
+//! The tensors of a message: locating each, and reading many at once.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -12,21 +12,21 @@ use crate::merged_message::MergedMessage;
 use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, fill_together};
 
-/// How much is read of a message in one piece between two looks at whether to go on: 32 MiB, which
-/// are several loads for each of a few threads.
+/// Number of bytes of a message in one piece to read between two checks for cancellation: 32 MiB,
+/// which is several loads for each of a few threads.
 const STEP: usize = 32 << 20;
 
-/// What a message is read from: a file, or an object in a store.
+/// The source of a message: a file, or an object in a store.
 pub(super) type Shared = Arc<dyn ReadAt>;
 
-/// A message by position: what the places of tensors are counted in.
+/// A message for random access, in whose coordinates the places of tensors are given.
 #[derive(Clone)]
 pub(super) enum Whole {
     Plain(Shared),
     Merged(Arc<MergedMessage<Shared>>),
 }
 
-// By hand: not every source has a `Debug`.
+// Implemented manually: not every source has a `Debug`.
 impl std::fmt::Debug for Whole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -51,17 +51,17 @@ impl Default for Whole {
     }
 }
 
-/// The tensors of a message, as they were listed.
+/// The listed tensors of a message.
 #[derive(Debug, Default)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
-    /// By name; by path where no tensor has that name.
+    /// Index by name, or by path where no tensor has that name.
     by_name: HashMap<String, usize>,
     whole: Whole,
 }
 
 impl TensorTable {
-    /// The tensors that were found in a message.
+    /// Creates a table of the tensors found in a message.
     pub(super) fn new(tensors: Vec<PlacedTensor>, whole: Whole) -> TensorTable {
         let mut by_name = HashMap::with_capacity(2 * tensors.len());
         for (at, tensor) in tensors.iter().enumerate() {
@@ -85,26 +85,27 @@ impl TensorTable {
         self.tensors.iter().map(|tensor| &tensor.info)
     }
 
-    /// The tensor with this name, or else at this path.
+    /// Returns the tensor with this name, or else at this path.
     pub(super) fn named(&self, name: &str) -> Option<&TensorInfo> {
         let tensor = self.tensors.get(*self.by_name.get(name)?)?;
         Some(&tensor.info)
     }
 
-    /// A tensor with its places, if it is one of these.
+    /// Returns a tensor with its places, if the table has it.
     pub(super) fn placed(&self, info: &TensorInfo) -> Option<&PlacedTensor> {
         let tensor = self.tensors.get(*self.by_name.get(&info.name)?)?;
         (tensor.info == *info).then_some(tensor)
     }
 
-    /// The elements of a tensor, by their range, so that the path to it isn't followed again.
+    /// Opens the elements of a tensor by their range, so that its path isn't resolved again.
     pub(super) fn elements(
         &self,
         info: &TensorInfo,
         elements: Range<u64>,
     ) -> TensorReader<'static> {
         match &self.whole {
-            // A chunk by itself is streamed; of one that holds more the checksums are compared once.
+            // An element range of whole chunks is streamed; for larger chunks the checksums are
+            // compared once.
             Whole::Merged(merged) if merged.whole_chunks(&elements).is_some() => {
                 let merged = Arc::clone(merged);
                 TensorReader::of_parts(info.clone(), move |part, sink| {
@@ -116,13 +117,13 @@ impl TensorTable {
         }
     }
 
-    /// The message that the places are counted in.
+    /// Returns the message whose coordinates the places use.
     pub(super) fn whole(&self) -> &Whole {
         &self.whole
     }
 
-    /// Reads the tensors whose places are known, each to its buffer, which is as long, and gives back
-    /// the others.
+    /// Reads the tensors with known places, each into its buffer of equal length, and returns the
+    /// others.
     pub(super) fn fill<'w, 'b>(
         &self,
         wanted: Vec<(&'w TensorInfo, &'b mut [u8])>,
@@ -145,11 +146,11 @@ impl TensorTable {
     }
 }
 
-/// A tensor, where it is in the message, and where it goes.
+/// A tensor, its place in the message, and its buffer.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors of a file in chunks. Chunks that are read whole, or nearly, are read once for all
-/// of them; of others the checksums are compared once for as long as the input is open.
+/// Reads tensors of a file in chunks. Chunks that are read entirely, or almost, are read once for
+/// all tensors; for others the checksums are compared once while the input is open.
 fn read_chunks(
     merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'_, '_>>,
@@ -159,7 +160,7 @@ fn read_chunks(
     let (whole, parts): (Vec<_>, Vec<_>) = placed
         .into_iter()
         .partition(|(_, place, _)| merged.whole_chunks(place).is_some());
-    // Parts that are most of their chunks are read along with these chunks' checks.
+    // Parts that are most of their chunks are read during the checks of these chunks.
     let ranges: Vec<Range<u64>> = parts.iter().map(|(_, place, _)| place.clone()).collect();
     let bytes: u64 = parts.iter().map(|(info, ..)| info.bytes).sum();
     let unread = merged.unread_chunks(&ranges);
@@ -171,7 +172,7 @@ fn read_chunks(
     let together = whole.into_iter().chain(together);
     let places = together.map(|(_, place, buffer)| (place, buffer));
     merged.read_parts(places, threads, meter)?;
-    // The first byte of each has its chunk checked, before several threads ask for it.
+    // Reading the first byte of each checks its chunk, before several threads request it.
     for (_, place, _) in by_one.iter().filter(|(_, place, _)| !place.is_empty()) {
         merged.read_exact_at(place.start, &mut [0])?;
     }

@@ -1,4 +1,4 @@
-//! Files that a message refers to and has no bytes of.
+//! Files that a message refers to without including their bytes.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use super::Opened;
 use crate::{Error, ErrorKind, Result};
 
 impl Opened {
-    /// The same input, whose message refers to these files and has no bytes of them: they are
-    /// missing, or were left where they are.
+    /// Sets the files that the message refers to without including their bytes: they are missing,
+    /// or were deliberately left out.
     #[must_use]
     pub fn referring_to<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
         self.outside.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// The files that the message refers to and has no bytes of: they are missing, as
+    /// Returns the files that the message refers to without including their bytes: missing ones, as
     /// [`OpenOptions::allow_missing_files`](super::OpenOptions::allow_missing_files) allows, or
-    /// were left where they are, as a setting said.
+    /// ones that a setting left out.
     pub fn outside_files(&self) -> &[PathBuf] {
         &self.outside
     }
 
-    /// Fails if the message refers to files that it has no bytes of: for callers that need all of
-    /// it.
+    /// Fails if the message refers to files without including their bytes, for callers that need
+    /// all of it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The whole message, in memory or in a file.
+//! Reading or writing the whole message.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,12 +14,13 @@ use crate::merge::{
 use crate::path::FieldPath;
 
 impl Opened {
-    /// All bytes of the message, in memory.
+    /// Returns all bytes of the message.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no message; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it
-    /// doesn't fit in memory; what is wrong with it.
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no message;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it doesn't fit in memory; any damage
+    /// in it.
     pub fn bytes(&self) -> Result<Bytes> {
         self.check_complete()?;
         let message = self.message()?;
@@ -29,17 +30,17 @@ impl Opened {
         }
     }
 
-    /// Writes the message, of any size, to `sink`, and says how many bytes it has.
+    /// Writes the message, of any size, to `sink` and returns the number of bytes written.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails. Then `sink` has had bytes
-    /// that are not to be used.
+    /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
+    /// After an error, discard the bytes that `sink` received.
     pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
         self.write_to_with(sink, &self.reading_options())
     }
 
-    /// Writes all of the message, read in another way than it was opened.
+    /// Writes the whole message, read with other options than those it was opened with.
     ///
     /// # Errors
     ///
@@ -55,8 +56,9 @@ impl Opened {
         }
     }
 
-    /// Writes the message, of any size, to a new file, which appears complete or not at all; returns
-    /// the number of bytes. The same as [`write_file_with`](Self::write_file_with) without force.
+    /// Writes the message, of any size, to a new file, which appears complete or not at all;
+    /// returns the number of bytes. The same as [`write_file_with`](Self::write_file_with) without
+    /// force.
     ///
     /// # Errors
     ///
@@ -79,8 +81,8 @@ impl Opened {
         Ok(self.merge_to_file(target, &options)?.size)
     }
 
-    /// Merges a message in chunks to a file, as [`write_file_with`](Self::write_file_with), and reports
-    /// what was merged. A message that is a file in one piece is checked and copied.
+    /// Merges a message in chunks to a file, like [`write_file_with`](Self::write_file_with), and
+    /// returns a report. A message in one file is checked and copied.
     ///
     /// # Errors
     ///
