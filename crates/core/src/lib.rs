@@ -1,9 +1,9 @@
-//! Splitting and merging protobuf messages of any size at the level of bytes.
+//! Splitting and merging protobuf messages of any size, directly on their bytes.
 //!
-//! A message on the wire is a run of tagged values, with every length in front of what it measures,
-//! and merging two messages is concatenating their bytes. So splitting is cutting spans out of the
-//! source ([`split`]), merging is splicing them back ([`merge`]), and neither builds a message
-//! object. [`container`] is the file in between.
+//! A message on the wire is a sequence of tagged values, each length precedes the bytes it
+//! measures, and concatenating the bytes of two messages merges them. So splitting cuts spans out
+//! of the source ([`split`]), merging splices them back ([`merge`]), and neither builds a message
+//! object. [`container`] is the file format in between.
 //!
 //! ```
 //! use proto_splitter_core::merge::Merger;
@@ -25,31 +25,31 @@
 //!
 //! # Overview
 //!
-//! A [`Source`](split::Source) is a message to be split. A
-//! [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it leave, as a
-//! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) goes by
-//! sizes alone, and an implementation of one's own cuts what it names. A [`Merger`](merge::Merger)
-//! puts a file together again. A [`MessageView`](view::MessageView) reads single values of a
-//! message of any size, [`size_tree`] says what takes up space in it, [`compare`] where two differ, and
-//! [`edit`] changes a file without merging it. Long work reports to a
-//! [`Progress`](progress::Progress), by which it can be stopped.
+//! A [`Source`](split::Source) is a message to split. A
+//! [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it become chunks, as a
+//! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) decides
+//! by sizes alone, and your own implementation cuts the fields it chooses. A
+//! [`Merger`](merge::Merger) reassembles a file. A [`MessageView`](view::MessageView) reads single
+//! values of a message of any size, [`size_tree`] measures what takes up space in it, [`compare`]
+//! finds where two messages differ, and [`edit`] changes a file without merging it. Long operations
+//! report to a [`Progress`](progress::Progress), which can also cancel them.
 //!
-//! The words that are used throughout, from *chunk* to *profile*, are explained in the
-//! documentation of the crate `proto-splitter`, which has all of this one and the splitters that
-//! ship.
+//! The terms used throughout, from *chunk* to *profile*, are explained in the documentation of the
+//! crate `proto-splitter`, which re-exports this crate and the built-in splitters.
 //!
 //! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-/// Checksums of pieces, for the crates of the formats.
+/// Checksums of pieces, for the format crates.
 #[doc(hidden)]
 pub mod checksum {
     pub use crc32c::crc32c;
 
     pub use crate::io::{CrcOfPieces, combine};
 }
-/// For the crate `proto-splitter-parts`, which does by parts what this one does at once.
+/// Internals for the crate `proto-splitter-parts`, which does in parts what this crate does at
+/// once.
 #[doc(hidden)]
 pub mod part_work {
     pub use crate::container::{describe_type, schema_in};
@@ -67,7 +67,7 @@ pub mod part_work {
         stem_beside, write_base, write_main, write_part,
     };
 }
-/// For the formats that hash messages in their canonical form.
+/// Internals for the formats that hash messages in canonical form.
 #[doc(hidden)]
 pub mod canonical;
 mod chunked_file;
@@ -102,6 +102,6 @@ pub use io::threads;
 pub use merged_message::MergedMessage;
 pub use newtypes::{ChunkIndex, MessageOffset};
 pub use read_options::ReadOptions;
-/// The crates whose types are in signatures of this one, in the versions that they are of.
+/// The crates whose types appear in this crate's signatures, in the matching versions.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

@@ -1,4 +1,4 @@
-//! Names that mean something for the members of repeated fields and maps.
+//! Descriptive names for the members of repeated fields and maps.
 
 use std::ops::Range;
 
@@ -9,26 +9,26 @@ use crate::path::{KeyForm, MapKey, is_key, with_key};
 use crate::wire::header::field_if_any;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, each_field};
 
-/// How many bytes of a value are looked at to tell whether it is text.
+/// Number of bytes of a value to inspect for text.
 pub(crate) const PROBED_TEXT: usize = 128;
 
-/// How many fields of a message are looked at for its name: names come first.
+/// Number of fields of a message to search for its name, since names come early.
 const MAX_FIELDS: usize = 256;
 
-/// The most bytes of a text that are shown.
+/// Maximum number of bytes of a text to show.
 pub(crate) const MAX_TEXT: usize = 120;
 
-/// What a member is called, and what else tells it from others.
+/// The name of a member, and other details to distinguish it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberName {
-    /// What it is called in its message.
+    /// Name within its message.
     pub name: Option<String>,
-    /// What it is: a node's op, a tensor's type and shape.
+    /// Description: a node's op, or a tensor's type and shape.
     pub detail: Option<String>,
 }
 
-/// How the messages of one type are called: the type's full name, and what reads the name from a
-/// message.
+/// A rule for naming messages of one type: the type's full name, and a function that reads the name
+/// from a message.
 ///
 /// ```
 /// use proto_splitter_core::size_tree::{MemberName, NameRule};
@@ -43,12 +43,12 @@ pub type NameRule = (
     fn(&mut MemberFields<'_>) -> Result<MemberName>,
 );
 
-/// A member's fields, to be looked up by their numbers. Of a field that occurs several times the
-/// first counts, and of long messages only the front is looked at.
+/// Access to a member's fields by number. For a field with several occurrences the first counts;
+/// only the beginning of a long message is searched.
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,
-    /// The most bytes of a text that are given.
+    /// Maximum number of bytes of a text to return.
     most: usize,
 }
 
@@ -69,7 +69,7 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// The text at a path of field numbers, cut if it is long.
+    /// Returns the text at a path of field numbers, truncated if it is long.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl<'a> MemberFields<'a> {
         self.show(found, WireType::Len)
     }
 
-    /// The number at a path of field numbers, as it stands in a varint.
+    /// Returns the number at a path of field numbers, as the varint encodes it.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// The bytes at a path of field numbers, unless there are more than `most`.
+    /// Returns the bytes at a path of field numbers, unless there are more than `most`.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// The message at a path of field numbers.
+    /// Returns the message at a path of field numbers.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// The value of the entry with this key in the map with this field number.
+    /// Returns the value of the entry with this key in the map with this field number.
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// The next field of a range, which begins behind it then. What is not a field ends it: a name
-    /// isn't what fails for it.
+    /// Removes the next field from the beginning of a range. An invalid field ends the range, since
+    /// names are optional and should not fail.
     fn next(&mut self, range: &mut Range<u64>) -> Result<Option<Field>> {
         let found = field_if_any(self.cursor.input_mut(), range.clone())?;
         if let Some(field) = &found {
@@ -196,7 +196,7 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// The front of a value as text, if it is text.
+    /// Returns the beginning of a value as text, if it is text.
     fn show(&mut self, found: Field, wire: WireType) -> Result<Option<String>> {
         if found.wire_type != wire {
             return Ok(None);
@@ -207,7 +207,7 @@ impl<'a> MemberFields<'a> {
         Ok(shown(front, len > self.most as u64))
     }
 
-    /// The value itself as text: of a string or bytes.
+    /// Returns the value itself as text, if it is a string or bytes.
     fn own_text(&mut self) -> Result<Option<String>> {
         let len = self.range.end - self.range.start;
         let end = self.range.start + len.min(self.most as u64);
@@ -215,7 +215,7 @@ impl<'a> MemberFields<'a> {
         Ok(shown(front, len > self.most as u64))
     }
 
-    /// The first field that is short text.
+    /// Returns the first field that is short text.
     fn first_text(&mut self) -> Result<Option<String>> {
         let mut rest = self.range.clone();
         for _ in 0..8 {
@@ -252,7 +252,7 @@ fn shown(front: &[u8], cut: bool) -> Option<String> {
     })
 }
 
-/// Fields that tell what a message is called, the best first.
+/// Fields that may name a message, the best first.
 const NAMES: [&str; 12] = [
     "name",
     "full_name",
@@ -268,7 +268,7 @@ const NAMES: [&str; 12] = [
     "symbol",
 ];
 
-/// Fields whose messages may have such a field.
+/// Fields whose messages may contain a name.
 const HEADS: [&str; 6] = [
     "signature",
     "metadata",
@@ -278,8 +278,8 @@ const HEADS: [&str; 6] = [
     "definition",
 ];
 
-/// How a member is called: by the rule of its type, by a field that sounds like a name, or by the
-/// first text in it. Of texts no more than `most` bytes are given.
+/// Returns the name of a member: by its type's rule, by a field that looks like a name, or else the
+/// first text in it, in at most `most` bytes.
 pub(crate) fn name_of(
     input: &mut dyn Input,
     value: Range<u64>,
@@ -290,10 +290,10 @@ pub(crate) fn name_of(
     Naming::of(kind, rules).name(input, value, most)
 }
 
-/// How members that are alike are called, for one who asks for many of them.
+/// A naming strategy for many similar members.
 pub(crate) enum Naming {
     Rule(fn(&mut MemberFields<'_>) -> Result<MemberName>),
-    /// By the text at these field numbers.
+    /// The text at these field numbers.
     Field(Vec<u32>),
     OwnText,
     FirstText,
@@ -315,7 +315,7 @@ impl Naming {
         }
     }
 
-    /// What the member with this value is called; of texts no more than `most` bytes are given.
+    /// Returns the name of the member with this value, in at most `most` bytes.
     pub(crate) fn name(
         &self,
         input: &mut dyn Input,
@@ -333,8 +333,8 @@ impl Naming {
         Ok(MemberName { name, detail: None })
     }
 
-    /// Whether a member with these bytes is called `wanted`, if that can be told at
-    /// once; `wanted` is of at most `most` bytes and [can be read](is_text).
+    /// Returns whether a member with these bytes has the name `wanted`, if that is evident.
+    /// `wanted` has at most `most` bytes and is [readable](is_text).
     pub(crate) fn is_at_once(&self, bytes: &[u8], wanted: &str, most: usize) -> Option<bool> {
         let Naming::Field(path) = self else {
             return None;
@@ -359,14 +359,14 @@ impl Naming {
     }
 }
 
-/// What a member is.
+/// The kind of a member.
 pub(crate) enum Kindred<'a> {
     Text,
     Message(&'a MessageDescriptor),
     Unknown,
 }
 
-/// The way to the field of a message that sounds like a name.
+/// Returns the path of a message's field that looks like a name.
 pub(crate) fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
     let direct = |message: &MessageDescriptor| {
         NAMES.iter().find_map(|name| {
@@ -388,7 +388,7 @@ pub(crate) fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
     })
 }
 
-/// Whether the front of these bytes can be read by people.
+/// Returns true if the beginning of these bytes is readable text.
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let front = &bytes[..bytes.len().min(PROBED_TEXT)];
     let text = match std::str::from_utf8(front) {

@@ -1,14 +1,14 @@
-//! Merging: from chunks and where they belong to the message.
+//! Merging: from chunks and their places to the message.
 //!
-//! A [`MergePlan`] says where every byte of the output comes from; [`Merger`] executes one.
-//! Planning reads only the chunks that others are spliced into, as streams. A merge that goes on
-//! from there keeps the small ones of them, up to 32 MiB.
+//! A [`MergePlan`] lists the origin of every byte of the output; a [`Merger`] executes one.
+//! Planning reads only the chunks that others are spliced into, as streams. A merge that follows
+//! reuses the small ones among them, up to 32 MiB.
 //!
-//! Two kinds of files are read. Those with our marker have a placeholder wherever something was
-//! cut, and need no schema. For all others the semantics are those of TensorFlow's Merger: a BYTES
-//! chunk sets its field, a MESSAGE chunk is merged into what is there, parts of its path that are
-//! missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
-//! stays silent, this one does what was meant, or says why it can't.
+//! Two kinds of files are supported. Marked files have a placeholder wherever a value was cut, and
+//! need no schema. All others follow the semantics of TensorFlow's Merger: a BYTES chunk sets its
+//! field, a MESSAGE chunk is merged into the existing value, and missing parts of its path are
+//! created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or fails
+//! silently, this one does what the file means, or reports why it can't.
 
 mod chunk_merger;
 mod merger;

@@ -21,26 +21,27 @@ use super::temporary::file_beside;
 pub use super::temporary::{hold_shared, remove_abandoned};
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes that are gathered for a write in order: 256 KiB.
+/// Number of bytes to gather for a sequential write: 256 KiB.
 const GATHER: usize = 256 << 10;
 
-/// The input of an output: a new file is no more readable than the files it is made from, and
-/// replaces none of them.
+/// The inputs of an output: a new file is no more readable than its inputs, and replaces none of
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
-    /// These files, none of which the output may replace.
+    /// Files that the output must not replace.
     Files(Vec<PathBuf>),
-    /// These files, one of which the output may replace: an edit in place.
+    /// Files, one of which the output may replace: an edit in place.
     Edited(Vec<PathBuf>),
-    /// Something secret that is no file: only the owner may read the output.
+    /// A secret input that is not a file: only the owner may read the output.
     Private,
-    /// Nothing that is a file: the umask decides who may read the output.
+    /// No input file: the umask decides who may read the output.
     #[default]
     Nothing,
 }
 
 impl MadeFrom {
-    /// These files. An input that is no file, such as a stream, is none of them.
+    /// Returns the inputs for these files. An input that is not a file, such as a stream, doesn't
+    /// belong here.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -57,7 +58,7 @@ impl MadeFrom {
         )
     }
 
-    /// Fails if the output would replace a file it is made from.
+    /// Fails if the output would replace one of its inputs.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -89,7 +90,7 @@ impl MadeFrom {
         files.iter().any(|file| same_file(file, path))
     }
 
-    /// The permissions that a new file keeps to, at the most.
+    /// Returns the maximum permissions of a new file.
     #[cfg(unix)]
     fn mode(&self) -> Result<u32> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -102,11 +103,11 @@ impl MadeFrom {
         for file in files {
             let metadata = match fs::metadata(file) {
                 Ok(metadata) => metadata,
-                // An object in a store has a name, and no mode.
+                // An object in a store has a name, but no mode.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::from(error).context(file.display())),
             };
-            // A file without a name is a copy of what came through a pipe, which anyone might see.
+            // A file without a name is a copy of data from a pipe, which anyone might see.
             if metadata.nlink() > 0 {
                 mode &= metadata.permissions().mode();
             }
@@ -115,8 +116,8 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder that appears complete or not at all; it is no more readable than what it
-/// is made from.
+/// Creates a file in a folder that appears complete or not at all; it is no more readable than its
+/// inputs.
 ///
 /// ```
 /// use proto_splitter_core::atomic::{MadeFrom, create_new};
@@ -144,9 +145,9 @@ pub fn create_new(path: &Path, made_from: &MadeFrom) -> io::Result<File> {
     options.open(path)
 }
 
-/// A file that is written beside its target and takes its place once it is complete.
+/// A file that is written next to its target and replaces it once complete.
 ///
-/// Dropped without [`commit`](Self::commit), it leaves nothing behind.
+/// Dropping it without [`commit`](Self::commit) removes the file.
 ///
 /// ```
 /// use std::io::Write;
@@ -169,36 +170,38 @@ pub struct AtomicFile {
     force: bool,
 }
 
-/// The sink of [`AtomicFile::write`]: written in order, but for what a format patches afterwards.
+/// The sink of [`AtomicFile::write`]: written in order, except for what a format patches
+/// afterwards.
 pub trait FileSink: Write + Seek {}
 
 impl<W: Write + Seek> FileSink for W {}
 
 /// The mode of a new file.
 enum NewMode<'a> {
-    /// The mode of another file, whatever was there.
+    /// The mode of another file, even if the target exists.
     Of(&'a File),
-    /// The mode of the file it replaces; or else at most that of the files it is made from.
+    /// The mode of the file it replaces; otherwise at most that of its inputs.
     AtMost(&'a MadeFrom),
 }
 
-/// Writes from `offset` on, without moving the file's own position: for several threads at once.
+/// Writes from `offset` on without moving the file's own position, so that several threads can
+/// write at once.
 #[doc(hidden)]
 pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
     FileAt::new(file, offset)
 }
 
 impl AtomicFile {
-    /// Starts a file that becomes `target`. A target that is a symlink is written through.
+    /// Starts a file that becomes `target`. If the target is a symlink, writes through it.
     ///
-    /// A new file is no more readable than what it is made from; an existing one keeps its mode.
+    /// A new file is no more readable than its inputs; an existing one keeps its mode.
     ///
     /// # Errors
     ///
-    /// As [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
-    /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::InvalidConfig`] if it is there and
-    /// no file, as a device or a pipe, whose place no file is to take; [`ErrorKind::Io`] if its
-    /// folder can't be written to.
+    /// As [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target exists and `force`
+    /// isn't set; [`ErrorKind::NoFolder`] if its folder doesn't exist; [`ErrorKind::InvalidConfig`]
+    /// if the target exists but is not a file, such as a device or a pipe, which must not be
+    /// replaced; [`ErrorKind::Io`] if its folder isn't writable.
     pub fn create(
         target: impl AsRef<Path>,
         made_from: &MadeFrom,
@@ -229,13 +232,13 @@ impl AtomicFile {
                 NewMode::Of(file) => Some(file.metadata()?.permissions()),
                 NewMode::AtMost(_) => existing,
             };
-            // A new file gets what the umask leaves, like any other.
+            // The umask applies to a new file, as to any other.
             #[cfg(unix)]
             let permissions = {
                 use std::os::unix::fs::PermissionsExt;
                 Some(match (&like, mode) {
                     (None, NewMode::AtMost(made_from)) => {
-                        // The umask takes from a new file, as from any other.
+                        // The umask applies to a new file, as to any other.
                         fs::Permissions::from_mode(0o666 & made_from.mode()?)
                     }
                     (like, _) => like.clone().unwrap_or(fs::Permissions::from_mode(0o600)),
@@ -266,24 +269,24 @@ impl AtomicFile {
     }
 
     /// Starts a file in the folder of this one and with its mode, whose name isn't known yet:
-    /// [`commit_as`](Self::commit_as) gives it one.
+    /// [`commit_as`](Self::commit_as) names it.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
         AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))
     }
 
-    /// The file as it is so far.
+    /// Returns the unfinished file.
     pub fn as_file(&self) -> &File {
         self.temporary.as_file()
     }
 
-    /// The file as it is so far, to be written.
+    /// Returns the unfinished file for writing.
     pub fn as_file_mut(&mut self) -> &mut File {
         self.temporary.as_file_mut()
     }
 
-    /// Writes from this offset of the file on. What is written goes to the disk meanwhile. Several
-    /// threads may write to places of one file.
+    /// Returns a writer from this offset of the file on, which starts writing back to the disk
+    /// meanwhile. Several threads may write to parts of one file.
     ///
     /// ```
     /// use std::io::Write;
@@ -303,18 +306,17 @@ impl AtomicFile {
         writer_at(self.as_file(), offset)
     }
 
-    /// Fails if the file system has fewer than this many bytes left, so that a long write isn't begun
-    /// in vain.
+    /// Fails if the file system has fewer than this many bytes free, before a long write begins in
+    /// vain.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] with the file, what it needs and what is free.
+    /// [`ErrorKind::Io`] with the file, the space it needs and the free space.
     pub fn check_space(&self, bytes: u64) -> Result<()> {
         check_space(&self.target, bytes)
     }
 
-    /// Writes the file in order, through a buffer, and brings it to its place. Gives what `write`
-    /// gives.
+    /// Writes the file in order, through a buffer, and commits it. Returns the result of `write`.
     ///
     /// ```
     /// use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
@@ -329,8 +331,8 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// What `write` reports, with the target's name if there is no room for the file; as
-    /// [`commit`](Self::commit). Then nothing is left of it.
+    /// Any error of `write`, with the target's name if the disk is full; as
+    /// [`commit`](Self::commit). After an error, the file is removed.
     pub fn write<T>(self, write: impl FnOnce(&mut dyn FileSink) -> Result<T>) -> Result<T> {
         let mut sink = BufWriter::with_capacity(GATHER, self.writer_at(0));
         let written = write(&mut sink)
@@ -341,26 +343,26 @@ impl AtomicFile {
         Ok(written)
     }
 
-    /// Where the file will be.
+    /// Returns the path of the target.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The folder it will be in.
+    /// Returns the folder of the target.
     pub fn folder(&self) -> &Path {
         folder(&self.target)
     }
 
-    /// Brings the file to the disk, and to its place.
+    /// Syncs the file to the disk, and moves it to its target.
     ///
-    /// Once the file is in its place, this succeeds: if the folder can't be brought to the disk
-    /// then, a warning says so (of `tracing`).
+    /// Succeeds once the file is at its target. If syncing the folder fails afterwards, logs a
+    /// warning (with `tracing`).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced;
-    /// [`ErrorKind::Io`] if the file can't be brought to the disk or renamed. Then nothing is
-    /// left of it, and what was there is still there.
+    /// [`ErrorKind::Io`] if the file can't be synced or renamed. After an error, the file is
+    /// removed, and an existing target is unchanged.
     pub fn commit(self) -> Result<()> {
         self.sync()?;
         let target = self.target.clone();
@@ -369,14 +371,14 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Brings what is in the file to the disk.
+    /// Syncs the content to the disk.
     #[doc(hidden)]
     pub fn sync(&self) -> Result<()> {
         let synced = self.as_file().sync_all();
         synced.map_err(|error| Error::from(error).context(self.target.display()))
     }
 
-    /// Moves the file to its place, without a [`sync`](Self::sync) of it or of its folder.
+    /// Moves the file to its target, without a [`sync`](Self::sync) of the file or its folder.
     pub(crate) fn place(self) -> Result<()> {
         let AtomicFile {
             temporary,
@@ -397,7 +399,7 @@ impl AtomicFile {
         }
     }
 
-    /// The same file, which may replace what is in its place, or not.
+    /// Sets whether the file may replace an existing target.
     #[doc(hidden)]
     #[must_use]
     pub fn forced(mut self, force: bool) -> AtomicFile {
@@ -405,15 +407,16 @@ impl AtomicFile {
         self
     }
 
-    /// Brings the file to the disk, and to this place in the same folder instead of its own, whatever
-    /// is there. The folder isn't brought to the disk.
+    /// Syncs the file and moves it to this path in the same folder instead of its target, replacing
+    /// any file there. Doesn't sync the folder.
     #[doc(hidden)]
     pub fn commit_as(self, target: PathBuf) -> Result<()> {
         self.sync()?;
         self.place_as(target)
     }
 
-    /// [`place`](Self::place) under this name in the folder it is in, whatever is there.
+    /// Moves the file like [`place`](Self::place), but to this name in its folder, replacing any
+    /// file there.
     #[doc(hidden)]
     pub fn place_as(mut self, target: PathBuf) -> Result<()> {
         self.target = target;
@@ -422,7 +425,7 @@ impl AtomicFile {
     }
 }
 
-/// The error without the path of a temporary file, which nobody has asked for.
+/// Removes the path of a temporary file from an error, since it means nothing to the caller.
 fn without_temporary(error: io::Error) -> io::Error {
     match error.to_string().rsplit_once(" at path ") {
         Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),
@@ -464,7 +467,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a");
         fs::write(&target, b"old").unwrap();
-        // At once, and not when all is written.
+        // Immediately, and not when all is written.
         let error = AtomicFile::create(&target, &MadeFrom::Nothing, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"old");

@@ -1,17 +1,17 @@
-//! The crc32c of bytes from those of their pieces.
+//! Combining the crc32c of pieces to that of their concatenation.
 //!
-//! A crc is a polynomial over GF(2), and `n` bytes behind it multiply it by x^8n. Messages have
-//! tens of thousands of pieces, so that power is put together from a table, one digit of the length
-//! at a time.
+//! A crc is a polynomial over GF(2), and appending `n` bytes multiplies it by x^8n. Messages have
+//! tens of thousands of pieces, so that power is computed from a table, one digit of the length at
+//! a time.
 
-/// The polynomial of crc32c, as the crc itself: the highest power in the lowest bit.
+/// The polynomial of crc32c, in the bit order of the crc: the highest power in the lowest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// x^0, and x^8: what one byte multiplies by.
+/// x^0; and x^8, the factor of one byte.
 const ONE: u32 = 1 << 31;
 const BYTE: u32 = 1 << 23;
 
-/// Bits of a length in one digit.
+/// Number of bits of a length in one digit.
 const DIGIT: u32 = 8;
 const DIGITS: usize = (u64::BITS / DIGIT) as usize;
 
@@ -34,7 +34,7 @@ const fn powers() -> [[u32; 1 << DIGIT]; DIGITS] {
     powers
 }
 
-/// The product of two polynomials, modulo that of crc32c.
+/// Returns the product of two polynomials, modulo that of crc32c.
 const fn multiply(a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     let mut bit = 0;
@@ -46,7 +46,7 @@ const fn multiply(a: u32, mut b: u32) -> u32 {
     product
 }
 
-/// The crc32c of what has the crc32c `first` and, behind it, `len` bytes that have the crc32c
+/// Returns the crc32c of bytes with the crc32c `first`, followed by `len` bytes with the crc32c
 /// `second`.
 #[must_use]
 pub fn combine(first: u32, second: u32, len: u64) -> u32 {

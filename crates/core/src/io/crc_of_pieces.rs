@@ -1,16 +1,17 @@
-//! The crc32c of bytes that are read in pieces, in any order and by any number of threads.
+//! Computing the crc32c of bytes that are read in pieces, in any order and by any number of
+//! threads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::combine;
 
-/// Most pieces to remember that don't touch one another. More of them come of reads at random
-/// places alone, and each takes memory.
+/// Maximum number of disjoint pieces to remember. Only random access produces more, and each takes
+/// memory.
 const MOST_PIECES: usize = 4096;
 
-/// Computes the crc32c of `len` bytes while they are read, so that they are read once: pieces that
-/// touch become one.
+/// Computes the crc32c of `len` bytes while they are read, so that they are read only once:
+/// adjacent pieces merge into one.
 ///
 /// ```
 /// use proto_splitter_core::checksum::CrcOfPieces;
@@ -22,7 +23,7 @@ const MOST_PIECES: usize = 4096;
 #[derive(Debug)]
 pub struct CrcOfPieces {
     len: u64,
-    /// Pieces that were read, by their first byte. No two overlap or touch.
+    /// Pieces already read, by their first byte. No two overlap or touch.
     pieces: Mutex<BTreeMap<u64, Piece>>,
 }
 
@@ -33,7 +34,7 @@ struct Piece {
 }
 
 impl CrcOfPieces {
-    /// Begins with no byte read.
+    /// Creates a sum with no bytes read.
     #[must_use]
     pub fn new(len: u64) -> Self {
         CrcOfPieces {
@@ -42,8 +43,8 @@ impl CrcOfPieces {
         }
     }
 
-    /// Adds bytes that were read at `at`. Returns the crc32c of all bytes if these are the last
-    /// that were missing, and begins again then: whoever reads them again has them compared again.
+    /// Adds bytes that were read at `at`. If these complete all bytes, returns the crc32c of all of
+    /// them and starts over, so that reading the bytes again compares them again.
     pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;
@@ -51,7 +52,7 @@ impl CrcOfPieces {
         let (mut start, mut end) = (at, at.saturating_add(bytes.len() as u64));
         let mut crc32c = crc32c::crc32c(bytes);
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        // What is read again counts as it was read last.
+        // For bytes read twice, the later read counts.
         let again: Vec<u64> = pieces
             .range(start..end)
             .filter(|(_, piece)| piece.end <= end)
@@ -60,7 +61,7 @@ impl CrcOfPieces {
         for start in again {
             pieces.remove(&start);
         }
-        // The others overlap with one end of these bytes, if at all.
+        // Any other piece overlaps with one end of these bytes.
         if let Some((_, before)) = pieces.range(..=start).next_back() {
             start = start.max(before.end);
         }
@@ -110,7 +111,7 @@ mod tests {
         (0..100u8).map(|at| at.wrapping_mul(37) ^ 5).collect()
     }
 
-    /// What each of these reads in turn completes.
+    /// Returns the crc32c that each of these reads completes, if any.
     fn read(sum: &CrcOfPieces, ranges: &[Range<usize>]) -> Vec<Option<u32>> {
         let bytes = bytes();
         let add = |range: &Range<usize>| sum.add(range.start as u64, &bytes[range.clone()]);
@@ -134,7 +135,7 @@ mod tests {
             &[10..20, 15..45, 40..45, 5..12, 0..6, 44..100],
         ] {
             let sum = CrcOfPieces::new(LEN as u64);
-            // Once more, since it begins again.
+            // Once more, since it starts over.
             for _ in 0..2 {
                 let found = read(&sum, ranges);
                 let (last, before) = found.split_last().unwrap();

@@ -1,4 +1,4 @@
-//! How the message in a file is stored.
+//! Detecting how the message in a file is stored.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use super::file_names::CHUNKED_EXTENSION;
 use super::open::open_file;
 use crate::{Error, Result};
 
-/// Whether the message in a file is in chunks.
+/// Returns true if the message in a file is in chunks.
 ///
-/// A name in `.cpb` says that it is. Of a file with any other name, as `model.onnx`, it is what the
-/// file begins with that tells: one in chunks that is called `.pb` is not a message.
+/// A name ending in `.cpb` means chunks. A file with any other name, such as `model.onnx`, is
+/// judged by its first bytes, since even a `.pb` file may hold chunks instead of a plain message.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be looked at, and can't be read.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be read, and can't be.
 ///
 /// # Examples
 ///

@@ -1,11 +1,11 @@
-//! A sink for writers that write on when they are dropped.
+//! A sink for writers that continue to write when they are dropped.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// A sink that fails once. After a failed write it takes all bytes and drops them.
+/// A sink that fails once. After a failed write it accepts and discards all bytes.
 ///
-/// A writer that completes its file when it is dropped, as that of a zip archive does, would fail again
-/// then, where nobody can be told but by a line on the terminal.
+/// A writer that completes its file on drop, such as that of a zip archive, would otherwise fail
+/// again there, and could only print the error to the terminal.
 ///
 /// ```
 /// use std::io::Write;
@@ -21,13 +21,13 @@ use std::io::{self, Seek, SeekFrom, Write};
 pub struct FailsOnce<W> {
     inner: W,
     has_failed: bool,
-    /// Where the sink is, and how many bytes it has, as its user sees it.
+    /// Position and length of the sink as its user sees them, in bytes.
     at: u64,
     len: u64,
 }
 
 impl<W> FailsOnce<W> {
-    /// A sink in front of an empty one.
+    /// Wraps an empty sink.
     pub fn new(inner: W) -> FailsOnce<W> {
         FailsOnce {
             inner,
@@ -37,11 +37,11 @@ impl<W> FailsOnce<W> {
         }
     }
 
-    /// Returns the sink behind it.
+    /// Returns the wrapped sink.
     ///
     /// # Errors
     ///
-    /// If a write failed, so that bytes are missing in it.
+    /// If a write failed, so that the sink lacks bytes.
     pub fn into_inner(self) -> io::Result<W> {
         if self.has_failed {
             return Err(io::Error::other("a write failed before"));
@@ -63,7 +63,7 @@ impl<W: Write> Write for FailsOnce<W> {
         } else {
             let written = self.inner.write(bytes);
             match self.noting(written)? {
-                // Whoever needs all bytes written takes this for a failure.
+                // Callers that need all bytes written treat this as a failure.
                 0 if !bytes.is_empty() => {
                     self.has_failed = true;
                     return Ok(0);
@@ -106,7 +106,7 @@ impl<W: Seek> Seek for FailsOnce<W> {
 mod tests {
     use super::*;
 
-    /// A sink with room for some bytes.
+    /// A sink with room for a few bytes.
     struct Full(io::Cursor<Vec<u8>>, u64);
 
     impl Write for Full {

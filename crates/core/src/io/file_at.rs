@@ -1,26 +1,26 @@
-//! Writing to places of one file from several threads.
+//! Writing to several places of one file from several threads.
 
 use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
 
-/// How much is written before it is sent on to the disk: while that works, the next is read and
-/// hashed.
+/// Number of bytes to write before asking the kernel to write them back. Meanwhile the next bytes
+/// are read and hashed.
 #[cfg(target_os = "linux")]
 const SENT_FROM: u64 = 8 << 20;
 
-/// How much is best written at a time: 1 MiB. Threads that write to one file wait for each other at
-/// every write.
+/// Best size of one write: 1 MiB. Threads that write to one file wait for each other at every
+/// write.
 pub const WRITE_LEN: usize = 1 << 20;
 
-/// A place in a file: each has an offset of its own, so several write to one file. The file is
-/// synced in the end, so what is written need not wait for that.
+/// A writer at a position in a file, with its own offset, so that several can write to one file.
+/// The file is synced in the end, so writes needn't wait for that.
 #[derive(Debug)]
 pub(crate) struct FileAt<F> {
     file: F,
     offset: u64,
-    /// Up to where it was sent to the disk.
+    /// Offset up to which bytes were submitted to the disk.
     #[cfg(target_os = "linux")]
     sent: u64,
 }
@@ -45,8 +45,8 @@ impl<F: Borrow<File>> FileAt<F> {
         if let Some(len) = self.offset.checked_sub(self.sent)
             && len >= SENT_FROM
         {
-            // Of what is yet to be written, this advice has the kernel begin with it, and keep it.
-            // It is only advice.
+            // This advice makes the kernel start writing dirty pages back and keep them. It is only
+            // a hint.
             let advice = rustix::fs::Advice::DontNeed;
             let _ =
                 rustix::fs::fadvise(self.file.borrow(), self.sent, NonZeroU64::new(len), advice);
@@ -64,7 +64,7 @@ impl<F: Borrow<File>> Write for FileAt<F> {
 
     #[cfg(target_os = "linux")]
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        /// The most that the kernel takes.
+        /// The kernel's maximum.
         const MOST: usize = 1024;
         let slices = &slices[..slices.len().min(MOST)];
         let n = rustix::io::pwritev(self.file.borrow(), slices, self.offset)?;

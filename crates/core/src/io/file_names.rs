@@ -1,14 +1,15 @@
-//! What a message's files are called.
+//! Names of a message's files.
 
 use std::path::{Path, PathBuf};
 
-/// The extension of a chunked file's name: readers prefer it to [`PLAIN_EXTENSION`].
+/// The extension of a chunked file's name, which readers prefer to [`PLAIN_EXTENSION`].
 pub const CHUNKED_EXTENSION: &str = "cpb";
 
-/// The extension that a file of a message has that isn't in chunks.
+/// The extension of a file with a message in one piece.
 pub const PLAIN_EXTENSION: &str = "pb";
 
-/// A prefix, a dot and an extension. Unlike [`Path::with_extension`], it keeps a dot in the prefix.
+/// Appends a dot and an extension to a prefix. Unlike [`Path::with_extension`], it keeps a dot in
+/// the prefix.
 ///
 /// ```
 /// use std::path::Path;

@@ -1,4 +1,4 @@
-//! Many files, with few of them open at once.
+//! Pools of many files, with few of them open at once.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -10,14 +10,14 @@ use record_file::ReadAt;
 use super::open::open_file;
 use super::stamp::Stamp;
 
-/// How many files a pool keeps open. A process may have 1,024 open, as a rule, and more at once
-/// would only be of use to as many threads.
+/// Maximum number of open files in a pool. A process can usually have 1,024 open, and more would
+/// only help as many threads.
 const MOST_OPEN: usize = 64;
 
-/// Files that are opened when they are read, and closed when too many others are.
+/// A set of files that are opened on reading, and closed when too many others are open.
 #[derive(Debug, Default)]
 pub(crate) struct FilePool {
-    /// Those that are open, by their number; the one used last is at the end.
+    /// Open files with their numbers; the most recently used is last.
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct PooledFile {
     pool: Arc<FilePool>,
     number: usize,
     path: PathBuf,
-    /// What it was when it was opened first: another file at its path is not read in its place.
+    /// Stamp of the file when it was first opened, so that a replaced file isn't read.
     stamp: Stamp,
     size: u64,
 }
 
 impl PooledFile {
-    /// A file that is open, to be told from the others of a pool by its `number`.
+    /// Adds an open file, identified within the pool by its `number`.
     pub(crate) fn new(
         pool: &Arc<FilePool>,
         number: usize,
@@ -73,7 +73,7 @@ impl FilePool {
     fn find(&self, number: usize) -> Option<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let at = open.iter().rposition(|(known, _)| *known == number)?;
-        // Those that are used come to the end.
+        // Moves a used file to the end.
         open[at..].rotate_left(1);
         open.last().map(|(_, file)| Arc::clone(file))
     }
@@ -145,7 +145,7 @@ mod tests {
         fs::write(folder.path().join("other"), b"two").unwrap();
         fs::rename(folder.path().join("other"), &path).unwrap();
         let mut bytes = [0; 3];
-        // As long as it is open it is the file that it was.
+        // While it is open it remains the same file.
         file.read_exact_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"one");
         pool.open.lock().unwrap().clear();

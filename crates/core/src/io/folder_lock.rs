@@ -1,8 +1,8 @@
-//! Keeps writers apart that put several files in their places.
+//! A lock between writers that put several files in place.
 //!
-//! One file takes its place by one rename. Several can't: a writer looks which files of an earlier
-//! split are there, puts its own in their places, and removes the others. Another that does the
-//! same meanwhile would remove files that are needed.
+//! One file is put in place by one rename. Several can't be: a writer checks which files of an
+//! earlier split exist, moves its own into place, and removes the others. Another writer doing the
+//! same at that time would remove needed files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,15 +14,16 @@ use super::temporary::are_locks_shared;
 use crate::Result;
 use crate::progress::Progress;
 
-/// Held while files take their places beside one main file; whoever else wants to waits.
+/// A lock to hold while moving files into place next to one main file; other writers wait for it.
 ///
-/// The lock is on a file `.protosplit-lock-89abcdef.tmp` beside the main file, which is there as
-/// long as it is held. The system gives up the lock of a process that is killed, and the next writer
-/// takes the file over. It lists the files that were about to take their places beside the main
-/// file: if that isn't there, nothing refers to them, and whoever takes the lock next removes them.
+/// The lock is on a file `.protosplit-lock-89abcdef.tmp` next to the main file, which exists while
+/// the lock is held. The system releases the lock of a killed process, and the next writer takes
+/// the file over. The file lists the files that were about to be put in place next to the main
+/// file. If the main file doesn't exist, nothing refers to them, and the next holder of the lock
+/// removes them.
 #[derive(Debug)]
 pub struct FolderLock {
-    /// Lets go when it is dropped.
+    /// Releases the lock when dropped.
     held: system::Held,
 }
 
@@ -31,7 +32,7 @@ impl FolderLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if nothing can be written to its folder,
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its folder isn't writable,
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
         let held = system::take(main, progress)?;
@@ -39,7 +40,7 @@ impl FolderLock {
         Ok(FolderLock { held })
     }
 
-    /// Lists files that are about to take their places beside the main file.
+    /// Lists files that are about to be put in place next to the main file.
     pub(crate) fn list<'a>(&self, files: impl Iterator<Item = &'a Path>) {
         let mut text = Owner::this().map_or_else(String::new, |owner| owner.to_string());
         for name in files.filter_map(|file| file.file_name()?.to_str()) {
@@ -50,7 +51,7 @@ impl FolderLock {
     }
 }
 
-/// Removes what a writer that was killed has left beside the main file `main`, if one has.
+/// Removes the leftovers of a killed writer next to the main file `main`.
 ///
 /// # Errors
 ///
@@ -62,8 +63,8 @@ pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files that a writer has listed before it was killed, unless the main file is there:
-/// that may refer to them.
+/// Removes the files that a killed writer listed, unless the main file exists, which may refer to
+/// them.
 fn finish(main: &Path, listed: &str) {
     let mut lines = listed.lines();
     let owner = Owner::parse(lines.next().unwrap_or_default());
@@ -111,26 +112,25 @@ mod system {
     use crate::progress::Progress;
     use crate::{Error, Result};
 
-    /// How long to wait until the lock is tried again: it is held for a few renames.
+    /// Time to wait before trying the lock again: it is held for a few renames.
     const WAIT: Duration = Duration::from_millis(2);
 
-    /// The most bytes that are read of a list.
+    /// Maximum size of a list, in bytes.
     const MOST_LISTED: u64 = 64 << 20;
 
-    /// The file that is locked, unless the file system has no locks.
+    /// The locked file, or an unlocked one if the file system has no locks.
     #[derive(Debug)]
     pub(super) struct Held(File, PathBuf);
 
     impl Held {
-        /// What the writer before this one listed and didn't take back, if it was killed.
+        /// Returns the list that the previous writer left, if it was killed.
         pub(super) fn listed(&self) -> String {
             let mut listed = String::new();
             let read = (&self.0).take(MOST_LISTED).read_to_string(&mut listed);
             read.map_or_else(|_| String::new(), |_| listed)
         }
 
-        /// Lists what is about to be done. A list that can't be written helps nobody, and stops
-        /// nobody.
+        /// Lists the planned files. Failing to write the list is harmless.
         pub(super) fn list(&self, text: &str) {
             let mut file = &self.0;
             let _ = file.rewind();
@@ -159,7 +159,8 @@ mod system {
                 Err(error) => return Err(at(error)),
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // One that was removed while this waited for it keeps nobody out.
+                // A lock file that was removed in the meantime excludes nobody, so it doesn't
+                // count.
                 Ok(()) if is_at(&file, &path) => return Ok(Held(file, path)),
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -178,13 +179,13 @@ mod system {
         folder(main).join(name)
     }
 
-    /// Opens the file to be locked, which another user may have made.
+    /// Opens the file to lock, which another user may have created.
     fn open(path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o644);
         match options.clone().create_new(true).open(path) {
             Ok(file) => {
-                // Whatever the umask: others have to see that it is locked.
+                // Regardless of the umask, since others must be able to see the lock.
                 let _ = file.set_permissions(Permissions::from_mode(0o644));
                 Ok(file)
             }
@@ -204,10 +205,10 @@ mod system {
 
     impl Drop for Held {
         fn drop(&mut self) {
-            // Whoever waits for it finds out that it is gone, and makes another.
+            // Waiting writers notice that it is gone, and create another.
             let _ = fs::remove_file(&self.1);
-            // Closing wouldn't do: a process that is just being started has the file open too,
-            // until it becomes its program.
+            // Closing isn't enough: a process that is just being started has the file open too,
+            // until it executes its program.
             let _ = flock(&self.0, FlockOperation::Unlock);
         }
     }

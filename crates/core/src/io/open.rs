@@ -1,11 +1,11 @@
-//! Opening a file to read it.
+//! Opening a file for reading.
 
 use std::fs::File;
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Opens a file to be read.
+/// Opens a file for reading.
 ///
 /// # Errors
 ///

@@ -1,15 +1,16 @@
-//! The process that writes a file, by its host and number: recorded where no lock tells other hosts
-//! whether it still runs.
+//! The process that writes a file, by host and number, recorded where locks don't tell other hosts
+//! whether it is still running.
 
 use std::fmt;
 
-/// A process, told from all others that run or have run on any host.
+/// A process, distinct from all others on any host, past or present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// A hash of the host, its boot and the process's namespace: numbers mean something within it.
+    /// Hash of the host, its boot and the process's namespace, within which process numbers are
+    /// meaningful.
     host: u64,
     process: u32,
-    /// The start of the process in ticks since the boot: numbers are given again.
+    /// Start time of the process in ticks since the boot, since process numbers are reused.
     started: u64,
 }
 
@@ -18,12 +19,12 @@ pub(super) struct Owner {
 pub(super) enum Fate {
     Runs,
     Ended,
-    /// It is another host's.
+    /// A process of another host.
     Unknown,
 }
 
 impl Owner {
-    /// This process. `None` if the system doesn't tell it from others.
+    /// Returns this process; `None` if the system can't identify it.
     pub(super) fn this() -> Option<Owner> {
         let process = std::process::id();
         Some(Owner {
@@ -33,7 +34,7 @@ impl Owner {
         })
     }
 
-    /// Reads an owner and a hyphen off the front of a text.
+    /// Parses an owner and a hyphen at the beginning of a text.
     pub(super) fn parse(text: &str) -> Option<Owner> {
         let mut parts = text.splitn(4, '-');
         let host = parts.next().filter(|host| host.len() == 16)?;
@@ -57,7 +58,7 @@ impl Owner {
     }
 }
 
-/// As [`parse`](Owner::parse) reads it.
+/// The format that [`parse`](Owner::parse) reads.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}-{}-{}-", self.host, self.process, self.started)
@@ -82,14 +83,14 @@ mod system {
         Some(HighwayHasher::new(Key::default()).hash64(host.as_bytes()))
     }
 
-    /// The 22nd field of what the system says of a process; the 2nd is a name in parentheses.
+    /// Returns the 22nd field of the process's status line; the 2nd is a name in parentheses.
     pub(super) fn started(process: u32) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(')')?;
         fields.split_whitespace().nth(19)?.parse().ok()
     }
 
-    /// The fate of a process that has ended, or that this user may not look at.
+    /// Returns the state of a process that has ended, or that this user may not inspect.
     pub(super) fn fate_of_unseen(process: u32) -> Fate {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
         match process.map(test_kill_process) {
@@ -122,7 +123,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A process of this host that has ended.
+    /// Returns a process of this host that has ended.
     pub(in crate::io) fn ended() -> Owner {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let owner = Owner {
@@ -136,7 +137,7 @@ pub(super) mod tests {
         owner
     }
 
-    /// A process of another host.
+    /// Returns a process of another host.
     pub(in crate::io) fn elsewhere() -> Owner {
         let this = Owner::this().unwrap();
         Owner {

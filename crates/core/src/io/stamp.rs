@@ -1,17 +1,17 @@
-//! What tells whether a file is still the one that was opened, with the bytes it had then.
+//! Detecting whether a file is still the one that was opened, with unchanged content.
 
 use std::fs::Metadata;
 use std::time::SystemTime;
 
-/// What changes when a file does, or when another file takes its place.
+/// The attributes that change when a file is modified or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     len: u64,
     modified: Option<SystemTime>,
-    /// When its bytes or its attributes last changed, which programs can't set.
+    /// Time of the last change of content or attributes, which programs can't set.
     #[cfg(unix)]
     changed: (i64, i64),
-    /// The device and the inode.
+    /// Device and inode.
     #[cfg(unix)]
     identity: (u64, u64),
 }

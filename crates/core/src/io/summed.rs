@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// Wraps a reader or writer and sums up its bytes.
+/// A wrapper that computes the crc32c of the bytes a reader or writer transfers.
 #[derive(Debug)]
 pub struct Summed<T> {
     inner: T,
@@ -10,12 +10,12 @@ pub struct Summed<T> {
 }
 
 impl<T> Summed<T> {
-    /// Begins with no bytes.
+    /// Wraps a reader or writer, with a sum of no bytes.
     pub fn new(inner: T) -> Summed<T> {
         Summed { inner, crc32c: 0 }
     }
 
-    /// The crc32c of all bytes so far.
+    /// Returns the crc32c of all bytes so far.
     pub fn crc32c(&self) -> u32 {
         self.crc32c
     }

@@ -1,4 +1,4 @@
-//! Names of files that are brought to the disk, and taken away.
+//! Syncing the names of files, and removing files.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -7,11 +7,10 @@ use std::{fs, io};
 
 use super::target::folder;
 
-/// Brings to the disk which names are in the folder of `placed`; if that fails, warns of it, and
-/// says so.
+/// Syncs the folder of `placed`. Returns true on success; logs a warning if it fails.
 ///
-/// For use after the rename that counts: what was asked for is done then, and an error would say
-/// that it isn't.
+/// For use after the decisive rename: the operation is complete by then, and an error would claim
+/// otherwise.
 #[doc(hidden)]
 pub fn warn_unless_synced(placed: &Path) -> bool {
     let synced = sync_folder(folder(placed));
@@ -24,7 +23,7 @@ pub fn warn_unless_synced(placed: &Path) -> bool {
     synced.is_ok()
 }
 
-/// Brings to the disk which names are in a folder.
+/// Syncs the names in a folder.
 #[doc(hidden)]
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(test)]
@@ -32,7 +31,8 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     match File::open(folder) {
         Ok(folder) => folder.sync_all(),
-        // Files can be made in a folder that can't be read, but it can't be opened to be synced.
+        // Files can be created in a folder that can't be read, but such a folder can't be opened
+        // for syncing.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }
@@ -47,14 +47,14 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the system reports.
+/// Any error of the system.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     #[cfg(test)]
     injected::check(injected::Call::Remove)?;
     fs::remove_file(path)
 }
 
-/// Failures for tests, which disks that work don't have.
+/// Injected failures for tests, which working disks don't produce.
 #[cfg(test)]
 pub(crate) mod injected {
     use std::cell::Cell;
@@ -67,12 +67,12 @@ pub(crate) mod injected {
     }
 
     thread_local! {
-        /// The call that fails, and how many of its kind before it don't.
+        /// The call to fail, and the number of such calls to let succeed first.
         static NEXT: Cell<Option<(Call, usize)>> = const { Cell::new(None) };
     }
 
-    /// Runs something in which call number `number` (from 0) of this kind on this thread fails,
-    /// and says whether there was one.
+    /// Runs a function in which call number `number` (from 0) of this kind on this thread fails.
+    /// Returns its result, and whether that call was made.
     pub(crate) fn failing<T>(call: Call, number: usize, run: impl FnOnce() -> T) -> (T, bool) {
         NEXT.set(Some((call, number)));
         let result = run();

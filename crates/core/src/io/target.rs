@@ -1,4 +1,4 @@
-//! Where a file is going to be: its folder, what is there already, and whether it has room.
+//! The target of a new file: its folder, an existing file, and free space.
 
 use std::fs;
 use std::io;
@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if the folder of `target` isn't there, and names the outermost that is
-/// missing.
+/// Fails if the folder of `target` doesn't exist, naming the outermost missing folder.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is not a folder. Any other
-/// trouble is left to the writing.
+/// [`ErrorKind::NoFolder`] if the folder doesn't exist, or isn't a folder. Any other problem is
+/// left to the write.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, atomic::check_folder};
@@ -30,7 +29,7 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
             Ok(metadata) if metadata.is_dir() => break,
             Ok(_) => "is not a folder",
             Err(error) => match error.kind() {
-                // A relative path begins in a folder that is there.
+                // A relative path starts in an existing folder.
                 _ if folder == Path::new("") => break,
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "does not exist",
                 _ => break,
@@ -48,7 +47,7 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Whether a path ends in a slash, and so can only be a folder's.
+/// Returns true if a path ends in a slash, and so can only be a folder's.
 ///
 /// ```
 /// use proto_splitter_core::atomic::names_folder;
@@ -61,7 +60,7 @@ pub fn names_folder(path: &Path) -> bool {
     last.is_some_and(|&last| std::path::is_separator(char::from(last)))
 }
 
-/// Fails if the name is one that only a folder has.
+/// Fails if the name can only be a folder's.
 pub(super) fn check_name(target: &Path) -> io::Result<()> {
     if names_folder(target) {
         Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into())
@@ -70,8 +69,7 @@ pub(super) fn check_name(target: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails unless what is there is a file: another takes its place, as it must not that of a device
-/// or a pipe.
+/// Fails unless the existing item is a file, since a device or a pipe must not be replaced.
 pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
     let message = if there.is_file() {
         return Ok(());
@@ -85,8 +83,7 @@ pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
 
 const A_FOLDER: &str = "expected a file, found a folder";
 
-/// Names the file that is written in an error that there is no room for it, which says by itself
-/// where in the file, but not in which.
+/// Adds the name of the written file to an error about a full disk, which lacks it.
 ///
 /// ```
 /// use std::io;
@@ -120,8 +117,7 @@ pub fn at_target(error: Error, target: &Path) -> Error {
     }
 }
 
-/// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not
-/// there.
+/// Fails if `path` exists and may not be replaced, or its folder doesn't exist.
 ///
 /// # Errors
 ///
@@ -136,8 +132,8 @@ pub fn check_absent(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write
-/// isn't begun in vain.
+/// Fails if the file system of `target` has fewer than `bytes` bytes free, before a long write
+/// begins in vain.
 ///
 /// ```
 /// use proto_splitter_core::atomic::check_space;
@@ -150,7 +146,7 @@ pub fn check_absent(path: &Path, force: bool) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] with the file, what it needs and what is free.
+/// [`ErrorKind::Io`] with the file, the space it needs and the free space.
 pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
     #[cfg(unix)]
     if let Ok(space) = rustix::fs::statvfs(folder(target)) {
@@ -168,8 +164,8 @@ pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether two paths lead to one file. Unlike the crate `same-file`, it opens neither of them: that
-/// would wait for the other end of a pipe.
+/// Returns true if two paths lead to the same file. Unlike the crate `same-file`, it opens neither,
+/// since opening a pipe would wait for its other end.
 pub fn same_file(a: &Path, b: &Path) -> bool {
     match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -185,7 +181,7 @@ pub(super) fn already_exists(path: &Path) -> Error {
     )
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 pub fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -193,11 +189,11 @@ pub fn folder(path: &Path) -> &Path {
     }
 }
 
-/// The file that a row of symlinks leads to, whether or not it is there.
+/// Follows a chain of symlinks to a file, which need not exist.
 ///
 /// # Errors
 ///
-/// What the system reports if a link can't be followed.
+/// Any error of the system while following a link.
 pub fn written_through(path: &Path) -> io::Result<PathBuf> {
     const LONGEST_ROW: u32 = 40;
     let mut path = path.to_owned();

@@ -1,10 +1,11 @@
-//! Temporary files and folders beside their targets, and those that killed runs have left there.
+//! Temporary files and folders next to their targets, and the removal of those that killed
+//! processes left there.
 //!
-//! Each is locked by the run that writes it. The system gives up the lock of a process that ends,
-//! however it does. So the next run that writes to the folder knows which of them nobody needs, and
-//! removes those. On file systems whose locks other hosts may not see, names say which process writes
-//! a file: what ended processes of this host have left is removed, and what others may have left is
-//! named once it is an hour old.
+//! Each is locked by the process that writes it. The system releases the lock of a process however
+//! it ends, so the next process that writes to the folder knows which leftovers are unused, and
+//! removes them. On file systems whose locks other hosts may not see, the name records which
+//! process writes a file. Leftovers of ended processes of this host are removed, and possible
+//! leftovers of other hosts are logged once they are an hour old.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,23 +19,23 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 use super::owner::{Fate, Owner};
 use super::target::folder;
 
-/// How the names of all that may be removed begin. After a number for the target and a hyphen,
-/// anything may come.
+/// Prefix of all names that may be removed. It is followed by a number for the target, a hyphen,
+/// and any text.
 const PREFIX: &str = ".protosplit-";
 
 const SUFFIX: &str = ".tmp";
 
-/// Digits of the number for the target.
+/// Number of digits of the number for the target.
 const DIGITS: usize = 8;
 
-/// How often something is created again because another run has taken it for left behind: it is
-/// only seen unlocked in the moment after it was created.
+/// Maximum number of attempts to create an item when another process removes it as a leftover,
+/// which is only possible in the moment between its creation and its locking.
 const MOST_TRIES: usize = 100;
 
-/// How old something is that another host writes, or has left, before it is named.
+/// Age from which on an item that another host writes, or left, is logged.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
-/// Creates a file beside `target`, with these permissions if any are given.
+/// Creates a file next to `target`, with these permissions if any are given.
 pub(super) fn file_beside(
     target: &Path,
     permissions: Option<fs::Permissions>,
@@ -45,17 +46,17 @@ pub(super) fn file_beside(
         if system::hold(&file, &path) {
             return Ok(Some(NamedTempFile::from_parts(file, path)));
         }
-        // Whatever has the name by now is another's.
+        // By now the name belongs to another file.
         let _ = path.keep();
         Ok(None)
     })
 }
 
-/// A folder that is filled beside its target, and is removed with all that is in it unless it is
+/// A temporary folder next to its target, removed with its content on drop unless it is
 /// [kept](Self::keep).
 ///
-/// What earlier runs left in the same place when they were killed is removed when a new one is
-/// created, once in a process.
+/// Creating the first one in a place also removes leftovers of killed processes there, once per
+/// process.
 ///
 /// ```
 /// use proto_splitter_core::atomic::TemporaryFolder;
@@ -72,24 +73,24 @@ pub(super) fn file_beside(
 #[derive(Debug)]
 pub struct TemporaryFolder {
     folder: TempDir,
-    /// Holds the lock for as long as the folder is there.
+    /// Lock that is held while the folder exists.
     _held: Option<File>,
 }
 
 impl TemporaryFolder {
-    /// Creates a folder beside `target`, with these permissions if any are given, else one that only
-    /// its owner can enter.
+    /// Creates a folder next to `target`, with these permissions if any are given, otherwise
+    /// accessible only to its owner.
     ///
     /// # Errors
     ///
-    /// What the system reports if no folder can be created there.
+    /// Any error of the system while creating the folder.
     pub fn beside(
         target: &Path,
         permissions: Option<fs::Permissions>,
     ) -> io::Result<TemporaryFolder> {
         beside(target, permissions, |builder| {
             let folder = builder.tempdir_in(folder(target))?;
-            // Not every system opens folders as files.
+            // Not every system can open folders as files.
             let _held = File::open(folder.path()).ok();
             match &_held {
                 Some(handle) if !system::hold(handle, folder.path()) => {
@@ -101,17 +102,17 @@ impl TemporaryFolder {
         })
     }
 
-    /// The folder, as long as it is where it was created.
+    /// Returns the path at which the folder was created.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Renames the folder to a name that no later run takes for something left behind: for use
-    /// before the name may come to be that of another folder, as after an exchange.
+    /// Renames the folder so that no later process takes it for a leftover. Call it before the name
+    /// may come to refer to another folder, as after an exchange.
     ///
     /// # Errors
     ///
-    /// What the system reports if the folder can't be renamed; it is removed then.
+    /// Any error of the system while renaming the folder, which is then removed.
     pub fn detach(self) -> io::Result<TempDir> {
         let parent = folder(self.path());
         let mut builder = Builder::new();
@@ -123,13 +124,14 @@ impl TemporaryFolder {
         Ok(detached)
     }
 
-    /// Leaves the folder as it is, wherever it is by now.
+    /// Keeps the folder, wherever it is by now.
     pub fn keep(self) {
         let _ = self.folder.keep();
     }
 }
 
-/// Creates something beside `target`. `create` gives none if another run has removed what it made.
+/// Creates an item next to `target`. `create` returns `None` if another process has removed its
+/// item.
 fn beside<T>(
     target: &Path,
     permissions: Option<fs::Permissions>,
@@ -158,17 +160,17 @@ fn beside<T>(
     ))
 }
 
-/// The beginning of the names of temporary files of the target `of`, and of the process that writes
-/// them, if that has to be recorded.
+/// Returns the prefix of the names of temporary files for the target `of`, with the writing process
+/// if that has to be recorded.
 fn prefix(of: &[u8], owner: Option<Owner>) -> String {
     let owner = owner.map_or_else(String::new, |owner| owner.to_string());
     format!("{PREFIX}{:0DIGITS$x}-{owner}", crc32c::crc32c(of))
 }
 
-/// The device, the number and the time of creation of a folder.
+/// The device, the number and the creation time of a folder.
 type FolderIdentity = (u64, u64, Option<SystemTime>);
 
-/// Removes what killed runs have left in a folder, unless this process has looked there before.
+/// Removes leftovers of killed processes in a folder, unless this process has done so before.
 fn sweep_once(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<FolderIdentity>> = Mutex::new(BTreeSet::new());
     let Some(identity) = system::identity(folder) else {
@@ -180,12 +182,12 @@ fn sweep_once(folder: &Path) {
     }
 }
 
-/// Removes what killed runs have left in a folder. What can't be read or removed is in nobody's way.
+/// Removes leftovers of killed processes in a folder. Ignores items that can't be read or removed.
 fn sweep(folder: &Path) {
     sweep_by(folder, system::are_locks_shared(folder));
 }
 
-/// [`sweep`] by locks, or else by the owners that names record.
+/// Removes leftovers like [`sweep`], judging by locks, or else by the owners that names record.
 fn sweep_by(folder: &Path, locks: bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -207,13 +209,13 @@ fn sweep_by(folder: &Path, locks: bool) {
     }
 }
 
-/// Returns true if all that can write to a folder see the locks in it.
+/// Returns true if all processes that can write to a folder see the locks in it.
 pub(super) fn are_locks_shared(folder: &Path) -> bool {
     system::are_locks_shared(folder)
 }
 
-/// Removes a file that processes [lock](hold_shared) while they use it, if none does. Where locks don't
-/// tell that, the file is named.
+/// Removes a file that processes [lock](hold_shared) while they use it, if none does. Where locks
+/// can't tell, logs the file instead.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {
     if system::are_locks_shared(folder(path)) {
@@ -224,13 +226,13 @@ pub fn remove_abandoned(path: &Path) {
     }
 }
 
-/// Keeps a file from being [taken for abandoned](remove_abandoned) for as long as it is open.
+/// Protects a file from being [removed as abandoned](remove_abandoned) while it is open.
 #[doc(hidden)]
 pub fn hold_shared(file: &File) {
     system::hold_shared(file);
 }
 
-/// Names what another host is writing, or has left.
+/// Logs an item that another host writes, or left, if it is old.
 fn name_if_old(path: &Path) {
     let changed = fs::symlink_metadata(path).and_then(|there| there.modified());
     let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
@@ -242,7 +244,7 @@ fn name_if_old(path: &Path) {
     }
 }
 
-/// Returns the end of a name that [`beside`] gives, behind the number for the target.
+/// Returns the part of a name from [`beside`] after the number for the target.
 fn after_number(name: &std::ffi::OsStr) -> Option<&str> {
     let name = name.to_str()?.strip_prefix(PREFIX)?;
     let (number, rest) = name.split_at_checked(DIGITS)?;
@@ -251,7 +253,7 @@ fn after_number(name: &std::ffi::OsStr) -> Option<&str> {
     (is_number && rest.ends_with(SUFFIX)).then_some(rest)
 }
 
-/// Removes what a run has left at this path, if by its lock it is certain that it was killed.
+/// Removes the item at this path if its lock proves that the process that wrote it was killed.
 fn remove_unlocked(path: &Path) {
     let there = fs::symlink_metadata(path).ok();
     let held = there.and_then(|there| system::hold_left(path, &there));
@@ -260,7 +262,7 @@ fn remove_unlocked(path: &Path) {
     }
 }
 
-/// Removes what a killed run has left at this path.
+/// Removes a killed process's item at this path.
 fn remove(path: &Path) {
     let Ok(there) = fs::symlink_metadata(path) else {
         return;
@@ -290,17 +292,18 @@ mod system {
 
     use super::FolderIdentity;
 
-    /// Locks what was just created at `path`. False if another run has removed it or is about to.
+    /// Locks a new item at `path`. Returns false if another process has removed it or is about to.
     pub(super) fn hold(file: &File, path: &Path) -> bool {
         match lock(file) {
             Ok(()) => is_at(file, path),
             Err(Errno::WOULDBLOCK) => false,
-            // Without locks nobody removes it.
+            // Without locks, no process removes it.
             Err(_) => true,
         }
     }
 
-    /// Locks what an earlier run has created at `path`. None unless that run has certainly ended.
+    /// Locks an earlier process's item at `path`. Returns `None` unless that process has certainly
+    /// ended.
     pub(super) fn hold_left(path: &Path, there: &fs::Metadata) -> Option<File> {
         if !there.is_file() && !there.is_dir() {
             return None;
@@ -313,13 +316,14 @@ mod system {
         is_at(&file, path).then_some(file)
     }
 
-    /// Locks a file for as long as it is open, beside others that do. Without locks nobody asks.
+    /// Takes a shared lock on a file while it is open. Without locks this has no effect, and needs
+    /// none.
     pub(super) fn hold_shared(file: &File) {
         let _ = flock(file, FlockOperation::NonBlockingLockShared);
     }
 
-    /// What tells a folder from all others: its number, and since that is given again to another once
-    /// the folder is gone, when it was created.
+    /// Returns the identity of a folder: its number and, since numbers are reused, its creation
+    /// time.
     pub(super) fn identity(folder: &Path) -> Option<FolderIdentity> {
         let metadata = fs::metadata(folder).ok()?;
         let created = metadata.created().ok();
@@ -342,12 +346,12 @@ mod system {
         }
     }
 
-    /// Returns true if all that can write to the folder see the locks in it. Of file systems that
-    /// several hosts share, many keep the locks of each host to itself.
+    /// Returns true if all processes that can write to the folder see the locks in it. Many file
+    /// systems shared by several hosts keep the locks of each host separate.
     pub(super) fn are_locks_shared(folder: &Path) -> bool {
         #[cfg(target_os = "linux")]
         {
-            /// ext, XFS, Btrfs, tmpfs, overlayfs, ZFS, F2FS, bcachefs: by the numbers of their kinds.
+            /// ext, XFS, Btrfs, tmpfs, overlayfs, ZFS, F2FS, bcachefs, by their magic numbers.
             const LOCAL: [u64; 8] = [
                 0xef53,
                 0x5846_5342,
@@ -412,7 +416,7 @@ mod tests {
         names
     }
 
-    /// As a process that is killed leaves them: a file and a folder that nobody has open.
+    /// Creates a file and a folder that no process has open, like those a killed process leaves.
     fn left_in(folder: &Path) -> [PathBuf; 2] {
         let [file, inner] = ["file", "inner"].map(|name| {
             let name = format!(".protosplit-01234567-{name}.tmp");
@@ -426,7 +430,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_run_left_goes_with_the_next() {
-        // Both at once, since a folder that is gone may lend its number to the next.
+        // Both at once, since the number of a removed folder may be reused for the next.
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         for (folder, is_folder) in folders.iter().zip([false, true]) {
             let left = left_in(folder.path());

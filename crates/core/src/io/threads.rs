@@ -1,4 +1,4 @@
-//! Doing things on several threads.
+//! Running work on several threads.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -9,19 +9,20 @@ use std::thread::{Builder, Scope};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The most threads that work, however many are asked for: each takes memory of its own. The compiler
-/// checks that it isn't zero: this is a constant.
+/// Maximum number of threads, whatever is requested, since each takes memory. The compiler checks
+/// that this constant isn't zero.
 const MOST: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
-/// How many threads work: as many as there are cores, unless somebody said.
+/// Returns the number of threads to use: the requested one, or else the number of cores.
 #[must_use]
 pub fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     asked.unwrap_or_else(cores).min(MOST)
 }
 
-/// Begins up to `count` threads that do the same, and says how many the system let begin: a limit
-/// on processes or memory is no reason to fail where others do the work.
+/// Spawns up to `count` threads that run the same function, and returns the number that the system
+/// allowed to start. A limit on processes or memory is no reason to fail if other threads do the
+/// work.
 pub(crate) fn spawn_up_to<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     count: usize,
@@ -31,8 +32,8 @@ pub(crate) fn spawn_up_to<'scope, 'env>(
     spawned.take_while(std::io::Result::is_ok).count()
 }
 
-/// Runs `work` on up to this many threads, one of them this one, and gives what each came to. A panic
-/// is passed on.
+/// Runs `work` on up to this many threads, including the current one, and returns all results.
+/// Propagates panics.
 pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let others = (1..threads).map(|_| Builder::new().spawn_scoped(scope, &work));
@@ -47,11 +48,12 @@ pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T
     })
 }
 
-/// What `each` makes of every number below `count`, in order. After an error nothing more is begun.
+/// Returns the results of `each` for every number below `count`, in order. After an error, starts
+/// no further work.
 ///
 /// # Errors
 ///
-/// The first that `each` gives, by its number.
+/// The first error of `each`, by its number.
 pub fn map<T: Send>(
     threads: NonZeroUsize,
     count: usize,
@@ -60,7 +62,7 @@ pub fn map<T: Send>(
     map_with(threads, count, || (), |at, ()| each(at))
 }
 
-/// [`map`], where each thread has something of its own, as a buffer.
+/// Maps like [`map`], with a value owned by each thread, such as a buffer.
 ///
 /// # Errors
 ///
@@ -95,19 +97,20 @@ pub fn map_with<B, T: Send>(
     made.into_iter().map(|(_, result)| result).collect()
 }
 
-/// How far what is made may be ahead of what is taken.
+/// Bounds on finished results that wait to be taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
-    /// How many there may be of it.
+    /// Maximum number of results.
     pub count: NonZeroUsize,
-    /// How large all of it may be, unless it is one alone.
+    /// Maximum total size of the results, unless there is only one.
     pub size: u64,
 }
 
-/// What `make` makes of the number of each of these sizes is given to `take`, in order, on this
-/// thread, as [`each_in_order`] does.
+/// Passes the result of `make` for each index of `sizes` to `take`, in order, on this thread, as
+/// [`each_in_order`] does.
 ///
-/// `make` is told whether nobody will take it any more, so that it can end early.
+/// `make` receives a flag that is set once its result is no longer wanted, so that it can end
+/// early.
 pub(crate) fn in_order<T: Send>(
     threads: NonZeroUsize,
     sizes: impl ExactSizeIterator<Item = u64>,
@@ -119,16 +122,17 @@ pub(crate) fn in_order<T: Send>(
     each_in_order(threads, jobs, ahead, make, take)
 }
 
-/// What `make` makes of each of these jobs, which come with their sizes, is given to `take`, in
-/// order, on this thread. This many others make what is `ahead` meanwhile; if this is to be the only
-/// one, it does both in turns. The jobs are made on this thread, too, each when there is room for
-/// it; one of the size `u64::MAX` is done when all before it is.
+/// Passes the result of `make` for each of these jobs, which come with their sizes, to `take`, in
+/// order, on this thread. Meanwhile, this many other threads make results `ahead`; with none, this
+/// thread does both in turns. The iterator of jobs also runs on this thread, once there is room for
+/// another job. A job of size `u64::MAX` runs when all earlier ones are finished.
 ///
-/// `make` is told whether nobody will take it any more, so that it can end early.
+/// `make` receives a flag that is set once its result is no longer wanted, so that it can end
+/// early.
 ///
 /// # Errors
 ///
-/// The first that `make` gives, in the order of the jobs, or that `take` gives before it.
+/// The first error of `make`, in job order, or an earlier one of `take`.
 pub fn each_in_order<J: Send, T: Send>(
     threads: NonZeroUsize,
     jobs: impl Iterator<Item = (u64, J)>,
@@ -147,7 +151,7 @@ pub fn each_in_order<J: Send, T: Send>(
     let next = || to_do.lock().unwrap_or_else(PoisonError::into_inner).recv();
     let work = || {
         while let Ok((job, made)) = next() {
-            // If nobody waits for it any more, it is not wanted.
+            // If the receiver is gone, the result isn't needed.
             drop(made.send(make(job, &abandoned)));
         }
     };
@@ -156,7 +160,7 @@ pub fn each_in_order<J: Send, T: Send>(
         if spawn_up_to(scope, threads.get().min(most), work) == 0 {
             return jobs.try_for_each(|(_, job)| take(make(job, &abandoned)?));
         }
-        // Before the end of this the threads are told that there is nothing more to do.
+        // Dropped before the scope ends, this tells the threads that there is no more work.
         let _abandons = Abandons(&abandoned);
         let begun = begun;
         let mut waiting: VecDeque<(u64, Receiver<Result<T>>)> = VecDeque::new();
@@ -185,7 +189,7 @@ pub fn each_in_order<J: Send, T: Send>(
     })
 }
 
-/// Says that nobody takes anything any more.
+/// A guard that sets the flag for abandoned work when it is dropped.
 struct Abandons<'a>(&'a AtomicBool);
 
 impl Drop for Abandons<'_> {
@@ -202,7 +206,7 @@ mod tests {
         NonZeroUsize::new(n).unwrap()
     }
 
-    /// So many of size 1.
+    /// Returns the sizes of `count` items of size 1.
     fn ones(count: usize) -> impl ExactSizeIterator<Item = u64> + Clone {
         (0..count).map(|_| 1)
     }

@@ -1,4 +1,4 @@
-//! Merging chunks that arrive one by one, in any order.
+//! Merging chunks that arrive one at a time, in any order.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ use crate::proto::ChunkMetadata;
 use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// How many missing chunks an error names.
+/// Maximum number of missing chunks to name in an error.
 const MOST_NAMED: usize = 10;
 
-/// Merges chunks that arrive in memory one by one, in any order.
+/// A merger of chunks that arrive in memory one at a time, in any order.
 ///
 /// ```
 /// use proto_splitter_core::merge::{ChunkMerger, ReadOptions};
@@ -42,12 +42,11 @@ pub struct ChunkMerger {
 }
 
 impl ChunkMerger {
-    /// Awaits the chunks that `metadata` tells of; their offsets and files don't count.
+    /// Creates a merger for the chunks that `metadata` describes. Ignores their offsets and files.
     ///
     /// # Errors
     ///
-    /// What [`Trailer::from_metadata`](crate::container::Trailer::from_metadata) finds wrong with
-    /// the metadata.
+    /// Any error of [`Trailer::from_metadata`](crate::container::Trailer::from_metadata).
     pub fn new(metadata: ChunkMetadata, options: ReadOptions) -> Result<Self> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &options.limits)?;
         let chunks = vec![None; trailer.kinds().len()];
@@ -58,13 +57,13 @@ impl ChunkMerger {
         })
     }
 
-    /// Takes a chunk.
+    /// Inserts a chunk.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if there is no chunk of this index, or it has another size or
-    /// was there before; [`ErrorKind::ChecksumMismatch`] if it has another checksum than
-    /// `metadata` says. Then it still is missing, or what was there before stays.
+    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, its size differs, or it
+    /// was inserted before; [`ErrorKind::ChecksumMismatch`] if its checksum differs from
+    /// `metadata`. After an error the chunk is still missing, or the earlier one is kept.
     pub fn insert(&mut self, index: impl Into<ChunkIndex>, chunk: impl Into<Bytes>) -> Result<()> {
         let index = index.into().to_usize();
         let chunk = chunk.into();
@@ -84,24 +83,24 @@ impl ChunkMerger {
         Ok(())
     }
 
-    /// The chunks that haven't come yet.
+    /// Returns the chunks that are still missing.
     pub fn missing(&self) -> impl Iterator<Item = ChunkIndex> {
         let chunks = self.chunks.iter().enumerate();
         chunks.filter_map(|(index, chunk)| chunk.is_none().then_some(index.into()))
     }
 
-    /// The message, once all chunks are there.
+    /// Merges the message, once all chunks are present.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] with what is missing, and as
+    /// [`ErrorKind::InvalidTrailer`] naming missing chunks, and as
     /// [`Merger::merge`](super::Merger::merge).
     pub fn finish(self) -> Result<Bytes> {
         let chunks = self.complete()?;
         to_bytes(&self.trailer, &chunks[..], &self.options)
     }
 
-    /// Writes the message to `sink`, once all chunks are there.
+    /// Merges the message into `sink`, once all chunks are present.
     ///
     /// # Errors
     ///

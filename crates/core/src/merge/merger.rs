@@ -1,4 +1,4 @@
-//! The front doors: from chunks or files to a message, bytes, or a file.
+//! The merger: from chunks or files to a message, bytes, or a file.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -28,15 +28,16 @@ use crate::read_options::ReadOptions;
 use crate::wire::{SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// Merges chunks to the message that they were cut from, by reflection: it walks messages by their
-/// descriptors, or by the placeholders in them, and needs no generated code of the message's type.
+/// Merges chunks back into the message they were cut from, by reflection: it walks messages by
+/// their descriptors, or by the placeholders in them, and needs no generated code for the message's
+/// type.
 ///
-/// A merger has [options](MergeOptions), and can be used any number of times.
+/// A merger has [options](MergeOptions), and can be reused.
 ///
-/// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is
-/// the message itself. The name of a `.cpb` or `.pb` file does as well, and means that file even
-/// where it is the prefix of another, as `x.pb` is of `x.pb.cpb`. Any other file, as `x.onnx`, is
-/// read if it isn't the prefix of one, and [`is_chunked`] says what it holds.
+/// Files are named by their prefix: reads `PREFIX.cpb` if it exists, else `PREFIX.pb`, which is the
+/// message itself. The name of a `.cpb` or `.pb` file is also accepted and means that very file,
+/// even if it is the prefix of another, as `x.pb` is of `x.pb.cpb`. Any other file, such as
+/// `x.onnx`, is read if it isn't the prefix of one; [`is_chunked`] detects how it is stored.
 ///
 /// ```
 /// use proto_splitter_core::merge::Merger;
@@ -64,28 +65,28 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// A merger with the default options.
+    /// Creates a merger with the default options.
     pub fn new() -> Merger {
         Merger::default()
     }
 
-    /// Merges with these options instead.
+    /// Sets the options.
     pub fn options(mut self, options: impl Into<MergeOptions>) -> Merger {
         self.options = options.into();
         self
     }
 
-    /// Accepts no more than this of untrusted input, and keeps the other options.
+    /// Sets the limits on untrusted input, keeping the other options.
     pub fn limits(mut self, limits: Limits) -> Merger {
         self.options.reading = self.options.reading.limits(limits);
         self
     }
 
-    /// Merges chunks in memory, by a [`ChunkMetadata`], whose offsets don't count, or by the
-    /// [`ChunkedMessage`](crate::proto::ChunkedMessage) alone, as TensorFlow's `Merger::Merge` does.
+    /// Merges chunks in memory according to a [`ChunkMetadata`], whose offsets are ignored, or only
+    /// a [`ChunkedMessage`](crate::proto::ChunkedMessage), like TensorFlow's `Merger::Merge`.
     ///
-    /// For the latter the options have to know the message's type, and the chunks are TensorFlow's
-    /// [profile](crate::container::Profile). There are no checksums to be compared, then.
+    /// With only a `ChunkedMessage`, the options must have the message's type, the chunks must be
+    /// in TensorFlow's [profile](crate::container::Profile), and there are no checksums to compare.
     ///
     /// ```
     /// use prost::Message;
@@ -106,10 +107,10 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// What [`Trailer::from_metadata`] finds wrong with the metadata; [`ErrorKind::InvalidTrailer`]
-    /// if there are more or fewer chunks, or one of another size; [`ErrorKind::SchemaNeeded`]
-    /// if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk or the
-    /// merge has another checksum than it should.
+    /// Any error of [`Trailer::from_metadata`]; [`ErrorKind::InvalidTrailer`] if the number of
+    /// chunks or the size of one differs; [`ErrorKind::SchemaNeeded`] if the merge depends on the
+    /// type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the checksum of a chunk or of the
+    /// merged message differs.
     pub fn merge<'a>(
         &self,
         chunks: &[Bytes],
@@ -125,13 +126,12 @@ impl Merger {
         to_bytes(&trailer, chunks, &self.options.reading)
     }
 
-    /// Reads a message of a type known to the program.
+    /// Reads a message as a generated type.
     ///
-    /// The type's fields are known to the merge only if the options
-    /// [say so](ReadOptions::for_message), which files without our marker need. Fields that the
-    /// type doesn't have, of a newer schema or extensions, are lost: prost has no place for them.
-    /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) gives the
-    /// bytes as they were.
+    /// The merge knows the type's fields only if the options [set it](ReadOptions::for_message),
+    /// which files without placeholders need. Fields that the type lacks, from a newer schema or
+    /// extensions, are lost, since prost doesn't store them. [`read_dynamic`](Self::read_dynamic)
+    /// keeps them, and [`merge_to`](Self::merge_to) returns the original bytes.
     ///
     /// # Errors
     ///
@@ -141,23 +141,23 @@ impl Merger {
         decode(self.merge_to_bytes(prefix)?)
     }
 
-    /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated
-    /// fields grow, submessages are merged, other fields are set.
+    /// Merges a message into an existing one, generated or dynamic, with protobuf's semantics:
+    /// appends to repeated fields, merges submessages, and sets other fields.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read). If the bytes are not a message of that type, a part of them may have
-    /// been merged.
+    /// As [`read`](Self::read). If the bytes are not a message of that type, some of them may
+    /// already have been merged.
     pub fn merge_into<M: Message>(&self, prefix: impl AsRef<Path>, message: &mut M) -> Result<()> {
         let bytes = self.merge_to_bytes(prefix)?;
         message.merge(bytes).map_err(undecodable)
     }
 
-    /// Appends a message to bytes. If those are a message too, that merges the one into the other.
+    /// Appends a message to bytes. If the bytes are a message too, this merges the two.
     ///
     /// # Errors
     ///
-    /// As [`merge_to_bytes`](Self::merge_to_bytes). The bytes are then as they were before.
+    /// As [`merge_to_bytes`](Self::merge_to_bytes). After an error the bytes are unchanged.
     pub fn append_to(&self, prefix: impl AsRef<Path>, bytes: &mut Vec<u8>) -> Result<Merged> {
         let before = bytes.len();
         let left = self.options.reading.limits.max_message_size;
@@ -181,12 +181,12 @@ impl Merger {
         DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
     }
 
-    /// Reads a part of a chunked message: what `metadata` says instead of the file's own trailer.
-    /// Of a file with our marker, what is left out stays an empty value.
+    /// Reads a part of a chunked message, with `metadata` in place of the file's own trailer. In a
+    /// marked file, omitted parts become empty values.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`ErrorKind::NotChunked`] if there is only the message itself.
+    /// As [`read`](Self::read); [`ErrorKind::NotChunked`] if the file is the message in one piece.
     pub fn read_partial<M: Message + Default>(
         &self,
         prefix: impl AsRef<Path>,
@@ -229,15 +229,15 @@ impl Merger {
         }
     }
 
-    /// Writes a message of any size to `sink`, in memory that doesn't depend on that size.
+    /// Writes a message of any size to `sink`, using memory that doesn't depend on its size.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, nor a file `PREFIX`, or
-    /// reading or writing fails; what is wrong with the file; [`ErrorKind::InvalidMessage`] if it
-    /// is neither in chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the
-    /// type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is
-    /// not what was split. Then `sink` has had bytes that are not to be used.
+    /// [`ErrorKind::Io`] if none of `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` exists, or reading or
+    /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if it is neither in chunks
+    /// nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge depends
+    /// on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes differ
+    /// from the message that was split. After an error, discard the bytes that `sink` received.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
         let options = &self.options.reading;
         match find(prefix.as_ref())? {
@@ -255,14 +255,14 @@ impl Merger {
         }
     }
 
-    /// Writes a message of any size to the file `target`, which appears only once it is complete and
-    /// right.
+    /// Writes a message of any size to the file `target`, which appears only once it is complete
+    /// and correct.
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and the
-    /// options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if the target
-    /// is the file that is read, or something else than a file, as a device.
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target exists and the
+    /// options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if the target is
+    /// the input, or not a file but, for example, a device.
     pub fn merge_to_file(
         &self,
         prefix: impl AsRef<Path>,
@@ -271,8 +271,8 @@ impl Merger {
         write_file(target.as_ref(), &find(prefix.as_ref())?, &self.options)
     }
 
-    /// Writes the message in exactly the file `input` to the file `target`: no other file is looked
-    /// for. It may have any name, and [`is_chunked`] says what it holds.
+    /// Writes the message in exactly the file `input`, trying no other names, to the file `target`.
+    /// The input may have any name; [`is_chunked`] detects how it is stored.
     ///
     /// # Errors
     ///
@@ -287,7 +287,7 @@ impl Merger {
     }
 }
 
-/// Bytes that grow by no more than is left.
+/// A byte vector with a limit on its growth.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     left: u64,
@@ -314,7 +314,7 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// Writes the message that was found to a file.
+/// Writes the located message to a file.
 fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Merged> {
     let (force, options) = (options.force, &options.reading);
     match found {
@@ -339,7 +339,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
     }
 }
 
-/// Merges the chunks of open files to a file, on threads.
+/// Merges the chunks of open files to a file, on several threads.
 pub(crate) fn to_file<S: ReadAt>(
     store: &RecordStore<S>,
     out: AtomicFile,
@@ -355,7 +355,7 @@ pub(crate) fn to_file<S: ReadAt>(
     Ok(merged)
 }
 
-/// Merges the chunks of open files to `sink`.
+/// Merges the chunks of open files into `sink`.
 pub(crate) fn to_sink<S: ReadAt>(
     store: &RecordStore<S>,
     sink: &mut dyn Write,
@@ -367,7 +367,7 @@ pub(crate) fn to_sink<S: ReadAt>(
     })
 }
 
-/// A file to merge.
+/// A located file to merge.
 pub(crate) enum Found {
     Chunked(PathBuf),
     Plain(PathBuf),
@@ -384,8 +384,8 @@ impl Found {
     }
 }
 
-/// The file that a prefix, or its own name, means. Its own name first: who says `x.pb` doesn't mean
-/// `x.pb.cpb`.
+/// Returns the file that a prefix, or a file's own name, means. A file's own name takes precedence:
+/// `x.pb` doesn't mean `x.pb.cpb`.
 pub(crate) fn find(prefix: &Path) -> Result<Found> {
     let is_named = prefix
         .extension()
@@ -413,7 +413,7 @@ pub(crate) fn find(prefix: &Path) -> Result<Found> {
     Err(Error::new(ErrorKind::Io, message).with_source(source))
 }
 
-/// Names the file that an error is about.
+/// Adds the name of the file to an error.
 pub(crate) fn at_file(error: Error, path: &Path) -> Error {
     match error.kind() {
         ErrorKind::NotChunked
@@ -428,8 +428,8 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
 }
 
-/// Opens a file that is a message in one piece. The fields of the message itself are looked at, and
-/// not what is in them: that takes a type.
+/// Opens a file with a message in one piece. Checks the top-level fields, but not their content,
+/// which would need the type.
 fn open_plain(path: &Path) -> Result<File> {
     let file = open_file(path)?;
     check_plain(path, &file)?;
@@ -461,7 +461,7 @@ pub(crate) fn copy_to_file(
     Ok(copied)
 }
 
-/// Writes a message in one piece that isn't a file, as `write` does.
+/// Writes a message in one piece that isn't a file, using `write`.
 pub(crate) fn write_to_file(
     (input, size): (PathBuf, u64),
     out: AtomicFile,
@@ -478,7 +478,7 @@ pub(crate) fn write_to_file(
     })
 }
 
-/// The report of a message that was in one piece before.
+/// Returns the report for a message that was in one piece already.
 fn copied(input: PathBuf, size: u64, crc32c: u32) -> Merged {
     Merged {
         input,
@@ -518,7 +518,7 @@ fn copy_plain(
     let meter = options.progress.meter(size);
     let _span = tracing::debug_span!("copy", bytes = size).entered();
     let mut sink = Sink::new(sink, &meter);
-    // Others may have read it.
+    // Another handle may have moved the position.
     let rewound = file.rewind();
     rewound.map_err(|error| Error::from(error).context(path.display()))?;
     std::io::copy(&mut file, &mut sink)

@@ -1,5 +1,5 @@
-//! Opening a chunked file: its trailer is read and checked. Whether its chunks are the records that
-//! it says is checked when they are read.
+//! Opening a chunked file: reads and checks its trailer. Its records are checked when they are
+//! read.
 
 mod external_files;
 
@@ -24,12 +24,12 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// How much is read at the front of a file at once: the file's metadata is there, and most often
-/// the chunk that the others are spliced into.
+/// Number of bytes to read at the beginning of a file at once: the file's metadata, and usually the
+/// chunk that the others are spliced into.
 const HEAD: usize = 64 << 10;
 
-/// How much is read at the end at once: the header of the last block, which leads to the trailer,
-/// and the trailer of some 3,000 chunks.
+/// Number of bytes to read at the end at once: the header of the last block, which leads to the
+/// trailer, and a trailer for some 3,000 chunks.
 const TAIL: usize = 256 << 10;
 
 /// Opens a `.cpb` file within `limits`.
@@ -37,7 +37,7 @@ pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File
     open_path_as(path, limits, |file| file)
 }
 
-/// Opens a `.cpb` file within `limits`, read as this kind of source.
+/// Opens a `.cpb` file within `limits`, as this type of source.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub fn open_path_as<S: ReadAt>(
     open_within(&span, path, source(file), limits)
 }
 
-/// Opens a `.cpb` file that is at this path, and is open already.
+/// Opens an already open `.cpb` file at this path.
 pub(crate) fn open_given<S: ReadAt>(
     path: &Path,
     source: S,
@@ -77,8 +77,7 @@ fn open_within<S: ReadAt>(
     Ok(RecordStore { paths, ..file })
 }
 
-/// Opens a `.cpb` file whose chunks are those that `metadata` says, whatever its own trailer
-/// is: to read a part of it.
+/// Opens a `.cpb` file with `metadata` in place of its own trailer, to read a part of it.
 pub(crate) fn open_path_with(
     path: &Path,
     metadata: ChunkMetadata,
@@ -95,15 +94,15 @@ pub(crate) fn open_path_with(
     Ok(RecordStore { paths, ..file })
 }
 
-/// Opens a chunked message in any source of bytes, some of whose chunks may be in others;
-/// `open` opens one of those.
+/// Opens a chunked message whose chunks may be in several sources. `open` opens one of the others
+/// by its name.
 ///
-/// Whether it is the one that is meant is checked here: [`ErrorKind::ChecksumMismatch`] if it
-/// isn't.
+/// Each source is checked to be the one that the trailer names: [`ErrorKind::ChecksumMismatch`] if
+/// it isn't.
 ///
 /// # Errors
 ///
-/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and what `open` reports.
+/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
 pub fn open_sources<S: ReadAt>(
     source: S,
     limits: &Limits,
@@ -126,7 +125,7 @@ fn open_all<S: ReadAt>(
     })
 }
 
-/// The trailer of a `.cpb` file, whatever became of its chunks.
+/// Reads the trailer of a `.cpb` file, whatever the state of its chunks.
 pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
     let begun = read_trailer_of(FileSource::given(open_file(path)?), limits);
     match begun {
@@ -135,11 +134,11 @@ pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
     }
 }
 
-/// How far from its end a file is searched for a trailer whose place the chunks in front of it don't
-/// tell: where a block begins, the file tells it itself.
+/// Number of bytes at the end of a file to search for a trailer that the preceding chunks don't
+/// lead to. At each block boundary the file itself has the position.
 const SEARCHED: u64 = 64 << 10;
 
-/// A trailer that ends the file, and that no sound chunk leads to.
+/// Finds a trailer at the end of the file that no intact chunk leads to.
 fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     let source = open_file(path)?;
     let size = source.size()?;
@@ -163,7 +162,7 @@ fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     Ok(None)
 }
 
-/// What is known of a file once its trailer was read.
+/// The facts about a file once its trailer is read.
 type Begun<S> = (
     RecordFile<FileSource<S>>,
     RecordPosition,
@@ -187,12 +186,11 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
     Ok((file, end, trailer, cache, trailer_chunks))
 }
 
-/// Opens sources whose chunks are those that `metadata` says, whatever their own trailer is: to read
-/// a part of it.
+/// Opens sources with `metadata` in place of their own trailer, to read a part of the message.
 ///
 /// # Errors
 ///
-/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and what `open` reports.
+/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
 pub fn open_sources_with<S: ReadAt>(
     source: S,
     metadata: ChunkMetadata,
@@ -206,7 +204,7 @@ pub fn open_sources_with<S: ReadAt>(
     complete(file, None, trailer, cache, limits, open)
 }
 
-/// Opens the other files, and checks what of the trailer needs no record.
+/// Opens the other files, and checks the parts of the trailer that need no record.
 fn complete<S: ReadAt>(
     file: RecordFile<FileSource<S>>,
     end: Option<RecordPosition>,
@@ -217,7 +215,7 @@ fn complete<S: ReadAt>(
 ) -> Result<RecordStore<S>> {
     let named = &trailer.metadata().files;
     let at = |error: Error, file: &ExternalFile| error.context(file.path.escape_debug());
-    // All before the first is waited for.
+    // Requests all before it waits for the first.
     let mut sources = Vec::with_capacity(named.len());
     for file in named {
         sources.push(open(file).map_err(|error| at(error, file))?);
@@ -243,7 +241,7 @@ fn complete<S: ReadAt>(
     Ok(store)
 }
 
-/// Where the last record of a file is, and its bytes; none if there are no records.
+/// Returns the position and the bytes of a file's last record; `None` if there are no records.
 fn last_record<S: ReadAt>(
     (number, file): (usize, &RecordFile<FileSource<S>>),
     cache: &RecordChunkCache,
@@ -254,8 +252,8 @@ fn last_record<S: ReadAt>(
     };
     let chunk = file.chunk_header_at(end.chunk_begin())?;
     let size = chunk.header.decoded_data_size;
-    // In a record chunk of its own it may be as large as a trailer, with others as large as those
-    // may be.
+    // Alone in a record chunk it may be as large as a trailer; together with others, as large as a
+    // cached record chunk.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
         let message = format!("a trailer of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
@@ -268,7 +266,7 @@ fn last_record<S: ReadAt>(
     Ok(Some((end, bytes)))
 }
 
-/// A trailer in one piece, and where the record chunks begin that it was in.
+/// A trailer in one piece, and the offsets of the record chunks that it was in.
 type Unfolded<S> = (
     RecordFile<FileSource<S>>,
     Trailer,
@@ -276,7 +274,7 @@ type Unfolded<S> = (
     Vec<u64>,
 );
 
-/// Merges a trailer that is itself in chunks, as often as it was chunked.
+/// Merges a trailer that is itself in chunks, as many times as it was chunked.
 fn unfold<S: ReadAt>(
     mut file: RecordFile<FileSource<S>>,
     end: RecordPosition,
@@ -308,7 +306,7 @@ fn unfold<S: ReadAt>(
         (file, trailer, cache, begins) =
             merge(file, trailer, cache).map_err(|error| error.context("the trailer"))?;
         chunks.extend(begins);
-        // It gets less each time, so this comes to an end.
+        // The level decreases each time, so this terminates.
         if trailer.level() + 1 != level {
             let message = format!(
                 "the trailer was chunked {level} times, and what its chunks make {} times",
@@ -320,7 +318,7 @@ fn unfold<S: ReadAt>(
     Ok((file, trailer, cache, chunks))
 }
 
-/// Opens one of the other files, and checks that it is the one that is meant.
+/// Opens one of the other files, and checks its identity.
 fn open_part<S: ReadAt>(
     source: FileSource<S>,
     number: usize,
@@ -358,7 +356,7 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-/// Opens none of the other files that a trailer names: fails.
+/// Fails to open another file that a trailer names, for sources without others.
 ///
 /// # Errors
 ///

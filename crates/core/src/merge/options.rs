@@ -1,11 +1,11 @@
-//! How a merge is written.
+//! Options for writing a merged message.
 
 use crate::read_options::ReadOptions;
 
-/// How a [`Merger`](super::Merger) reads a message, and how it writes it.
+/// Options for reading a message with a [`Merger`](super::Merger), and for writing it.
 ///
-/// Each field is read by its name and set by the method of the same name. What only reads a message
-/// takes [`ReadOptions`], which turn into these with the defaults for the rest.
+/// Each field has a setter method of the same name. Functions that only read take [`ReadOptions`],
+/// which convert to these with defaults for the other options.
 ///
 /// ```
 /// use proto_splitter_core::ReadOptions;
@@ -20,14 +20,14 @@ use crate::read_options::ReadOptions;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// How the message is read.
+    /// Options for reading the message.
     pub reading: ReadOptions,
-    /// Whether a file that is in the way is replaced.
+    /// True to overwrite an existing file.
     pub force: bool,
 }
 
 impl MergeOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         MergeOptions {
@@ -36,14 +36,14 @@ impl MergeOptions {
         }
     }
 
-    /// How the message is read ([`ReadOptions::new`]).
+    /// Sets the options for reading the message. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;
         self
     }
 
-    /// Whether a file that is in the way of a merge is replaced (no).
+    /// Sets whether a merge overwrites an existing file. Default: no.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;

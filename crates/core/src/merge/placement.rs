@@ -1,4 +1,4 @@
-//! What tells where chunks in memory belong.
+//! The places of chunks in memory.
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
@@ -8,13 +8,13 @@ use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// What tells where chunks in memory belong, for [`Merger::merge`](super::Merger::merge).
+/// The places of chunks in memory, for [`Merger::merge`](super::Merger::merge).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Placement<'a> {
-    /// All that a file has as its trailer, with sizes and checksums.
+    /// A complete trailer, with sizes and checksums.
     Metadata(&'a ChunkMetadata),
-    /// The places alone, of TensorFlow's profile.
+    /// Only the places, in TensorFlow's profile.
     Message(&'a ChunkedMessage),
 }
 
@@ -31,7 +31,7 @@ impl<'a> From<&'a ChunkedMessage> for Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// The metadata of these chunks, which belong in a message of this type.
+    /// Returns the metadata of these chunks in a message of this type.
     pub(super) fn metadata(
         self,
         chunks: &[Bytes],
@@ -60,7 +60,7 @@ impl Placement<'_> {
     }
 }
 
-/// Notes which chunks are the value of a field, and no message.
+/// Marks the chunks that are the value of a field, and not a message.
 fn note_values(
     message: &ChunkedMessage,
     descriptor: &MessageDescriptor,

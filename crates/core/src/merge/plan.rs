@@ -1,4 +1,4 @@
-//! From the chunks and where they belong to a [`MergePlan`](merge_plan::MergePlan).
+//! From the chunks and their places to a [`MergePlan`](merge_plan::MergePlan).
 
 pub(super) mod layout;
 pub(super) mod map_entries;

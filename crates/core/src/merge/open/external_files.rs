@@ -1,5 +1,4 @@
-//! The other files that a trailer says chunks are in: which are opened, and whether they are those
-//! that are meant.
+//! The other files that a trailer names: which may be opened, and their paths.
 
 use std::fs;
 use std::io;
@@ -12,20 +11,20 @@ use crate::merge::read::file_source::FileSource;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// Opens the files that the trailer of another names.
+/// An opener of the files that another file's trailer names.
 #[derive(Debug)]
 pub(super) struct Siblings {
-    /// The folder of the file with the trailer, without symbolic links. A file that is open but
-    /// has no name is in none.
+    /// Folder of the file with the trailer, without symbolic links; `None` for an open file without
+    /// a name.
     folder: Option<PathBuf>,
     allow_outside: bool,
-    /// Those that were opened: where they are, without symbolic links.
+    /// Paths of the opened files, without symbolic links.
     paths: Vec<PathBuf>,
     pool: Arc<FilePool>,
 }
 
 impl Siblings {
-    /// Of the file `main`, or of the one that it is a symbolic link to.
+    /// Creates the opener for the file `main`, or for the target of that symbolic link.
     pub(super) fn of(main: &Path, limits: &Limits) -> Result<Siblings> {
         let folder = match fs::canonicalize(main) {
             Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
@@ -40,7 +39,7 @@ impl Siblings {
         })
     }
 
-    /// Opens one; a few of all are open at a time.
+    /// Opens a file of a pool that keeps only a few open at a time.
     pub(super) fn open<S>(&mut self, file: &ExternalFile) -> Result<FileSource<S>> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message =
@@ -58,7 +57,7 @@ impl Siblings {
         if !self.allow_outside && !real.starts_with(folder) {
             return Err(outside("a symbolic link leads to"));
         }
-        // Before it is opened: opening a pipe waits for its other end.
+        // Before opening, since opening a pipe waits for its other end.
         if !fs::metadata(&real)?.is_file() {
             return Err(Error::new(ErrorKind::Io, "it is not a regular file"));
         }
@@ -68,14 +67,14 @@ impl Siblings {
         Ok(FileSource::pooled(file))
     }
 
-    /// Where the file `main` and those that were opened are, without symbolic links.
+    /// Returns the paths of `main` and the opened files, without symbolic links.
     pub(super) fn into_paths(self, main: &Path) -> Vec<PathBuf> {
         let main = fs::canonicalize(main).ok().into_iter();
         main.chain(self.paths).collect()
     }
 
-    /// What a trailer says as a path; inside the folder, as far as the text tells, unless others
-    /// are allowed.
+    /// Converts a trailer's text to a path, which must be inside the folder, as far as the text
+    /// tells, unless others are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

@@ -1,23 +1,23 @@
-//! What a plan is made of: where chunks belong, and their kinds.
+//! The input of a plan: the places of chunks, and their kinds.
 
 use crate::container::{ChunkKind, ChunkTree, Trailer};
 
-/// What is known of the chunks besides their bytes.
+/// The facts about chunks other than their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout<'a> {
     pub(crate) tree: &'a ChunkTree,
     pub(crate) kinds: &'a [ChunkKind],
-    /// Placeholders were left.
+    /// True if the file has placeholders.
     pub(crate) marked: bool,
 }
 
 impl<'a> Layout<'a> {
-    /// The chunks of a trailer, at all of their places.
+    /// Returns the layout of a trailer's chunks, with all of their places.
     pub(crate) fn of(trailer: &'a Trailer) -> Layout<'a> {
         Layout::within(trailer, trailer.chunk_tree())
     }
 
-    /// The chunks of a trailer, at these of their places.
+    /// Returns the layout of a trailer's chunks, with only these of their places.
     pub(crate) fn within(trailer: &'a Trailer, tree: &'a ChunkTree) -> Layout<'a> {
         Layout {
             tree,

@@ -1,4 +1,4 @@
-//! The walk through map entries: the key says whose value follows.
+//! Walking map entries, whose key determines where the value belongs.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use crate::wire::Input;
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How far into a map entry its key is looked for at first. Writers put it first.
+/// Number of bytes at the beginning of a map entry to search for its key first. Writers put the key
+/// first.
 const KEY_WINDOW: u64 = 64 << 10;
 
 impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
@@ -51,7 +52,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let Some(child) = child else {
             return self.pass(node, field);
         };
-        // Of two entries with one key the last counts, and nothing of the other.
+        // Of two entries with the same key, only the last counts.
         self.planner.forget(child);
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
@@ -72,8 +73,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         Ok(())
     }
 
-    /// Passes over an entry whose key isn't at its front, and that is too large to be held until it
-    /// is known. Nothing may be put into it: splitters see to that.
+    /// Skips an entry whose key isn't at its beginning, and which is too large to hold until the
+    /// key is found. No chunk can belong in it: splitters make sure of that.
     fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
         let (end, tree) = (self.cursor.end(), self.planner.tree);
         let want = self.planner.states[node.index()].want_mut(field.number);
@@ -116,7 +117,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         self.hop(&mut field)
     }
 
-    /// Whether a field of a map entry is its key.
+    /// Returns true if a field of a map entry is its key.
     fn is_key(&mut self, value: NodeId, field: &Field) -> bool {
         let Some((map, step)) = self.planner.tree.above(value) else {
             return false;
@@ -130,7 +131,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 }
 
-/// The key in this part of a map entry of this many bytes, and up to where it was looked through.
+/// Returns the key in a part of a map entry, if found, and the offset up to which the part was
+/// searched.
 fn look_for_key<I: Input>(
     input: &mut I,
     part: Range<u64>,

@@ -1,17 +1,17 @@
-//! The keys of a map that paths lead into.
+//! Keys of a map that paths refer to.
 
 use std::cmp::Ordering;
 
 use crate::container::{ChunkTree, NodeId};
 use crate::path::{CanonicalKey, EntryKey, KeyCodec, KeyForm, MapKey, Select, canonical_key};
 
-/// The keys of a map that paths lead into.
+/// The keys of a map that paths refer to.
 #[derive(Debug)]
 pub(in crate::merge) struct MapKeys {
     pub(in crate::merge) codec: KeyCodec,
-    /// Whether `codec` is the type's word, not just a key's.
+    /// True if `codec` comes from the type, and not just from a key.
     typed: bool,
-    /// Whether an entry of the map showed how its keys are written.
+    /// True if an entry of the map has shown how its keys are encoded.
     seen: bool,
 }
 
@@ -32,7 +32,7 @@ impl MapKeys {
         }
     }
 
-    /// Whether the map's keys can be written in one way only.
+    /// Returns true if the map's keys have only one possible encoding.
     pub(in crate::merge) fn is_certain(&self) -> bool {
         match self.codec {
             KeyCodec::Uint32 | KeyCodec::Uint64 => self.typed || self.seen,
@@ -41,8 +41,7 @@ impl MapKeys {
         }
     }
 
-    /// Which of the `entries` has this key, and whether only the type could tell that it is this
-    /// key.
+    /// Returns which of the `entries` has this key, and whether that depends on the type.
     pub(in crate::merge) fn find(
         &mut self,
         key: EntryKey<'_>,
@@ -65,7 +64,7 @@ impl MapKeys {
     }
 }
 
-/// Which of the entries of one map, in the order of their keys, has this one.
+/// Finds this key among the entries of one map, which are sorted by key.
 fn find(tree: &ChunkTree, entries: &[NodeId], wanted: &CanonicalKey<'_>) -> Option<NodeId> {
     let order = |&entry: &NodeId| {
         let Select::Key(key) = &tree.step(entry).select else {

@@ -1,4 +1,4 @@
-//! What a merge writes: the spans of the message over its chunks, and each chunk's spans.
+//! The plan of a merge: the spans of the message over its chunks, and the spans of each chunk.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use crate::Result;
 use crate::newtypes::ChunkIndex;
 use crate::spans::{SourceId, Span, SpanList, SpanSource};
 
-/// Where every byte of a merged message comes from, before any of it is written.
+/// The origin of every byte of a merged message, known before any of it is written.
 ///
-/// Its [spans](MergePlan::spans) cover the output from its first byte to its last; their sources are
-/// chunks, by index. Printed, it lists them:
+/// Its [spans](MergePlan::spans) cover the output from the first byte to the last; their sources
+/// are chunks, by index. Its `Display` lists them:
 ///
 /// ```text
 /// 0 chunk 0 0..9
@@ -21,13 +21,13 @@ use crate::spans::{SourceId, Span, SpanList, SpanSource};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergePlan {
     spans: SpanList,
-    /// Indices of the spans that are of chunks, by chunk and then by place in it.
+    /// Indices of the spans from chunks, sorted by chunk and then by position in it.
     by_chunk: Vec<usize>,
-    /// Where in `by_chunk` each chunk's begin, and the end.
+    /// Start of each chunk's part of `by_chunk`, and the end.
     starts: Vec<usize>,
 }
 
-/// Returns the chunk that a span is of, and its place there; `None` for a literal.
+/// Returns the chunk of a span, and the range in it; `None` for a literal.
 pub(crate) fn chunk_of(span: &Span<'_>) -> Option<(usize, Range<u64>)> {
     let (chunk, range) = span.stored()?;
     Some((chunk.index(), range))
@@ -42,7 +42,7 @@ impl MergePlan {
         };
         let last = of_chunks().map(|(chunk, _)| chunk).max();
         let chunks = last.map_or(chunks, |last| chunks.max(last + 1));
-        // Counted first, so that each has a place at once.
+        // Counts first, so that each chunk's range is known immediately.
         let mut starts = vec![0; chunks + 1];
         for (chunk, _) in of_chunks() {
             starts[chunk + 1] += 1;
@@ -67,14 +67,14 @@ impl MergePlan {
         }
     }
 
-    /// Returns the plan of a message that is all of one chunk.
+    /// Returns the plan of a message that is exactly one chunk.
     pub(crate) fn of_chunk(chunk: usize, size: u64, chunks: usize) -> Result<MergePlan> {
         let mut spans = SpanList::new();
         spans.push_span(SourceId::new(chunk)?, 0..size);
         Ok(MergePlan::new(spans, chunks))
     }
 
-    /// Returns the plan for some of the output's bytes only, one range after the other.
+    /// Returns the plan for some ranges of the output only, in the given order.
     #[must_use]
     #[doc(hidden)]
     pub fn clip(&self, ranges: &[Range<u64>]) -> MergePlan {
@@ -83,7 +83,7 @@ impl MergePlan {
         MergePlan::new(spans, self.starts.len().saturating_sub(1))
     }
 
-    /// How many bytes the merged message has.
+    /// Returns the size of the merged message in bytes.
     pub fn total_len(&self) -> u64 {
         self.spans.len()
     }
@@ -93,7 +93,7 @@ impl MergePlan {
         &self.spans
     }
 
-    /// Returns the spans of this chunk, in the order of its bytes: what has to be written once it
+    /// Returns the spans of this chunk, in the order of its bytes: where to write the chunk once it
     /// is read.
     pub fn chunk_spans(
         &self,
@@ -103,7 +103,7 @@ impl MergePlan {
         spans.filter_map(|&at| self.spans.get(at))
     }
 
-    /// The chunks that the output is made of, in the order in which it first needs them.
+    /// Returns the chunks in the output, in the order of their first use.
     pub(crate) fn chunks_in_order(&self) -> Vec<usize> {
         let mut seen = vec![false; self.starts.len()];
         let chunks = self.spans.iter().filter_map(|span| span.stored());
@@ -113,7 +113,7 @@ impl MergePlan {
             .collect()
     }
 
-    /// The indices of a chunk's spans.
+    /// Returns the indices of a chunk's spans.
     pub(in crate::merge) fn spans_of_chunk(&self, chunk: usize) -> &[usize] {
         match (
             self.starts.get(chunk),
