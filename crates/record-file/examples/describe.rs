@@ -1,8 +1,9 @@
-//! Prints the chunks of a file, and what its bytes are for.
+//! Prints the chunks of a file, and the purpose of its bytes.
 //!
 //!     cargo run -p record-file --example describe -- some.riegeli
 //!
-//! Without a path, a file is made. Only headers are read, whatever the size of the file.
+//! Without a path, the example writes a file of its own making first. Only headers are read,
+//! whatever the size of the file.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -44,7 +45,7 @@ fn describe(source: impl ReadAt) -> Result<(), Box<dyn Error>> {
         bytes += layout.total();
         overhead += layout.header + layout.block_headers + layout.fill;
     }
-    // Chunks lie one after the other, and nothing is between them.
+    // The chunks cover the file without gaps.
     assert_eq!(bytes, file.size());
     println!("{records} records in {bytes} bytes, of which {overhead} are headers and fill");
     if let Some(last) = file.last_record()? {

@@ -2,13 +2,13 @@
 //!
 //!     cargo run -p record-file --example profile -- host.xplane.riegeli
 //!
-//! Without a path, a profile is made.
+//! Without a path, the example writes a profile first.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use prost::Message;
 use record_file::{ReaderOptions, RecordReader, RecordWriter};
 
-/// A record of a profile; of the schema, what is needed here.
+/// A record of a profile, with the fields of its schema that this example needs.
 #[derive(Message)]
 struct XSpace {
     #[prost(message, repeated, tag = "1")]
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A profile of one event.
+/// Returns a profile of one event.
 fn made() -> record_file::Result<Vec<u8>> {
     let (name, event) = (
         "/host:CPU".to_owned(),

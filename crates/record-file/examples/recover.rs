@@ -1,8 +1,8 @@
-//! Reads a damaged file, and says what is lost.
+//! Reads a damaged file, and reports what was lost.
 //!
 //!     cargo run -p record-file --example recover -- damaged.riegeli
 //!
-//! Without a path, a file is made and damaged.
+//! Without a path, the example writes a file and damages it.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => damaged()?,
     };
 
-    // Without a callback, damage is an error that says where and of which kind, and stays one.
+    // Without a callback, damage is an error with its offset and kind, and every later read fails
+    // too.
     let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
     let mut before = 0;
     let error = loop {
@@ -34,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(error) => println!("{before} records, then {error}"),
     }
 
-    // With one, it is reported and skipped.
+    // With a callback, damage is reported and skipped.
     let lost = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&lost);
     let mut reader = RecordReader::new(&bytes, ReaderOptions::new()).on_damage(move |region| {
@@ -58,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Ten records in five chunks, of which one has a wrong byte, and the last is cut short.
+/// Returns ten records in five chunks: one chunk has a wrong byte, and the last is truncated.
 fn damaged() -> Result<Vec<u8>, Box<dyn Error>> {
     let options = WriterOptions::new()
         .compression(Compression::None)

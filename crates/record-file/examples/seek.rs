@@ -1,4 +1,5 @@
-//! Finds records again: by the position that the writer gave, by a number, backwards, by searching.
+//! Finds records again: by the position the writer returned, by number, backwards, and by
+//! searching.
 //!
 //!     cargo run -p record-file --example seek
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -10,7 +11,7 @@ use record_file::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Sorted, or there would be nothing to search.
+    // The records are sorted, so that they can be searched.
     let options = WriterOptions::new().chunk_size(1000);
     let mut writer = RecordWriter::new(Vec::new(), options)?;
     let mut positions = Vec::new();
@@ -20,14 +21,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let bytes = writer.finish()?;
 
-    // A position is where a chunk begins and the index of a record in it; as text, as bytes or as
-    // one number it can be kept elsewhere.
+    // A position is the offset of a chunk and the index of a record in it. Stored as text, bytes or
+    // a single number, it finds the record later.
     let kept = positions[87].to_string();
     let file = RecordFile::open(&bytes, ReaderOptions::new())?;
     assert_eq!(file.read_record(kept.parse()?)?, b"1987: a year"[..]);
     println!("1987 is at {kept}, or {}", positions[87].numeric());
 
-    // A RecordFile has no state, so threads can share it; a RecordReader goes from record to
+    // A RecordFile has no state, so threads can share it; a RecordReader moves from record to
     // record.
     let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
     reader.seek_numeric(positions[42].numeric())?;
@@ -36,18 +37,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(reader.seek_back()? && reader.seek_back()?);
     assert_eq!(reader.read_record()?, Some(&b"1942: a year"[..]));
 
-    // The last one, from the end.
+    // The last record, found from the end.
     reader.seek_numeric(bytes.len() as u64)?;
     assert!(reader.seek_back()?);
     assert_eq!(reader.read_record()?, Some(&b"2099: a year"[..]));
 
-    // Only a few chunks are read for this.
+    // The search reads only a few chunks.
     let mut compared = 0;
     let found = reader.search(|record| {
         compared += 1;
         record.cmp(&b"1999"[..]).into()
     })?;
-    // None is just that; the one after it is read next.
+    // No record is equal; the reader is at the next larger one.
     assert_eq!(found, SearchResult::Greater);
     assert_eq!(reader.read_record()?, Some(&b"1999: a year"[..]));
     println!(

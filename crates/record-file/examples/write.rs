@@ -1,9 +1,9 @@
-//! Writes a file, and adds to it later.
+//! Writes a file, and appends to it later.
 //!
 //!     cargo run -p record-file --example write -- words.riegeli "transpose,zstd:5"
 //!
-//! The options are those of every writer of the format; without a path, a file is made and removed
-//! again.
+//! The options have the text form that every Riegeli writer takes. Without a path, the example
+//! writes a temporary file and removes it.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -32,14 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Large records stream to a file, since the headers before them can be filled in later.
     let mut writer = RecordWriter::new(file, options.clone().metadata(&metadata))?.seekable();
     writer.write_record(b"one")?;
-    // In slices, which are one record.
+    // Several slices make up one record.
     writer.write_record_slices(&[b"tw", b"o"])?;
-    // Everything up to here can be read now, also by others.
+    // Other readers can now read everything up to here.
     writer.flush()?;
-    // A record that never is in memory as a whole.
+    // A record that is never in memory as a whole.
     let mut million = std::io::repeat(b'3');
     writer.write_record_from(&mut million, 1_000_000, record_file::Compression::ZSTD)?;
-    // Without this, the file would be cut short.
+    // Without this call, the file would be truncated.
     writer.finish()?;
 
     let file = OpenOptions::new().read(true).write(true).open(&path)?;

@@ -1,15 +1,15 @@
 //! The division of a file into blocks, and its effect on distances.
 //!
-//! A position is converted to a count of payload bytes before it (its *linear* position) and back;
-//! in that coordinate chunks are contiguous and no case distinction is left.
+//! A position is converted to the number of payload bytes before it (its *linear* position) and
+//! back. In that coordinate chunks are contiguous, which leaves no special cases.
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 
 pub(crate) const BLOCK: u64 = 1 << 16;
-/// Bytes of a chunk's header.
+/// Size of a chunk's header, in bytes.
 pub(crate) const CHUNK_HEADER: u64 = 40;
 pub(crate) const BLOCK_HEADER: u64 = 24;
-/// Bytes of a block that are not its header.
+/// Bytes of a block after its header.
 pub(crate) const PAYLOAD: u64 = BLOCK - BLOCK_HEADER;
 pub(crate) const BLOCK_HEADER_LEN: usize = 24;
 
@@ -21,8 +21,8 @@ pub(crate) fn block_of(pos: u64) -> u64 {
     pos - pos % BLOCK
 }
 
-/// The first block boundary at or after `pos`, saturating: a wrapped one would lead a scan
-/// backwards.
+/// Returns the first block boundary at or after `pos`. Saturates: a wrapped result would send a
+/// scan backwards.
 pub(crate) fn next_boundary(pos: u64) -> u64 {
     match pos % BLOCK {
         0 => pos,
@@ -30,13 +30,13 @@ pub(crate) fn next_boundary(pos: u64) -> u64 {
     }
 }
 
-/// Returns whether a chunk can begin or end here. A chunk that begins with a block begins before the
-/// block's header, so the header itself and the position right behind it are excluded.
+/// Returns whether a chunk can begin or end here. A chunk at the start of a block begins before the
+/// block's header, so the header itself and the position right after it are excluded.
 pub(crate) fn is_chunk_boundary(pos: u64) -> bool {
     !(1..=BLOCK_HEADER).contains(&(pos % BLOCK))
 }
 
-/// The first position at or after `pos` that a chunk can begin at.
+/// Returns the first position at or after `pos` where a chunk can begin.
 pub(crate) fn round_to_chunk_boundary(pos: u64) -> u64 {
     if is_chunk_boundary(pos) {
         pos
@@ -45,12 +45,13 @@ pub(crate) fn round_to_chunk_boundary(pos: u64) -> u64 {
     }
 }
 
-/// Payload bytes of the file before `pos`.
+/// Returns the number of payload bytes before `pos` in the file.
 fn linear(pos: u64) -> u64 {
     pos / BLOCK * PAYLOAD + (pos % BLOCK).saturating_sub(BLOCK_HEADER)
 }
 
-/// Returns where the payload byte `offset` bytes after the chunk boundary `begin` is; saturating.
+/// Returns the position of the payload byte `offset` bytes after the chunk boundary `begin`.
+/// Saturates.
 pub(crate) fn payload_position(begin: u64, offset: u64) -> u64 {
     let target = linear(begin).saturating_add(offset);
     (target / PAYLOAD)
@@ -58,7 +59,7 @@ pub(crate) fn payload_position(begin: u64, offset: u64) -> u64 {
         .saturating_add(BLOCK_HEADER + target % PAYLOAD)
 }
 
-/// Returns where `len` payload bytes end that begin at the chunk boundary `begin`; saturating.
+/// Returns the end of `len` payload bytes that begin at the chunk boundary `begin`. Saturates.
 pub(crate) fn payload_end(begin: u64, len: u64) -> u64 {
     let target = linear(begin).saturating_add(len);
     let blocks = (target / PAYLOAD).saturating_mul(BLOCK);
@@ -68,13 +69,13 @@ pub(crate) fn payload_end(begin: u64, len: u64) -> u64 {
     }
 }
 
-/// Payload bytes between two positions.
+/// Returns the number of payload bytes between two positions.
 pub(crate) fn payload_between(begin: u64, end: u64) -> u64 {
     linear(end).saturating_sub(linear(begin))
 }
 
-/// The header of a block, which says where the chunk around it lies; [`format`](crate::format) has
-/// the layout.
+/// The header of a block, which locates the chunk around it; [`format`](crate::format) has the
+/// layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) previous_chunk: u64,
@@ -82,7 +83,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// The header at `block` inside a chunk.
+    /// Returns the header at `block` of the chunk from `begin` to `end`.
     pub(crate) fn within(block: u64, begin: u64, end: u64) -> Self {
         BlockHeader {
             previous_chunk: block - begin,
@@ -111,7 +112,7 @@ impl BlockHeader {
         })
     }
 
-    /// Checks that this is the header that the chunk from `begin` to `end` has at `block`.
+    /// Checks that this is the header that the chunk from `begin` to `end` must have at `block`.
     pub(crate) fn check(self, block: u64, begin: u64, end: u64) -> Result<()> {
         if self == BlockHeader::within(block, begin, end) {
             return Ok(());
@@ -128,7 +129,7 @@ impl BlockHeader {
     }
 }
 
-/// The little-endian words of a header.
+/// Splits a header into its little-endian words.
 pub(crate) fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u64; WORDS] {
     let mut out = [0; WORDS];
     for (word, bytes) in out.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -137,16 +138,16 @@ pub(crate) fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES])
     out
 }
 
-/// The next position in `[pos, ...)` after which writing goes on once a file of `pos` bytes is
-/// padded to a multiple of `padding`; `None` if it is one already.
+/// Returns the position at which writing continues once a file of `pos` bytes is padded to a
+/// multiple of `padding`; `None` if it is one already.
 ///
-/// The padding is a chunk, so it holds at least a chunk header, and ends where a chunk can end.
+/// The padding is a chunk: it holds at least a chunk header and ends at a chunk boundary.
 pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {
     if padding <= 1 || pos.is_multiple_of(padding) {
         return None;
     }
     let mut end = pos.checked_add(padding - pos % padding)?;
-    // A block header on the way takes its share, so what counts is the payload.
+    // A block header in between takes some of the bytes, so count the payload.
     while !is_chunk_boundary(end) || payload_between(pos, end) < CHUNK_HEADER {
         end = end.checked_add(padding)?;
     }

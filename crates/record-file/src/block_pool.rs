@@ -1,21 +1,21 @@
-//! Memory in blocks: what one step of the work gives up, the next one fills.
+//! A pool of memory blocks: one step of the work frees them, the next step fills them.
 use std::collections::VecDeque;
 
-/// Bytes of the largest blocks, and of the smallest; those between are twice the one before.
+/// Size in bytes of the largest and the smallest blocks; each size between is twice the one before.
 pub(crate) const LARGEST: usize = 64 << 10;
 pub(crate) const SMALLEST: usize = 256;
 const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 
-/// Blocks that are not in use.
+/// The unused blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    /// By size, the smallest first.
+    /// Lists of blocks by size, smallest first.
     free: [Vec<Vec<u8>>; SIZES],
 }
 
 impl Blocks {
-    /// A block of the largest size that is not above `wanted` bytes, as far as there are such:
-    /// whatever is in it.
+    /// Returns a block of the largest available size of at most `wanted` bytes. Its content is
+    /// unspecified.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
         let wanted = wanted.clamp(SMALLEST, LARGEST);
         let class = (wanted / SMALLEST).ilog2();
@@ -24,7 +24,7 @@ impl Blocks {
             .unwrap_or_else(|| vec![0; SMALLEST << class])
     }
 
-    /// Keeps a block; what isn't one is let go of.
+    /// Keeps a block for reuse, or drops it if it has another size.
     pub(crate) fn give(&mut self, block: Vec<u8>) {
         let len = block.len();
         if (SMALLEST..=LARGEST).contains(&len) && len.is_power_of_two() {
@@ -35,7 +35,7 @@ impl Blocks {
         }
     }
 
-    /// Lets go of what is more than `most` bytes in all.
+    /// Drops blocks until at most `most` bytes are held.
     pub(crate) fn shrink(&mut self, most: u64) {
         let mut left = usize::try_from(most).unwrap_or(usize::MAX);
         for (class, free) in self.free.iter_mut().enumerate().rev() {
@@ -50,7 +50,7 @@ impl Blocks {
     }
 }
 
-/// Bytes of a block.
+/// A range of bytes within a block.
 #[derive(Debug)]
 pub(crate) struct Piece {
     block: Vec<u8>,
@@ -59,7 +59,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// A block from `begin` on.
+    /// Wraps the bytes of a block from `begin` on.
     pub(crate) fn from(block: Vec<u8>, begin: usize) -> Self {
         let end = block.len();
         Piece { block, begin, end }
@@ -78,10 +78,10 @@ impl Piece {
     }
 }
 
-/// Pieces from here on are better left where they are than copied.
+/// Pieces of at least this size are moved, smaller ones are copied.
 const SMALL: usize = 4 << 10;
 
-/// Bytes in pieces, one after the other: filled after the last one, taken from the first.
+/// A queue of bytes in pieces: filled at the end, taken from the front.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pieces: VecDeque<Piece>,
@@ -102,7 +102,7 @@ impl Pieces {
         self.pieces.push_back(piece);
     }
 
-    /// Adds a piece, or a copy of it if it is small: many small ones take longer to hash and to
+    /// Adds a piece, or a copy of it if it is small: many small pieces take longer to hash and to
     /// write.
     pub(crate) fn add(&mut self, piece: Piece, blocks: &mut Blocks) {
         if piece.len() < SMALL {
@@ -113,8 +113,8 @@ impl Pieces {
         }
     }
 
-    /// Returns what is unfilled of the last block, or a new one: at least `least` bytes, which a block must
-    /// have.
+    /// Returns the unfilled part of the last block, or a new block: at least `least` bytes, which
+    /// must fit in a block.
     #[inline]
     pub(crate) fn room(&mut self, least: usize, blocks: &mut Blocks) -> &mut [u8] {
         let there = |piece: &Piece| piece.block.len() - piece.end >= least.max(1);
@@ -132,7 +132,7 @@ impl Pieces {
         }
     }
 
-    /// Says that this many bytes of the [`room`](Self::room) were filled.
+    /// Records that this many bytes of the [`room`](Self::room) were filled.
     #[inline]
     pub(crate) fn filled(&mut self, len: usize) {
         if let Some(last) = self.pieces.back_mut() {
@@ -152,8 +152,8 @@ impl Pieces {
         }
     }
 
-    /// Takes the next `len` bytes: from where they are, or put together in `joined` if they are in
-    /// several pieces. Blocks are given up once nothing more is taken from them.
+    /// Takes the next `len` bytes: borrowed from their piece, or copied to `joined` if they span
+    /// several. Emptied blocks return to the pool.
     #[inline]
     pub(crate) fn take<'a>(
         &'a mut self,
@@ -209,7 +209,7 @@ impl Pieces {
         self.pieces.drain(..)
     }
 
-    /// Gives up all blocks.
+    /// Returns all blocks to the pool.
     pub(crate) fn clear(&mut self, blocks: &mut Blocks) {
         self.drain()
             .for_each(|piece| blocks.give(piece.into_block()));

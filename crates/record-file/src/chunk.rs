@@ -11,7 +11,7 @@ pub(crate) use crate::block::CHUNK_HEADER;
 pub(crate) const CHUNK_HEADER_LEN: usize = 40;
 pub(crate) const MAX_RECORDS: u64 = (1 << 56) - 1;
 
-/// What a chunk is for.
+/// The purpose of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChunkType {
@@ -19,13 +19,13 @@ pub enum ChunkType {
     Signature,
     /// `m`: a `RecordsMetadata` message about the file.
     Metadata,
-    /// `p`: nothing.
+    /// `p`: padding.
     Padding,
-    /// `r`: records one after the other.
+    /// `r`: records, one after another.
     Simple,
     /// `t`: records that are protobuf messages, stored field by field.
     Transposed,
-    /// A type this crate doesn't know; such a chunk is passed over if it claims no records.
+    /// A type this crate doesn't know; such a chunk is skipped if it claims no records.
     Unknown(u8),
 }
 
@@ -41,7 +41,7 @@ impl ChunkType {
         }
     }
 
-    /// The byte that stands for it in a file.
+    /// Returns the byte that encodes the type in a file.
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
@@ -55,7 +55,7 @@ impl ChunkType {
     }
 }
 
-/// The header before every chunk's data.
+/// The header before the data of a chunk.
 ///
 /// ```text
 ///  0             8           16          24     25            32                   40
@@ -64,19 +64,20 @@ impl ChunkType {
 ///  +-------------+-----------+-----------+------+-------------+--------------------+
 /// ```
 ///
-/// All little-endian; `num_records` has 56 bits. `header_hash` is that of the 32 bytes after it,
-/// `data_hash` that of the data behind the header, without the block headers that cut into it.
+/// All integers are little-endian; `num_records` has 56 bits. `header_hash` is the hash of the 32
+/// bytes after it, `data_hash` the hash of the data after the header, without the block headers in
+/// between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// What the chunk is for.
+    /// Purpose of the chunk.
     pub kind: ChunkType,
-    /// Bytes of data as stored.
+    /// Size of the data as stored, in bytes.
     pub data_size: u64,
-    /// The hash of the data as stored.
+    /// Hash of the data as stored.
     pub data_hash: u64,
-    /// Records in the chunk.
+    /// Number of records in the chunk.
     pub num_records: u64,
-    /// Bytes of all its records together.
+    /// Size of all its records together, in bytes.
     pub decoded_data_size: u64,
 }
 
@@ -84,7 +85,7 @@ impl ChunkHeader {
     pub(crate) const SIGNATURE: ChunkHeader = ChunkHeader {
         kind: ChunkType::Signature,
         data_size: 0,
-        // Of no bytes; a test compares.
+        // The hash of no bytes; a test verifies it.
         data_hash: 0x72c3_b1e9_c013_9fe1,
         num_records: 0,
         decoded_data_size: 0,
@@ -124,8 +125,8 @@ impl ChunkHeader {
         })
     }
 
-    /// Returns where a chunk with this header ends that begins at `begin`: after its data, and far enough
-    /// for every record to have a position of its own.
+    /// Returns the end of a chunk with this header that begins at `begin`: after its data, and far
+    /// enough away for every record to have its own position.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(
@@ -133,7 +134,7 @@ impl ChunkHeader {
         ))
     }
 
-    /// Refuses claims that the kind of chunk can't make.
+    /// Refuses claims that a chunk of this kind can't make.
     pub(crate) fn check_claims(&self, begin: u64) -> Result<()> {
         let (no_data, no_records, no_decoded) = match self.kind {
             ChunkType::Signature => (true, true, true),
@@ -176,17 +177,17 @@ impl ChunkHeader {
     }
 }
 
-/// A chunk: its header, and where it begins and ends.
+/// A chunk: its header and its range in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
-    /// What its header says.
+    /// The decoded header.
     pub header: ChunkHeader,
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }
 
 impl Chunk {
-    /// Returns how many records a reader finds in it.
+    /// Returns the number of records a reader finds in the chunk.
     pub(crate) fn records(&self) -> u64 {
         match self.header.kind {
             ChunkType::Simple | ChunkType::Transposed => self.header.num_records,
@@ -194,20 +195,21 @@ impl Chunk {
         }
     }
 
-    /// Returns where the chunk begins.
+    /// Returns the position where the chunk begins.
     #[must_use]
     pub fn begin(&self) -> ChunkOffset {
         ChunkOffset(self.begin)
     }
 
-    /// Returns where the chunk ends, and the next one begins.
+    /// Returns the position where the chunk ends and the next one begins.
     #[must_use]
     pub fn end(&self) -> ChunkOffset {
         ChunkOffset(self.end)
     }
 
-    /// Returns where in the file byte `offset` of the chunk's data is, and how many bytes lie there in a
-    /// row: up to the next block's header, which may be behind the data's end.
+    /// Returns the position in the file of byte `offset` of the chunk's data, and the number of
+    /// bytes that are contiguous there: up to the next block's header, which may be after the end
+    /// of the data.
     ///
     /// # Examples
     ///
@@ -238,7 +240,7 @@ impl Chunk {
     }
 }
 
-/// The 64 bytes that every file begins with.
+/// Returns the 64 bytes that every file begins with.
 pub(crate) fn file_start() -> [u8; 64] {
     let mut out = [0; 64];
     out[..24].copy_from_slice(&BlockHeader::within(0, 0, 64).encode());

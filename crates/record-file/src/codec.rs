@@ -1,7 +1,7 @@
-//! The compressors, behind one interface each for a whole buffer and for a stream.
+//! The compressors, with one interface for whole buffers and one for streams.
 //!
-//! Each is a feature of the crate. In a build without one, the module of its name has types that
-//! can't be made, so that nothing else has to ask.
+//! Each compressor is a feature of the crate. Without the feature, the module of the same name has
+//! types that can't be constructed, so that no other code depends on the feature.
 #[cfg(feature = "brotli")]
 mod brotli;
 #[cfg(not(feature = "brotli"))]
@@ -32,6 +32,5 @@ pub(crate) use encode::Encoders;
 pub(crate) use memory::{Memory, SMALL_CHUNK};
 pub(crate) use stream::StreamDecoder;
 
-/// Bytes that are allocated on the word of a size that was only read; beyond it memory grows as
-/// data arrives.
+/// Largest allocation made for a claimed size, in bytes; beyond it memory grows as data arrives.
 pub(crate) const TRUSTED_SIZE: u64 = 16 << 20;

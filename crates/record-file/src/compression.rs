@@ -1,10 +1,10 @@
-//! Which compression, at which level.
+//! Compression kinds and levels.
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// How the data of a chunk is compressed, with the parameters of the compressor.
+/// The compression of a chunk's data, with the compressor's parameters.
 ///
 /// The text form is `none`, `zstd[:level]`, `brotli[:level]` or `snappy[:level]`.
 ///
@@ -22,35 +22,36 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Stored as it is.
+    /// Stored uncompressed.
     None,
     /// Zstandard.
     Zstd {
-        /// From -131072 to 22; more is smaller and slower.
+        /// Level, from -131072 to 22; a higher level is smaller and slower.
         level: i32,
-        /// Base-2 logarithm of the window, from 10 to 31; by level if absent.
+        /// Base-2 logarithm of the window, from 10 to 31. Default: the level's own.
         window_log: Option<u32>,
     },
     /// Brotli.
     Brotli {
-        /// From 0 to 11; more is smaller and slower.
+        /// Level, from 0 to 11; a higher level is smaller and slower.
         level: u32,
-        /// Base-2 logarithm of the window, from 10 to 30; 22 if absent. Above 24, the stream is
-        /// one that brotli itself doesn't specify, but every reader of this format takes.
+        /// Base-2 logarithm of the window, from 10 to 30. Default: 22. Above 24, the stream is an
+        /// extension that brotli's specification doesn't define, but that every reader of this
+        /// format accepts.
         window_log: Option<u32>,
     },
     /// Snappy.
     Snappy {
-        /// 1 or 2; both are the same here, the encoder has one level.
+        /// Level, 1 or 2; both are the same here, since the encoder has one level.
         level: u32,
     },
 }
 
-/// The type of compression of stored data, without what only compressing needs.
+/// The kind of compression of stored data, without the parameters that only a compressor needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CompressionKind {
-    /// Stored as it is.
+    /// Stored uncompressed.
     None,
     /// Zstandard.
     Zstd,
@@ -61,7 +62,8 @@ pub enum CompressionKind {
 }
 
 impl CompressionKind {
-    /// Returns whether this build has the codec: each is a feature of the crate, all on by default.
+    /// Returns whether this build has the codec. Each codec is a feature of the crate; all are on
+    /// by default.
     ///
     /// ```
     /// use record_file::CompressionKind;
@@ -110,9 +112,9 @@ impl fmt::Display for CompressionKind {
     }
 }
 
-/// The zstd level that is meant when none is named.
+/// Default zstd level.
 pub const DEFAULT_ZSTD_LEVEL: i32 = 3;
-/// The brotli level that is meant when none is named.
+/// Default brotli level.
 pub const DEFAULT_BROTLI_LEVEL: u32 = 6;
 
 impl Compression {
@@ -123,7 +125,7 @@ impl Compression {
     /// Snappy.
     pub const SNAPPY: Compression = Compression::Snappy { level: 1 };
 
-    /// Zstandard at a level.
+    /// Returns Zstandard at a level.
     #[must_use]
     pub const fn zstd(level: i32) -> Self {
         Compression::Zstd {
@@ -132,7 +134,7 @@ impl Compression {
         }
     }
 
-    /// Brotli at a level.
+    /// Returns Brotli at a level.
     #[must_use]
     pub const fn brotli(level: u32) -> Self {
         Compression::Brotli {
@@ -141,7 +143,7 @@ impl Compression {
         }
     }
 
-    /// The type of compression.
+    /// Returns the kind of compression.
     #[must_use]
     pub const fn kind(&self) -> CompressionKind {
         match self {
@@ -156,7 +158,7 @@ impl Compression {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if one is out of its range, or the codec's
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if either is out of range, or the codec's
     /// feature is off.
     pub fn validate(&self) -> Result<()> {
         let kind = self.kind();

@@ -1,4 +1,4 @@
-//! From the data of a chunk, of whatever kind, to its records.
+//! Decoding the data of any kind of chunk to its records.
 
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::Decoders;
@@ -9,7 +9,8 @@ use crate::simple;
 use crate::stored::Stored;
 use crate::transpose::{self, FieldProjection};
 
-/// Decodes a chunk whose data has the right hash: its records, or the one of a metadata chunk.
+/// Decodes a chunk whose data has the right hash: its records, or the single one of a metadata
+/// chunk.
 pub(crate) fn decode_chunk(
     chunk: &Chunk,
     data: Stored,
@@ -27,7 +28,7 @@ pub(crate) fn decode_chunk(
             options,
             projection,
         ),
-        // Of one record, which isn't counted as one: the serialized metadata.
+        // The header doesn't count the one record: the serialized metadata.
         ChunkType::Metadata => {
             transpose::decode(chunk, 1, data, decoders, options, &FieldProjection::all())
         }

@@ -1,4 +1,4 @@
-//! A chunk in memory, with its records.
+//! The records of a chunk in memory.
 use bytes::Bytes;
 
 use crate::codec::Memory;
@@ -10,7 +10,7 @@ use crate::position::RecordPosition;
 pub struct DecodedChunk {
     data: Bytes,
     start: usize,
-    /// Where each record ends, counted from `start`; checked to be within `data`.
+    /// The end of each record, counted from `start`; checked to be within `data`.
     ends: Vec<u64>,
 }
 
@@ -23,7 +23,7 @@ impl DecodedChunk {
         }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -35,20 +35,20 @@ impl DecodedChunk {
         self.ends.is_empty()
     }
 
-    /// The record at `index`, or `None` beyond the last.
+    /// Returns the record at `index`, or `None` beyond the last.
     #[inline]
     #[must_use]
     pub fn record(&self, index: usize) -> Option<&[u8]> {
         self.data.get(self.range(index)?)
     }
 
-    /// The record at `index`, sharing the memory of the chunk.
+    /// Returns the record at `index`, sharing the memory of the chunk.
     #[must_use]
     pub fn record_bytes(&self, index: usize) -> Option<Bytes> {
         self.range(index).map(|range| self.data.slice(range))
     }
 
-    /// The record at `position`, which is in this chunk, sharing its memory.
+    /// Returns the record at `position`, which is in this chunk, sharing its memory.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl DecodedChunk {
             .ok_or_else(|| Error::no_record_at(position.numeric()))
     }
 
-    /// All records, in order.
+    /// Returns all records, in order.
     ///
     /// # Examples
     ///
@@ -79,7 +79,7 @@ impl DecodedChunk {
         (0..self.len()).map(|index| self.record(index).unwrap_or_default())
     }
 
-    /// All records, one behind the other, sharing the memory of the chunk.
+    /// Returns all records, one after another, sharing the memory of the chunk.
     ///
     /// ```
     /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
@@ -100,13 +100,13 @@ impl DecodedChunk {
         self.data.slice(self.start..end)
     }
 
-    /// Bytes of all records.
+    /// Returns the size of all records together, in bytes.
     #[must_use]
     pub fn decoded_size(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Gives the memory back to be used again, with what is in it, as far as nobody shares it.
+    /// Returns the memory for reuse, with its content, unless it is shared.
     pub(crate) fn recycle(self, memory: &mut Memory) {
         memory.give_ends(self.ends);
         if let Ok(data) = self.data.try_into_mut() {
@@ -121,7 +121,7 @@ impl DecodedChunk {
             Some(before) => *self.ends.get(before)?,
             None => 0,
         };
-        // In memory, so it fits; and `data` was checked to be that long.
+        // The data is in memory, so the offset fits; and `data` was checked to be that long.
         let place = |at: u64| usize::try_from(at).ok().map(|at| self.start + at);
         Some(place(begin)?..place(end)?)
     }

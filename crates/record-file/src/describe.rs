@@ -2,7 +2,7 @@
 use crate::block::{BLOCK_HEADER, is_boundary, next_boundary, payload_between};
 use crate::chunk::{CHUNK_HEADER, Chunk};
 
-/// What the bytes of a chunk are for.
+/// The purposes of the bytes of a chunk.
 ///
 /// ```text
 /// | chunk header | data                                | fill |
@@ -28,18 +28,18 @@ use crate::chunk::{CHUNK_HEADER, Chunk};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkLayout {
-    /// Bytes of the chunk's own header.
+    /// Size of the chunk's own header, in bytes.
     pub header: u64,
-    /// Bytes of the block headers that interrupt it, or that it begins behind.
+    /// Size of the block headers inside the chunk, or before its header, in bytes.
     pub block_headers: u64,
-    /// Bytes of its data, as stored.
+    /// Size of the data as stored, in bytes.
     pub data: u64,
-    /// Zeros after the data, so that every record has a position of its own.
+    /// Number of zeros after the data, which give every record its own position.
     pub fill: u64,
 }
 
 impl ChunkLayout {
-    /// Bytes of the chunk in all.
+    /// Returns the total size of the chunk, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         let parts = [self.header, self.block_headers, self.data, self.fill];
@@ -71,19 +71,19 @@ impl ChunkLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkPart {
-    /// Where it begins in the file.
+    /// Offset of its first byte in the file.
     pub begin: u64,
-    /// Where it ends.
+    /// Offset of its end in the file.
     pub end: u64,
-    /// What it is of.
+    /// Purpose of the bytes.
     pub kind: PartKind,
 }
 
-/// What a run of a chunk's bytes is of.
+/// The purpose of a run of a chunk's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartKind {
-    /// The header of a block, which lies anywhere in a chunk.
+    /// The header of a block, which can be anywhere in a chunk.
     BlockHeader,
     /// The chunk's own header.
     Header,
@@ -94,7 +94,7 @@ pub enum PartKind {
 }
 
 impl Chunk {
-    /// Its bytes, run by run, in the order of the file.
+    /// Returns the bytes of the chunk, run by run, in file order.
     pub fn parts(&self) -> impl Iterator<Item = ChunkPart> + use<> {
         let layout = self.layout();
         let mut at = self.begin;
@@ -132,7 +132,7 @@ impl Chunk {
         })
     }
 
-    /// Returns what its bytes are for.
+    /// Returns the purposes of the chunk's bytes.
     #[must_use]
     pub fn layout(&self) -> ChunkLayout {
         let payload = payload_between(self.begin, self.end);

@@ -1,4 +1,4 @@
-//! Errors: the kind, and the offset in the file.
+//! The error type: its kind, and the offset in the file.
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// An error of reading or writing a record file: its kind, and the offset in the file if there is
+/// An error while reading or writing a record file: its kind, and the offset in the file if it has
 /// one.
 ///
 /// # Examples
@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 /// assert_eq!(error.offset(), Some(0));
 /// ```
 pub struct Error {
-    // One word, so that results of hot functions stay small.
+    // Boxed to one word, so that results of hot functions stay small.
     inner: Box<Inner>,
 }
 
@@ -29,33 +29,33 @@ struct Inner {
     kind: ErrorKind,
     offset: Option<u64>,
     detail: Cow<'static, str>,
-    /// Shared by those that are the same again.
+    /// Shared by repetitions of the same error.
     source: Option<Arc<io::Error>>,
 }
 
-/// The kind of an [`Error`].
+/// Kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file doesn't begin as every record file does.
     NotARecordFile,
-    /// The file ends in the middle of something.
+    /// The file ends in the middle of a header or chunk.
     Truncated,
     /// Stored bytes contradict the format, or each other.
     Corrupt,
-    /// Stored bytes don't have the hash that was stored with them.
+    /// Stored bytes don't match the hash stored with them.
     ChecksumMismatch,
-    /// Reading on would exceed a limit of the options.
+    /// Reading further would exceed a limit of the options.
     LimitExceeded,
-    /// Valid, as far as one can tell, but of a type this crate doesn't know.
+    /// The data is of a type this crate doesn't know, and is otherwise valid.
     Unsupported,
-    /// An option, or an argument, has a value that can't work.
+    /// An option or argument has an invalid value.
     InvalidConfig,
-    /// A position that no record begins at.
+    /// No record begins at the position.
     InvalidPosition,
     /// A source of bytes to write ended before the promised length.
     SourceEnded,
-    /// The writer was finished, or failed before: nothing can be written any more.
+    /// The writer was finished, or failed before: it accepts no more writes.
     Closed,
     /// The underlying source or sink failed.
     Io,
@@ -112,7 +112,7 @@ impl Error {
         )
     }
 
-    /// An I/O error; one that wraps an [`Error`] of ours becomes that error again.
+    /// Wraps an I/O error, or unwraps an [`Error`] of this crate from it.
     pub(crate) fn io(offset: Option<u64>, source: io::Error) -> Self {
         match source.downcast::<Error>() {
             Ok(ours) => ours,
@@ -125,13 +125,13 @@ impl Error {
         }
     }
 
-    /// Gives an error that has no offset yet the one of what was being read.
+    /// Sets the offset of an error that has none.
     pub(crate) fn or_at(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);
         self
     }
 
-    /// The same again, for what stays an error.
+    /// Returns a copy, for a failure that is permanent.
     pub(crate) fn again(&self) -> Self {
         let Inner {
             kind,
@@ -142,7 +142,7 @@ impl Error {
         Error::new(*kind, *offset, detail.clone(), source.clone())
     }
 
-    /// That this is more than there can be memory for.
+    /// Returns the error for a size that memory can't be allocated for.
     pub(crate) fn no_room_for(bytes: u64) -> Self {
         Error::plain(
             ErrorKind::LimitExceeded,
@@ -150,7 +150,7 @@ impl Error {
         )
     }
 
-    /// That a position is not a chunk boundary, or not in the file.
+    /// Returns the error for a position that is not a chunk boundary, or not in the file.
     pub(crate) fn no_chunk_at(offset: u64) -> Self {
         Error::at(
             ErrorKind::InvalidPosition,
@@ -159,7 +159,7 @@ impl Error {
         )
     }
 
-    /// That no record has this number.
+    /// Returns the error for a number that no record has.
     pub(crate) fn no_record_at(numeric: u64) -> Self {
         Error::at(
             ErrorKind::InvalidPosition,
@@ -168,7 +168,7 @@ impl Error {
         )
     }
 
-    /// That a file doesn't begin as every record file does.
+    /// Returns the error for a file that doesn't begin as every record file does.
     pub(crate) fn not_ours() -> Self {
         Error::at(
             ErrorKind::NotARecordFile,
@@ -177,19 +177,20 @@ impl Error {
         )
     }
 
-    /// The kind of error.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// Returns where in the file, in bytes from its beginning, if the error has a place.
+    /// Returns the offset in the file, in bytes, if the error has one.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
 
-    /// Returns whether what is stored is damaged: corrupt, cut short, with a wrong hash, or no record file.
+    /// Returns whether the stored data is damaged: corrupt, truncated, with a wrong hash, or not a
+    /// record file.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         matches!(

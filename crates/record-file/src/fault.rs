@@ -3,27 +3,27 @@ use crate::block::BlockHeader;
 use crate::chunk::Chunk;
 use crate::error::Error;
 
-/// Damage found in a chunk, in the terms that resynchronising needs.
+/// Damage found in a chunk, with the information that resynchronising needs.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
     pub(crate) place: Place,
 }
 
-/// What the damage leaves to go by.
+/// The information that the damage leaves intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nothing is known about where the chunk ends.
+    /// The end of the chunk is unknown.
     ChunkHeader,
-    /// A block header that can't be trusted.
+    /// The block header can't be trusted.
     BlockHeader { block: u64 },
-    /// A block header that can be trusted, and says that the chunk isn't where it was looked for.
+    /// The block header can be trusted, and contradicts the assumed position of the chunk.
     OtherChunk { block: u64, header: BlockHeader },
-    /// The chunk's header is fine, its data isn't.
+    /// The chunk's header is valid, its data isn't.
     Data { end: u64 },
     /// The file ends inside the chunk.
     Truncated,
-    /// The source failed, which says nothing about what is stored.
+    /// The source failed, which doesn't mean that the stored data is damaged.
     Io,
 }
 
@@ -35,7 +35,7 @@ impl Fault {
         }
     }
 
-    /// The data of a chunk is wrong, whose header isn't.
+    /// Returns the fault of a chunk with a valid header and wrong data.
     pub(crate) fn in_data(chunk: &Chunk, error: Error) -> Self {
         Fault {
             error: error.or_at(chunk.begin),

@@ -31,10 +31,10 @@ use crate::stored::Stored;
 use crate::transpose::FieldProjection;
 use stream::{RecordStream, WantedRecord};
 
-/// A record file that is read at random, without a state: threads can share it.
+/// A record file for random access, without a cursor: threads can share it.
 ///
-/// Everything that is read is verified: the hashes of headers and data, every length against every
-/// other. For reading one record after the other there is [`RecordReader`](crate::RecordReader).
+/// Everything that is read is verified: the hashes of headers and data, and every length against
+/// all others. To read one record after another, use [`RecordReader`](crate::RecordReader).
 ///
 /// # Examples
 ///
@@ -57,29 +57,29 @@ pub struct RecordFile<S> {
     size: u64,
     pub(crate) options: ReaderOptions,
     projection: FieldProjection,
-    /// Decompressors that no thread uses.
+    /// Decompressors that no thread uses at the moment.
     decoders: Mutex<Vec<Decoders>>,
 }
 
-/// How a record is stored.
+/// The storage of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredRecord {
-    /// The compression of its chunk.
+    /// Compression of its chunk.
     pub compression: CompressionKind,
-    /// The chunk it is in: `header.data_size` are the bytes stored for all its
+    /// The chunk that contains it: `header.data_size` counts the bytes stored for all
     /// `header.num_records` records.
     pub chunk: Chunk,
 }
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Opens a file; one of 0 bytes is valid, and has no records.
+    /// Opens a file. An empty file is valid, and has no records.
     ///
     /// # Errors
     ///
     /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) or
-    /// [`Truncated`](crate::ErrorKind::Truncated) if it doesn't begin with the 64 bytes that a
-    /// record file begins with; [`Io`](crate::ErrorKind::Io).
+    /// [`Truncated`](crate::ErrorKind::Truncated) if it doesn't begin with the 64 bytes of every
+    /// record file; [`Io`](crate::ErrorKind::Io).
     ///
     /// # Examples
     ///
@@ -99,9 +99,9 @@ impl<S: ReadAt> RecordFile<S> {
         RecordFile::of(WithEnds::none(source), size, options)
     }
 
-    /// Opens a file, and reads and keeps this many bytes at each of its two ends: for sources
-    /// that take long for a read, however short it is. What can't be read is left to the reads that
-    /// need it.
+    /// Opens a file, and reads and keeps `head` and `tail` bytes at its ends: for sources where
+    /// every read takes long, however short it is. If an end can't be read, the error is left to
+    /// the reads that need it.
     ///
     /// # Errors
     ///
@@ -150,15 +150,15 @@ impl<S: ReadAt> RecordFile<S> {
         })
     }
 
-    /// Bytes in the file, as they were when it was opened.
+    /// Returns the size of the file when it was opened, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Has only some fields of the records in transposed chunks read.
+    /// Restricts reading to some fields of the records in transposed chunks.
     ///
-    /// The length of a projected record is known only once it is decoded, so
+    /// The length of a projected record is known only after decoding, so
     /// [`record_len`](Self::record_len) decodes it.
     #[must_use]
     pub fn with_field_projection(mut self, projection: FieldProjection) -> Self {
@@ -166,12 +166,12 @@ impl<S: ReadAt> RecordFile<S> {
         self
     }
 
-    /// The metadata of the file: a serialized `RecordsMetadata` message of
-    /// `riegeli/records/records_metadata.proto`. `None` if there is none.
+    /// Returns the metadata of the file: a serialized `RecordsMetadata` message of
+    /// `riegeli/records/records_metadata.proto`. `None` if the file has no metadata.
     ///
     /// # Errors
     ///
-    /// Any that reading, verifying and decoding can give.
+    /// Any error of reading, verifying and decoding.
     ///
     /// # Examples
     ///
@@ -202,32 +202,33 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_bytes(0))
     }
 
-    /// Tells the source what is read next, as [`ReadAt::prefetch`]; not of what is at hand.
+    /// Announces the ranges read next to the source, as [`ReadAt::prefetch`] does, except for those
+    /// already in memory.
     pub fn prefetch(&self, ranges: &[Range<u64>]) {
         self.source.prefetch(ranges);
     }
 
-    /// The source.
+    /// Returns the source.
     pub fn get_ref(&self) -> &S {
         self.source.get_ref()
     }
 
-    /// Gives the source back.
+    /// Returns the source, consuming the file.
     pub fn into_inner(self) -> S {
         self.source.into_inner()
     }
 
-    /// The options that the file is read with.
+    /// Returns the options the file is read with.
     #[must_use]
     pub fn options(&self) -> &ReaderOptions {
         &self.options
     }
 
-    /// The chunk that begins at `begin`.
+    /// Returns the chunk that begins at `begin`.
     ///
     /// # Errors
     ///
-    /// Any that reading and checking its header can give;
+    /// Any error of reading and checking its header;
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin there.
     pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
         self.check_boundary(begin.0)?;
@@ -251,12 +252,13 @@ impl<S: ReadAt> RecordFile<S> {
         chunk.header.check_claims(chunk.begin)
     }
 
-    /// Reads and decodes a chunk, all of it.
+    /// Reads and decodes a whole chunk.
     ///
     /// # Errors
     ///
-    /// Any that reading, verifying and decoding can give;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it is larger than the options allow.
+    /// Any error of reading, verifying and decoding;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the chunk is larger than the options
+    /// allow.
     ///
     /// # Examples
     ///
@@ -276,7 +278,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.read_known_chunk(&self.chunk_header_at(begin)?)
     }
 
-    /// Reads and decodes a chunk whose header was read already, as [`read_chunk`](Self::read_chunk).
+    /// Reads and decodes a chunk whose header was already read, as [`read_chunk`](Self::read_chunk)
+    /// does.
     ///
     /// # Errors
     ///
@@ -297,7 +300,7 @@ impl<S: ReadAt> RecordFile<S> {
         })
     }
 
-    /// Decodes the only record of a chunk, of whose data some was `read` already.
+    /// Decodes the only record of a chunk; `read` is the part of its data that was already read.
     pub(crate) fn decode_one(&self, mut read: Vec<u8>, mut payload: Payload) -> Result<Bytes> {
         let chunk = *payload.chunk();
         self.reserve(&chunk, &mut read)?;
@@ -317,8 +320,8 @@ impl<S: ReadAt> RecordFile<S> {
             .ok_or_else(|| Error::no_record_at(chunk.begin))
     }
 
-    /// Lends decompressors that are kept from one call to the next, for as many threads as call at
-    /// once.
+    /// Calls `run` with decompressors that are kept between calls; concurrent calls get different
+    /// ones.
     pub(crate) fn with_decoders<T>(&self, run: impl FnOnce(&mut Decoders) -> T) -> T {
         let kept = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         let mut decoders = kept().pop().unwrap_or_default();
@@ -328,7 +331,7 @@ impl<S: ReadAt> RecordFile<S> {
         result
     }
 
-    /// The stored data of a chunk, verified.
+    /// Returns the stored data of a chunk, verified.
     fn read_stored(&self, chunk: &Chunk, decoders: &mut Decoders) -> Result<Stored> {
         let known = chunk.header.data_size;
         if self.projection.is_all() {
@@ -346,7 +349,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.read_data(chunk, memory).map(Stored::from)
     }
 
-    /// The stored data of a chunk, verified, in `data`, whatever was in it.
+    /// Reads the stored data of a chunk to `data`, replacing its content, and verifies it.
     pub(crate) fn read_data(&self, chunk: &Chunk, mut data: Vec<u8>) -> Result<Vec<u8>> {
         data.clear();
         self.reserve(chunk, &mut data)?;
@@ -356,18 +359,18 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(data)
     }
 
-    /// Makes room for all data of a chunk. Some of it may be there.
+    /// Reserves memory for all data of a chunk, some of which may already be in `data`.
     fn reserve(&self, chunk: &Chunk, data: &mut Vec<u8>) -> Result<()> {
         let size = chunk.header.data_size;
         self.options.check_memory(chunk.begin, size)?;
-        // The chunk is within the file, so its data is really there.
+        // The chunk is within the file, so its data does exist.
         usize::try_from(size)
             .ok()
             .and_then(|size| data.try_reserve_exact(size.saturating_sub(data.len())).ok())
             .ok_or_else(|| Error::no_room_for(size).or_at(chunk.begin))
     }
 
-    /// The chunk of a record, whose index is checked.
+    /// Returns the chunk of a record, after checking the record's index.
     fn chunk_of(&self, position: RecordPosition) -> Result<Chunk> {
         let chunk = self.chunk_header_at(position.chunk_begin())?;
         if position.record_index() < chunk.header.num_records {
@@ -376,13 +379,13 @@ impl<S: ReadAt> RecordFile<S> {
         Err(Error::no_record_at(position.numeric()))
     }
 
-    /// Reads one record. Where chunks hold many records, [`read_chunk`](Self::read_chunk) decodes
-    /// them all at once.
+    /// Reads one record. If chunks hold many records, [`read_chunk`](Self::read_chunk) decodes them
+    /// all at once.
     ///
     /// # Errors
     ///
-    /// Any that reading, verifying and decoding can give;
-    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if there is no such record;
+    /// Any error of reading, verifying and decoding;
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record doesn't exist;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if its chunk is larger than the options
     /// allow.
     ///
@@ -407,8 +410,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.decode(&chunk)?.record_at(position)
     }
 
-    /// Reads one record into `buf`, which must have its length; a record in a chunk of its own goes
-    /// straight there, and may have any size.
+    /// Reads one record into `buf`, which must have its length. A record in its own chunk is read
+    /// directly to `buf`, and may have any size.
     ///
     /// # Errors
     ///
@@ -439,7 +442,7 @@ impl<S: ReadAt> RecordFile<S> {
         wanted.read()
     }
 
-    /// The length of a record: from headers alone if it is in a chunk of its own.
+    /// Returns the length of a record, reading only headers if it has its own chunk.
     ///
     /// # Errors
     ///
@@ -452,12 +455,13 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_at(position)?.len() as u64)
     }
 
-    /// A reader of one record. One that has a simple chunk of its own is read in bounded memory
-    /// (of snappy, one that refers back by 64 KiB at the most); others are decoded with their whole chunk.
+    /// Returns a reader of one record. A record in its own simple chunk is read in bounded memory
+    /// (if it is snappy data, only if no copy refers back by more than 64 KiB); for others the
+    /// whole chunk is decoded.
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is
+    /// As [`read_record`](Self::read_record), for errors that show before the record's data is
     /// read.
     ///
     /// # Examples
@@ -481,8 +485,9 @@ impl<S: ReadAt> RecordFile<S> {
         self.stream_of(position, None)
     }
 
-    /// [`record_stream`](Self::record_stream) of a record whose chunk is known, as
-    /// [`locate_in_chunk`](Self::locate_in_chunk) gives it: its header isn't read again.
+    /// Returns a reader of a record whose chunk is known, as
+    /// [`locate_in_chunk`](Self::locate_in_chunk) returns it; its header isn't read again.
+    /// Otherwise as [`record_stream`](Self::record_stream).
     ///
     /// # Errors
     ///
@@ -518,14 +523,13 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(RecordStream::of_memory(self, record))
     }
 
-    /// The compression of a chunk that has data: its first byte.
+    /// Returns the compression of a chunk with data, from the first byte of the data.
     ///
     /// # Errors
     ///
-    /// Any that reading can give; [`Unsupported`](crate::ErrorKind::Unsupported) if the type is
-    /// unknown.
+    /// Any error of reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the type is unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
-        // One byte alone: whoever lists many chunks of a distant file has told of no more.
+        // Only one byte: callers that list many chunks of a remote file have prefetched no more.
         let mut first = [0; 1];
         let first = match chunk.header.data_size {
             0 => None,
@@ -539,12 +543,12 @@ impl<S: ReadAt> RecordFile<S> {
         compression_kind(first, chunk.begin)
     }
 
-    /// Returns how a record is stored.
+    /// Returns the chunk and compression of a record.
     ///
     /// # Errors
     ///
-    /// Any that reading headers can give; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if
-    /// there is no such record.
+    /// Any error of reading headers; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the
+    /// record doesn't exist.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
-//! The bytes of a file, described for other readers and writers, and for those who look at a
-//! dump. There is nothing to call here.
+//! The byte layout of a file, for authors of other readers and writers, and for reading a dump.
+//! This module has no items.
 //!
-//! All integers are little-endian, all hashes HighwayHash-64 with one key, the 32 bytes
+//! All integers are little-endian; all hashes are HighwayHash-64 with one key, the 32 bytes
 //! `Riegeli/records\nRiegeli/records\n`. A varint is protobuf's: seven bits a byte, the lowest
 //! first, the highest bit set on all bytes but the last.
 //!
@@ -13,14 +13,14 @@
 //! block  = header (24 bytes) at every multiple of 65,536; it interrupts whatever stands there
 //! ```
 //!
-//! The fill is zeros, so that a chunk spans at least as many bytes as it has records: each has a
-//! number of its own, which is where its chunk begins plus its index.
-//! [`ChunkHeader`](crate::ChunkHeader) has the layout of a chunk's header,
-//! [`ChunkLayout`](crate::ChunkLayout) says of any chunk what each of its bytes is for.
+//! The fill is zeros, so that a chunk spans at least as many bytes as it has records: each record
+//! has its own number, the offset of its chunk plus its index. [`ChunkHeader`](crate::ChunkHeader)
+//! has the layout of a chunk's header, and [`ChunkLayout`](crate::ChunkLayout) describes the bytes
+//! of a given chunk.
 //!
-//! A chunk begins anywhere but in a block header or right behind one: one that begins with a block
-//! begins before its header. The signature does, so every file begins with a block header and
-//! a chunk header, 64 bytes:
+//! A chunk can begin anywhere except in a block header or right after one: a chunk at the start of
+//! a block begins before the block header. So does the signature, so every file begins with a block
+//! header and a chunk header, 64 bytes:
 //!
 //! ```
 //! use record_file::RecordWriter;
@@ -44,7 +44,7 @@
 //!  +-------+----------------+------------+
 //! ```
 //!
-//! `hash` is that of the 16 bytes after it. The chunk around the header began `previous_chunk`
+//! `hash` is the hash of the 16 bytes after it. The chunk around the header began `previous_chunk`
 //! bytes before the block (0: it begins here), and ends `next_chunk` bytes after the beginning of
 //! the block. So a reader can start anywhere.
 //!
@@ -57,10 +57,10 @@
 //!  +-------------+------------+----------------+---------------------------+
 //! ```
 //!
-//! Sizes are one varint a record, values are the records one after the other. The compression is a
-//! byte: 0 for none, and otherwise a letter, `b`, `z` or `s`, for brotli, zstd and snappy. With
-//! compression, each of the two is a varint, the size it decompresses to, and one compressed
-//! stream.
+//! Sizes are one varint per record; values are the records one after another. The compression is
+//! one byte: 0 for no compression, or the letter `b`, `z` or `s` for brotli, zstd or snappy. With
+//! compression, the sizes and the values are each stored as a varint, the decompressed size, and
+//! one compressed stream.
 //!
 //! # Data of transposed chunks (`t`)
 //!
@@ -71,12 +71,12 @@
 //!  +-------------+----------+----------------+---------+-------------------------+
 //! ```
 //!
-//! Records that are protobuf messages are taken apart, so that equal fields lie together. The
-//! header describes a state machine: each state emits something (a tag and its value, a length,
-//! nothing), and the transitions say which states to visit. Values lie in buffers, one or more of
-//! which make a bucket. Everything is emitted backwards, the last field of the last record first:
-//! thus the length of a message is known when its place is reached. With compression, the header,
-//! each bucket and the transitions are each a varint, the size it decompresses to, and one
+//! Records that are protobuf messages are taken apart, so that equal fields are next to each other.
+//! The header describes a state machine: each state emits something (a tag and its value, a length,
+//! or nothing), and the transitions list the states to visit. Values are in buffers; one or more
+//! buffers make a bucket. Everything is emitted backwards, the last field of the last record first:
+//! thus the length of a message is known when it has to be written. With compression, the header,
+//! each bucket and the transitions are each stored as a varint, the decompressed size, and one
 //! compressed stream.
 //!
 //! ```text
@@ -87,6 +87,6 @@
 //!
 //! # Other chunks
 //!
-//! A metadata chunk (`m`) has the data of a transposed chunk with one record, which its header
-//! doesn't count: a [`RecordsMetadata`](crate::RecordsMetadata). It is the second chunk of a file,
-//! if there is one. Padding (`p`) has zeros.
+//! A metadata chunk (`m`) has the data of a transposed chunk with one record, a
+//! [`RecordsMetadata`](crate::RecordsMetadata), which the chunk's header doesn't count. If a file
+//! has one, it is the second chunk. Padding (`p`) is zeros.

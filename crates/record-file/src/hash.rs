@@ -13,18 +13,17 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// Bytes hashed at once where other work on the same bytes takes turns with it: little enough for
-/// a core to begin with the other work while it still waits for results of the hash, and a multiple
-/// of [`PACKET`].
+/// Number of bytes hashed between turns of other work on the same bytes: few enough for a core to
+/// begin the other work while it still waits for the hash, and a multiple of [`PACKET`].
 const TURN: usize = 512;
-/// What the hash takes in one step.
+/// Number of bytes the hash consumes in one step.
 const PACKET: usize = 32;
 
-/// The hash of bytes that come in pieces.
+/// A hash of bytes that arrive in pieces.
 #[derive(Clone)]
 pub(crate) struct Hasher {
     inner: HighwayHasher,
-    /// Bytes that wait for the rest of a packet.
+    /// Number of bytes that wait for the rest of a packet.
     waiting: usize,
 }
 
@@ -41,13 +40,12 @@ impl Hasher {
         self.waiting = (self.waiting + bytes.len()) % PACKET;
     }
 
-    /// As [`update`](Self::update), and gives the bytes, in pieces, to `other`, which is to copy
-    /// them or the like.
+    /// Hashes bytes as [`update`](Self::update) does, and passes them in pieces to `other`, which
+    /// copies them or does similar work.
     ///
-    /// Every step of the hash waits for the one before, so the other work costs next to nothing in
-    /// between.
+    /// Every step of the hash waits for the one before, so the work in between is almost free.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
-        // Packets that don't begin with a piece are put together in a buffer: only the first piece
+        // A packet that doesn't begin with a piece is assembled in a buffer: only the first piece
         // pays for that.
         let first = bytes.len().min(TURN - self.waiting);
         let (first, rest) = bytes.split_at(first);
@@ -62,12 +60,12 @@ impl Hasher {
     }
 }
 
-/// Bytes per turn of two hashes: little enough for a core to have both in flight at once.
+/// Bytes per turn of two hashes: few enough for a core to have both in flight at once.
 const TURN_OF_TWO: usize = 256;
-/// What memory is aligned to where those who see it read whole words.
+/// Alignment of the pieces, for observers that read whole words.
 const WORD: usize = 8;
 
-/// Bytes to be hashed in step with others, and who sees each piece on the way.
+/// Bytes to be hashed in step with others, and the observer of each piece.
 pub(crate) struct InStep<'a, F> {
     hasher: &'a mut Hasher,
     unhashed: &'a [u8],
@@ -85,8 +83,8 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
         }
     }
 
-    /// Hashes a piece up to where a packet ends, and has one seen up to where a word ends. Whether
-    /// there are more.
+    /// Hashes a piece up to the end of a packet, and passes the observer bytes up to the end of a
+    /// word. Returns whether there are more.
     fn go_on(&mut self, turn: usize) -> bool {
         let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
         self.hasher.update(piece);
@@ -96,10 +94,11 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
     }
 }
 
-/// Hashes one or two pieces of memory at once.
+/// Hashes one or two slices at once.
 ///
-/// Every step of a hash waits for the one before. Two hashes that take turns fill each other's
-/// pauses, and take little longer than one; and so does another kind of checksum beside a hash.
+/// Every step of a hash waits for the one before. Two hashes that take turns use each other's
+/// waiting time, and take little longer than one; the same holds for another kind of checksum next
+/// to a hash.
 pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2]) {
     let turn = match both {
         [Some(_), Some(_)] => TURN_OF_TWO,

@@ -8,13 +8,13 @@ use crate::fault::{Fault, Place};
 use crate::input::RecordInput;
 use crate::read_at::{ReadAt, read_full_at};
 
-/// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the
-/// header of the block that `pos` is in.
+/// Returns the beginning of a chunk at or before `pos`, preferably of the chunk that contains it,
+/// from the header of the block that contains `pos`.
 pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
-    // A chunk that begins with the block begins there; else one reaches into the block, and the
-    // next one begins where it says.
+    // A chunk that begins with the block begins there; otherwise one reaches into the block, and
+    // the header has the beginning of the next one.
     let next = block.checked_add(header.next_chunk);
     let before = block.checked_sub(header.previous_chunk);
     let begin = match (header.previous_chunk, next, before) {
@@ -52,12 +52,13 @@ pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
     })
 }
 
-/// A chunk header, and the block header that may lie before it or in it.
+/// Size of a chunk header, and of the block header that may be before it or inside it.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
-/// Returns whether this begins as a record file does. One of its first two headers is enough, so that
-/// damage to the other doesn't make it something else;
-/// [`RecordFile::open`](crate::RecordFile::open) says what is wrong with it. What is empty doesn't.
+/// Returns whether the source begins as a record file does. One of its first two headers is enough,
+/// so that damage to the other doesn't hide the format;
+/// [`RecordFile::open`](crate::RecordFile::open) reports such damage. An empty source doesn't
+/// qualify.
 ///
 /// # Errors
 ///
@@ -99,8 +100,8 @@ pub(crate) fn read_header<I: RecordInput + ?Sized>(
     parse_header(&raw[..got], begin)
 }
 
-/// As [`read_header`] at the beginning of the file: what can't be read there and isn't how every
-/// record file begins belongs to no record file.
+/// Reads the first header as [`read_header`] does, and reports a file that can't be read there, and
+/// doesn't begin as every record file does, as not a record file.
 pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
     input: &mut I,
 ) -> Result<Option<Chunk>, Fault> {
@@ -120,7 +121,7 @@ pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
     })
 }
 
-/// Bytes in the file of the header of a chunk that begins at `begin`.
+/// Returns the size in the file of the header of a chunk that begins at `begin`, in bytes.
 pub(crate) fn header_len(begin: u64) -> usize {
     if payload_end(begin, CHUNK_HEADER) - begin > CHUNK_HEADER {
         MOST_HEADER
@@ -129,7 +130,7 @@ pub(crate) fn header_len(begin: u64) -> usize {
     }
 }
 
-/// That the file has only `got` bytes of the header of the chunk at `begin`.
+/// Returns the error for a file with only `got` bytes of the header of the chunk at `begin`.
 #[cold]
 pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
     Error::truncated(
@@ -138,7 +139,8 @@ pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
     )
 }
 
-/// The header of the chunk at `begin`, from what the file has there; `None` if that is nothing.
+/// Parses the header of the chunk at `begin` from the bytes of the file there; `None` if there are
+/// none.
 pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Fault> {
     let got = raw.len();
     if got == 0 {
@@ -151,7 +153,7 @@ pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Faul
     let mut bytes = [0; CHUNK_HEADER_LEN];
     let mut block_header = None;
     if header_len(begin) == MOST_HEADER {
-        // Less than a block away, so it fits.
+        // The distance is less than a block, so it fits.
         let block = next_boundary(begin);
         let at = usize::try_from(block - begin).unwrap_or(0);
         let stored = raw.get(at..).and_then(<[u8]>::first_chunk);

@@ -1,20 +1,18 @@
-//! The input that chunks are read from: a source with positioned reads, or a plain stream that only moves
-//! forward.
+//! The input of chunks: a source with positioned reads, or a plain stream that only moves forward.
 use std::io::{self, IoSliceMut, Read};
 
 use crate::codec::TRUSTED_SIZE;
 use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
-/// What a [`RecordReader`](crate::RecordReader) can read from: every [`ReadAt`], and
-/// [`Sequential`].
+/// An input of a [`RecordReader`](crate::RecordReader): every [`ReadAt`], and [`Sequential`].
 ///
-/// It can't be implemented elsewhere.
+/// This trait is sealed.
 pub trait RecordInput: sealed::Sealed {
-    /// Reads until `buf` is full or the input ends, and says how far it came.
+    /// Reads until `buf` is full or the input ends, and returns the number of bytes read.
     #[doc(hidden)]
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// As `read_full`, into buffers one after the other.
+    /// Reads as `read_full` does, into several buffers one after another.
     #[doc(hidden)]
     fn read_full_vectored(
         &mut self,
@@ -32,27 +30,27 @@ pub trait RecordInput: sealed::Sealed {
         Ok(filled)
     }
 
-    /// Returns whether that is faster than reading to one buffer, and copying.
+    /// Returns whether reading into several buffers is faster than reading to one and copying.
     #[doc(hidden)]
     fn is_vectored(&self) -> bool {
         false
     }
 
-    /// All bytes, if they are in memory anyway.
+    /// Returns all bytes, if they are in memory.
     #[doc(hidden)]
     fn as_slice(&self) -> Option<&[u8]>;
 
-    /// Returns whether what was read can be read again.
+    /// Returns whether bytes that were read can be read again.
     #[doc(hidden)]
     fn goes_back(&self) -> bool;
 
-    /// The number of bytes, unless only reading can tell.
+    /// Returns the number of bytes, if it is known without reading.
     #[doc(hidden)]
     fn size(&self) -> io::Result<Option<u64>>;
 }
 
-/// Makes room for `size` bytes to be read; where none can tell whether they are there, for
-/// some of them.
+/// Reserves memory for `size` bytes to be read; for only some of them if the input can't confirm
+/// that they exist.
 pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
     let trusted = if input.goes_back() {
         size
@@ -98,24 +96,23 @@ impl<S: ReadAt> RecordInput for S {
     }
 }
 
-/// How far back a stream can be read again: resynchronising looks again at headers it has just
-/// read.
+/// Distance that a stream can go back, in bytes: resynchronising reads recent headers again.
 const KEPT: usize = 256;
 
-/// A plain stream, which can be read forward only.
+/// A plain stream, which can only be read forward.
 #[derive(Debug)]
 pub struct Sequential<R> {
     inner: R,
-    /// Bytes of `inner` read so far.
+    /// Number of bytes of `inner` read so far.
     pos: u64,
-    /// The last of them.
+    /// The last bytes read.
     kept: Vec<u8>,
-    /// True if `inner` had no more when it was last read.
+    /// True if the last read found the end of `inner`.
     ended: bool,
 }
 
 impl<R: Read> Sequential<R> {
-    /// Reads the records of the stream that begins where `inner` stands.
+    /// Wraps a stream, whose records begin at its current position.
     pub fn new(inner: R) -> Self {
         Sequential {
             inner,
@@ -125,7 +122,7 @@ impl<R: Read> Sequential<R> {
         }
     }
 
-    /// Gives the stream back; what was read stays read.
+    /// Returns the stream, at its current position.
     pub fn into_inner(self) -> R {
         self.inner
     }
@@ -192,7 +189,7 @@ impl<R: Read> RecordInput for Sequential<R> {
     }
 }
 
-/// The bytes read ahead of small requests.
+/// Size of the read that serves small requests, in bytes.
 const AHEAD: usize = 256 << 10;
 
 /// An input that serves small requests, such as for headers, from a larger read.
@@ -201,7 +198,7 @@ pub(crate) struct ReadAhead<I> {
     pub(crate) inner: I,
     begin: u64,
     buf: Vec<u8>,
-    /// A size the input had once: it may have grown.
+    /// Size of the input when it was last asked; the input may have grown.
     size: u64,
 }
 
@@ -215,14 +212,14 @@ impl<I: RecordInput> ReadAhead<I> {
         }
     }
 
-    /// Returns whether there are bytes up to `end`, and if not, how many there are.
+    /// Returns whether the input has bytes up to `end`, and otherwise its size.
     pub(crate) fn reaches(&mut self, end: u64) -> io::Result<Result<(), u64>> {
         if end <= self.size {
             return Ok(Ok(()));
         }
         let mut size = self.inner.size()?;
         if size.is_none() {
-            // Only reading tells.
+            // Only reading can find out.
             let got = self.read_full(end.saturating_sub(1), &mut [0])?;
             size = if got == 1 {
                 Some(end)
@@ -249,14 +246,14 @@ impl<I: RecordInput> RecordInput for ReadAhead<I> {
             buf.copy_from_slice(bytes);
             return Ok(buf.len());
         }
-        // A stream keeps what it needs itself, and must not be read further than asked.
+        // A stream keeps the bytes it needs itself, and must not be read further than requested.
         if self.inner.as_slice().is_some() || !self.goes_back() || buf.len() > AHEAD / 2 {
             return self.inner.read_full(offset, buf);
         }
         self.buf.resize(AHEAD, 0);
         self.begin = offset;
         let Ok(got) = self.inner.read_full(offset, &mut self.buf) else {
-            // What fails may lie ahead of what was asked for.
+            // The failure may be in the bytes ahead of the request.
             self.buf.clear();
             return self.inner.read_full(offset, buf);
         };

@@ -24,62 +24,65 @@
 //!
 //! # Overview
 //!
-//! [`RecordWriter`] writes; records are gathered in chunks, which are compressed and hashed, or a
-//! record of any size is [streamed](RecordWriter::write_record_from) into a chunk of its own.
-//! [`RecordReader`] reads in sequence, seeks, searches, and recovers from damage if a callback lets
-//! it. [`RecordFile`] reads at random, by reference, from any number of threads.
+//! [`RecordWriter`] gathers records in chunks, which it compresses and hashes, or
+//! [streams](RecordWriter::write_record_from) a record of any size into its own chunk.
+//! [`RecordReader`] reads in sequence, seeks, searches, and recovers from damage if a callback
+//! allows it. [`RecordFile`] reads at random, by reference, from any number of threads.
 //!
 //! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`.
-//! With `threads`, a writer has chunks encoded, and a reader has them verified and decoded, [on
-//! other threads](ReaderOptions::threads): bytes, records and errors stay the same. What was
-//! written so far can be [pushed](RecordWriter::push) to the underlying writer,
+//! With `threads`, a writer encodes chunks, and a reader verifies and decodes them, [on other
+//! threads](ReaderOptions::threads): bytes, records and errors stay the same. The records written
+//! so far can be [pushed](RecordWriter::push) to the underlying writer,
 //! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk,
 //! and a file can be [appended to](RecordWriter::append) later.
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, one chunk and its compressed form; and a
-//! fixed amount, up to 1 MiB a thread besides that of the compressor. A writer has one chunk more,
-//! which is being gathered. A reader of a file in memory, without threads, has one more, if it has
-//! no more than 2 MiB: two chunks are verified in hardly more time than one. It has that chunk as
-//! it is stored, or if it is transposed in the memory that it is decoded in. What is transposed
-//! changes its form in one memory:
+//! A writer or reader holds, for each of its threads, one chunk and its compressed form, and a
+//! fixed amount of up to 1 MiB in addition to the compressor's memory. A writer also holds the
+//! chunk that it is gathering. A reader of a file in memory, without threads, holds a second chunk
+//! if that has at most 2 MiB: verifying two chunks takes hardly more time than one. It holds that
+//! chunk in its stored form, or if it is transposed, in the memory that it is decoded in.
+//! Transposed data changes its form in place:
 //!
-//! - A transposing writer holds little more than the chunk: records are given up as they come apart
-//!   into columns, and columns as they are compressed. Besides, it has up to 256 KiB for each
-//!   different field (by its path from the record on), and a record of more than 64 KiB twice.
-//! - A reader puts records together where the chunk was stored. Beside the records it has at least
-//!   an eighth of their size, if that is more than what was stored. A chunk that claims more than
-//!   16 MiB, and more than 16 times what is stored of it, gets memory as it is filled, by doubling.
+//! - A transposing writer holds little more than the chunk: records are freed as they are taken
+//!   apart into columns, and columns as they are compressed. In addition, it holds up to 256 KiB
+//!   for each different field (by its path from the record on), and a record of more than 64 KiB
+//!   twice.
+//! - A reader assembles records in the memory that holds the stored chunk. In addition to the
+//!   records it has at least an eighth of their size, if that is more than the stored size. A chunk
+//!   that claims more than 16 MiB, and more than 16 times its stored size, gets memory as it is
+//!   filled, by doubling.
 //!
-//! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read,
-//! but for those that are transposed; a reader with threads gets to them one by one. A record that
-//! has a chunk of its own isn't held if it is [streamed](RecordFile::record_stream), [by a reader
-//! too](RecordReader::read_record_stream), or [read into a buffer](RecordFile::read_record_into).
-//! Of an uncompressed one there is no copy in between.
+//! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes are decoded as they are read, except
+//! for transposed ones; a reader with threads reads them one by one. A record with its own chunk
+//! isn't held if it is [streamed](RecordFile::record_stream), [also by a
+//! reader](RecordReader::read_record_stream), or [read into a
+//! buffer](RecordFile::read_record_into). An uncompressed record is read without an intermediate
+//! copy.
 //!
-//! Large records are written from where they are (with `threads`, those of [up to 64
-//! MiB](WriterOptions::max_copied) are copied for a thread). What they are compressed to is held,
-//! since the header before it tells its length and hash, unless a writer is told that the
-//! underlying one is [seekable](RecordWriter::seekable) and the header can be filled in later: then
-//! those of [8 MiB and more](WriterOptions::stream_from) stream that aren't copied for a thread. To
-//! hold not even the record, it is written [from a source](RecordWriter::write_record_from) or,
-//! where the underlying writer can't seek, [from one that is read
+//! Large records are written without a copy (with `threads`, records of [up to 64
+//! MiB](WriterOptions::max_copied) are copied for a thread). Their compressed form is held, since
+//! the header before it has its length and hash, unless the writer knows that the underlying one is
+//! [seekable](RecordWriter::seekable), so that it can fill in the header later: then records of [8
+//! MiB and more](WriterOptions::stream_from) that aren't copied for a thread are streamed. To avoid
+//! holding even the record, write it [from a source](RecordWriter::write_record_from) or, if the
+//! underlying writer can't seek, [from one that is read
 //! twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format
 //!
-//! A file is a sequence of chunks, whose headers say what is in them, and of headers at every
-//! 65,536 bytes, which say where the chunk around them begins and ends. [`format`](mod@format) has
-//! every byte.
+//! A file is a sequence of chunks, whose headers describe their content, and of block headers, one
+//! every 65,536 bytes, which locate the chunk around them. [`format`](mod@format) describes every
+//! byte.
 //!
-//! # What it does not do
+//! # Limitations
 //!
-//! A damaged file is not repaired.
+//! This crate doesn't repair damaged files; it can only skip the damage.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-/// The code in the README.
+/// Runs the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

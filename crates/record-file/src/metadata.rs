@@ -2,7 +2,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// What a file says of itself and of its records: the message `riegeli.RecordsMetadata`.
+/// The metadata of a file about itself and its records: the message `riegeli.RecordsMetadata`.
 ///
 /// ```text
 /// 1   file_comment           string
@@ -29,18 +29,18 @@ use crate::varint;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordsMetadata {
-    /// Words for people.
+    /// Comment for human readers.
     pub file_comment: Option<String>,
-    /// The full name of the message that each record is.
+    /// Full name of the message type of each record.
     pub record_type_name: Option<String>,
-    /// The files that define that message, each a serialized
-    /// `google.protobuf.FileDescriptorProto`; a file stands after those it imports.
+    /// The files that define that message, each a serialized `google.protobuf.FileDescriptorProto`;
+    /// a file comes after those it imports.
     pub file_descriptors: Vec<Vec<u8>>,
-    /// The options of the writer, as a string.
+    /// Options of the writer, as a string.
     pub record_writer_options: Option<String>,
-    /// The number of records the file has, if its writer knew.
+    /// Number of records in the file, if the writer knew it.
     pub num_records: Option<i64>,
-    /// Fields besides these, extensions among them, with their tags, as they came.
+    /// All other fields, including extensions, with their tags, unchanged.
     pub unknown: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ const RECORD_WRITER_OPTIONS: u32 = 4;
 const NUM_RECORDS: u32 = 5;
 
 impl RecordsMetadata {
-    /// The message on the wire, fields in the order of their numbers.
+    /// Serializes the message, with its fields in the order of their numbers.
     #[must_use]
     pub fn serialize(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -82,11 +82,12 @@ impl RecordsMetadata {
         out
     }
 
-    /// Reads the message from the wire.
+    /// Parses a serialized message.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`](ErrorKind::Corrupt) if it is not a message, or a string in it is not UTF-8.
+    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are not a message, or a string in it is not
+    /// UTF-8.
     pub fn parse(serialized: &[u8]) -> Result<Self> {
         let mut metadata = RecordsMetadata::default();
         let mut rest = serialized;
@@ -140,7 +141,7 @@ enum Value<'a> {
     Other,
 }
 
-/// Takes a field off the front of a message: its tag and its value.
+/// Takes a field off the front of a message: its number and its value.
 fn take_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     let tag = take_tag(rest)?;
     if tag & 7 != 3 {

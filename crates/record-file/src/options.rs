@@ -1,12 +1,11 @@
 //! Limits and options of readers.
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of one record chunk that a reader holds in memory, unless told otherwise.
+/// Default limit of the memory for one record chunk in a reader, in bytes.
 pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
-/// Base-2 logarithm of the largest window of a compressor that streams are decoded with, unless
-/// told otherwise.
+/// Default limit of the decompression window of streams, as a base-2 logarithm.
 pub const DEFAULT_MAX_WINDOW_LOG: u32 = 27;
-/// Records from this size on are streamed where possible, unless told otherwise.
+/// Default size from which records are streamed if possible, in bytes.
 pub const DEFAULT_STREAM_FROM: u64 = 8 << 20;
 
 /// The limits of a reader.
@@ -28,7 +27,7 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// The defaults.
+    /// Returns the defaults.
     #[must_use]
     pub const fn new() -> Self {
         ReaderOptions {
@@ -39,38 +38,38 @@ impl ReaderOptions {
         }
     }
 
-    /// The most bytes of one record chunk, decoded or stored, that are held in memory
-    /// ([`DEFAULT_MAX_CHUNK_MEMORY`]). A single record larger than that can still be streamed, or
-    /// read into a buffer of the caller's.
+    /// Limits the memory for one record chunk, decoded or stored, in bytes. Default:
+    /// [`DEFAULT_MAX_CHUNK_MEMORY`]. A single larger record can still be streamed, or read into the
+    /// caller's buffer.
     #[must_use]
     pub const fn max_chunk_memory(mut self, bytes: u64) -> Self {
         self.max_chunk_memory = bytes;
         self
     }
 
-    /// Base-2 logarithm of the largest decoder window ([`DEFAULT_MAX_WINDOW_LOG`]). What is decoded
-    /// as a whole needs no window.
+    /// Limits the decoder window, as a base-2 logarithm. Default: [`DEFAULT_MAX_WINDOW_LOG`]. Data
+    /// that is decoded as a whole needs no window.
     #[must_use]
     pub const fn max_window_log(mut self, log: u32) -> Self {
         self.max_window_log = log;
         self
     }
 
-    /// From how many stored bytes on a chunk is decoded as it is read ([`DEFAULT_STREAM_FROM`]).
-    /// With [`threads`](Self::threads), a [`RecordReader`](crate::RecordReader) leaves no
-    /// chunk to threads that has more, stored or decoded.
+    /// Sets the stored size, in bytes, from which a chunk is decoded as it is read. Default:
+    /// [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads), a
+    /// [`RecordReader`](crate::RecordReader) itself decodes chunks that are larger, stored or
+    /// decoded, instead of leaving them to threads.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
         self
     }
 
-    /// On how many threads chunks are verified and decoded (0: on that of the caller).
+    /// Sets the number of threads that verify and decode chunks. Default: 0, the caller's thread.
     ///
     /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, but none of more than
-    /// [`stream_from`](Self::stream_from) bytes, and holds them with what they decode to; records
-    /// come in the same order, and so do errors. A
-    /// [`RecordFile`](crate::RecordFile) uses them in
+    /// [`stream_from`](Self::stream_from) bytes, and holds them with their decoded data; records
+    /// and errors come in the same order. A [`RecordFile`](crate::RecordFile) uses them in
     /// [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
@@ -78,8 +77,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Fails if this many bytes of the chunk at `begin`, stored or decoded, must not be held in
-    /// memory.
+    /// Fails if this many bytes of the chunk at `begin`, stored or decoded, exceed the memory
+    /// limit.
     pub(crate) fn check_memory(&self, begin: u64, bytes: u64) -> Result<()> {
         let limit = self.max_chunk_memory;
         if bytes <= limit {

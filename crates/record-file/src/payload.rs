@@ -1,4 +1,4 @@
-//! Reading the data of a chunk past the block headers that cut into it.
+//! Reading the data of a chunk past the block headers inside it.
 use std::io::IoSliceMut;
 
 use crate::block::{
@@ -12,32 +12,31 @@ use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_he
 use crate::input::RecordInput;
 use crate::varint;
 
-/// The part of a file that is read at once: small enough to stay in a core's cache until it is copied
-/// on.
+/// Part of a file that is read at once: small enough to stay in a core's cache until it is copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Block headers in as much payload as this many blocks have.
+/// Largest number of block headers in as much payload as this many blocks have.
 const MOST_HEADERS: usize = 5;
 
-/// The part of a chunk's data that is read along with its header: what comes before the record in a
-/// chunk of one, and not much of that.
+/// Part of a chunk's data that is read together with its header: the bytes before the record in a
+/// chunk of one record, and little more.
 const FRONT: usize = 64;
 
-/// The data of a chunk, piece by piece, every block header on the way compared with what it must
-/// be.
+/// The data of a chunk, piece by piece, comparing every block header on the way with its expected
+/// value.
 #[derive(Debug)]
 pub(crate) struct Payload {
     chunk: Chunk,
-    /// The offset in the file of the next byte, or of the block header before it.
+    /// Offset in the file of the next byte, or of the block header before it.
     pos: u64,
-    /// Data still to come.
+    /// Number of data bytes still to come.
     left: u64,
     window: Window,
     hasher: Option<Hasher>,
 }
 
 impl Payload {
-    /// All data of the chunk, hashed on the way.
+    /// Returns all data of the chunk, hashed as it is read.
     pub(crate) fn hashed(chunk: Chunk) -> Self {
         Payload {
             pos: payload_end(chunk.begin, CHUNK_HEADER),
@@ -48,8 +47,8 @@ impl Payload {
         }
     }
 
-    /// The data of the chunk at `begin`, hashed on the way, whose beginning is read together with
-    /// the header. `None` if the input ends there.
+    /// Returns the data of the chunk at `begin`, hashed as it is read, after reading its beginning
+    /// together with the header. `None` if the input ends there.
     pub(crate) fn open<I: RecordInput + ?Sized>(
         input: &mut I,
         begin: u64,
@@ -74,8 +73,8 @@ impl Payload {
         }))
     }
 
-    /// As [`open`](Self::open), where the header was read before, and only the beginning of the data
-    /// is read.
+    /// As [`open`](Self::open), if the header was read before: reads only the beginning of the
+    /// data.
     pub(crate) fn open_known<I: RecordInput + ?Sized>(
         input: &mut I,
         chunk: Chunk,
@@ -94,7 +93,7 @@ impl Payload {
         Ok(payload)
     }
 
-    /// All data of the chunk, not hashed.
+    /// Returns all data of the chunk, without hashing it.
     pub(crate) fn unhashed(chunk: Chunk) -> Self {
         Payload {
             hasher: None,
@@ -110,7 +109,7 @@ impl Payload {
         self.left
     }
 
-    /// The next piece of at most `most` bytes; empty only if none are left or asked for.
+    /// Returns the next piece of at most `most` bytes; empty only if none are left or requested.
     pub(crate) fn piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -123,7 +122,7 @@ impl Payload {
         Ok(piece)
     }
 
-    /// The next piece, and what hashes it.
+    /// Returns the next piece, and its hasher.
     fn next_piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -142,7 +141,7 @@ impl Payload {
             self.check_block(&stored)?;
             self.pos += BLOCK_HEADER;
         }
-        // What is at hand comes first, without what has to be read.
+        // Bytes in memory come first, before those that have to be read.
         let want = match self.window.left_from(self.pos) {
             0 => want,
             at_hand => want.min(at_hand),
@@ -157,8 +156,8 @@ impl Payload {
         Ok((piece, self.hasher.as_mut()))
     }
 
-    /// The next piece, as far as a block goes, out of all bytes of the file, and not hashed; empty
-    /// only if none are left.
+    /// Returns the next piece up to the end of the block, out of all bytes of the file, without
+    /// hashing it; empty only if none are left.
     pub(crate) fn piece_of<'a>(&mut self, all: &'a [u8]) -> Result<&'a [u8], Fault> {
         if self.left == 0 {
             return Ok(&[]);
@@ -176,7 +175,7 @@ impl Payload {
         Ok(piece)
     }
 
-    /// Fills `buf`; the caller has made sure that enough data is left.
+    /// Fills `buf`; the caller has checked that enough data is left.
     pub(crate) fn read<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -209,18 +208,18 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the next bytes straight to `buf`, and says how many: none where that isn't faster.
+    /// Reads the next bytes directly to `buf`, and returns their number: 0 if that isn't faster.
     fn read_straight<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         buf: &mut [u8],
     ) -> Result<usize, Fault> {
-        // A window pays where small reads follow each other.
+        // A window pays off if small reads follow each other.
         let is_small = (buf.len() as u64) < BLOCK.min(self.left);
         if is_small || self.window.left_from(self.pos) > 0 || !input.is_vectored() {
             return Ok(0);
         }
-        // Not more than is in a core's cache when it is hashed.
+        // At most the size that is still in a core's cache when it is hashed.
         let most = self.left.min(AT_ONCE * PAYLOAD);
         let len = usize::try_from(most).map_or(buf.len(), |most| most.min(buf.len()));
         let mut headers = [[0; BLOCK_HEADER_LEN]; MOST_HEADERS];
@@ -269,7 +268,7 @@ impl Payload {
         Ok(len)
     }
 
-    /// Appends the next `len` bytes, with memory that grows as they come.
+    /// Appends the next `len` bytes, growing memory as they arrive.
     pub(crate) fn append<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -286,7 +285,7 @@ impl Payload {
         Ok(())
     }
 
-    /// Appends a varint, or what there is of it.
+    /// Appends a varint, or as much of it as the data has.
     pub(crate) fn append_varint<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -302,7 +301,7 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads what is left and compares the hash.
+    /// Reads the rest and compares the hash.
     pub(crate) fn finish<I: RecordInput + ?Sized>(&mut self, input: &mut I) -> Result<(), Fault> {
         while !self.piece(input, u64::MAX)?.is_empty() {}
         let Some(hasher) = self.hasher.take() else {
@@ -311,8 +310,8 @@ impl Payload {
         Self::check_hash(&self.chunk, hasher.finish())
     }
 
-    /// Returns what to say of a chunk whose data was found wrong: a wrong hash comes before what it led to,
-    /// so the rest is read first.
+    /// Returns the fault to report for a chunk with wrong data. A wrong hash takes precedence over
+    /// the errors it led to, so the rest is read first.
     pub(crate) fn hash_first<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -325,12 +324,12 @@ impl Payload {
         self.finish(input).err().unwrap_or(fault)
     }
 
-    /// The hash of what came so far; what comes from now on is for the caller to hash.
+    /// Returns the hash of the data so far; the caller hashes the data from here on.
     pub(crate) fn take_hasher(&mut self) -> Hasher {
         self.hasher.take().unwrap_or_else(Hasher::new)
     }
 
-    /// Compares the hash of a chunk's data with the one that is stored.
+    /// Compares the hash of a chunk's data with the stored one.
     pub(crate) fn check_hash(chunk: &Chunk, computed: u64) -> Result<(), Fault> {
         let stored = chunk.header.data_hash;
         if stored == computed {
@@ -360,7 +359,7 @@ impl Payload {
     }
 }
 
-/// Copies a piece, and hashes it at the same time where that is wanted.
+/// Copies a piece, hashing it at the same time if there is a hasher.
 fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[u8])) {
     match hasher {
         Some(hasher) => hasher.update_along(piece, copy),
@@ -368,16 +367,16 @@ fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[
     }
 }
 
-/// Returns how many of `len` bytes that begin at `pos` are in the same block.
+/// Returns the number of the `len` bytes at `pos` that are in the same block.
 fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
 
-/// Bytes of the file, as they were read last; of an input in memory there are none.
+/// The bytes of the last read of the file; empty for an input in memory.
 #[derive(Debug, Default)]
 struct Window {
     bytes: Vec<u8>,
-    /// The offset in the file of their first byte.
+    /// Offset in the file of the first byte.
     begin: u64,
     /// True if the input ended after them.
     is_short: bool,
@@ -388,7 +387,7 @@ impl Window {
         self.begin + self.bytes.len() as u64
     }
 
-    /// Returns how many of its bytes are at `pos` and after.
+    /// Returns the number of the window's bytes at `pos` and after.
     fn left_from(&self, pos: u64) -> u64 {
         if pos < self.begin {
             return 0;
@@ -396,8 +395,8 @@ impl Window {
         self.end().saturating_sub(pos)
     }
 
-    /// `len` bytes of the file at `at`, out of the input's memory or the window, which is refilled
-    /// if need be as far as the `left` bytes of the chunk's data from there on go.
+    /// Returns `len` bytes of the file at `at`, from the input's memory or the window, which is
+    /// refilled if necessary, at most to the end of the `left` bytes of the chunk's data.
     fn raw<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -426,7 +425,7 @@ impl Window {
         left: u64,
     ) -> Result<(), Fault> {
         if self.is_short && (self.begin..self.end()).contains(&at) {
-            // A stream can't go back to what it had.
+            // A stream can't go back to earlier bytes.
             return Err(Fault::ends_inside(chunk, self.end()));
         }
         // Never beyond the data, for the same reason.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The offset in a file at which a chunk begins.
+/// Offset in a file at which a chunk begins, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ChunkOffset(pub u64);
 
@@ -20,10 +20,10 @@ impl From<u64> for ChunkOffset {
     }
 }
 
-/// The position of a record: where its chunk begins, and the index of the record in it.
+/// The position of a record: the offset of its chunk, and the index of the record in it.
 ///
 /// A chunk spans at least as many bytes as it holds records, so the sum of the two, the
-/// [`numeric`](Self::numeric) form, names a record as well.
+/// [`numeric`](Self::numeric) form, identifies a record as well.
 ///
 /// # Examples
 ///
@@ -44,9 +44,10 @@ pub struct RecordPosition {
 }
 
 impl RecordPosition {
-    /// The record at `record_index` of the chunk that begins at `chunk_begin`.
+    /// Returns the position of the record at `record_index` of the chunk that begins at
+    /// `chunk_begin`.
     ///
-    /// The index is cut so that the numeric form fits in 64 bits.
+    /// The index is limited so that the numeric form fits in 64 bits.
     #[must_use]
     pub const fn new(chunk_begin: u64, record_index: u64) -> Self {
         let most = u64::MAX - chunk_begin;
@@ -60,25 +61,25 @@ impl RecordPosition {
         }
     }
 
-    /// Returns where the record's chunk begins.
+    /// Returns the position where the record's chunk begins.
     #[must_use]
     pub const fn chunk_begin(self) -> ChunkOffset {
         ChunkOffset(self.chunk_begin)
     }
 
-    /// The index of the record in its chunk.
+    /// Returns the index of the record in its chunk.
     #[must_use]
     pub const fn record_index(self) -> u64 {
         self.record_index
     }
 
-    /// Both in one number, which no other record of the file has.
+    /// Returns both as one number, which is unique in the file.
     #[must_use]
     pub const fn numeric(self) -> u64 {
         self.chunk_begin + self.record_index
     }
 
-    /// A form whose bytes sort as the positions do: two varints with the length in front.
+    /// Returns a form whose bytes sort as the positions do: two varints with the length in front.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(18);
@@ -87,11 +88,12 @@ impl RecordPosition {
         out
     }
 
-    /// Reads [`to_bytes`](Self::to_bytes), or the older form of two big-endian integers of 64 bits.
+    /// Parses the result of [`to_bytes`](Self::to_bytes), or the older form of two big-endian
+    /// 64-bit integers.
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the bytes are neither.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the bytes have neither form.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut rest = bytes;
         if let (Some(begin), Some(index)) = (take_ordered(&mut rest), take_ordered(&mut rest))
@@ -123,7 +125,8 @@ fn invalid(detail: &'static str) -> Error {
     Error::plain(crate::ErrorKind::InvalidPosition, detail)
 }
 
-/// Big-endian, with as many leading one bits as bytes follow the first, so that longer sorts later.
+/// Appends the value in big-endian order, with as many leading one bits as bytes follow the first,
+/// so that a longer encoding sorts later.
 fn push_ordered(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - value.leading_zeros();
     let length = (bits.max(1)).div_ceil(7).min(9);
@@ -132,7 +135,7 @@ fn push_ordered(out: &mut Vec<u8>, value: u64) {
         out.extend(value.to_be_bytes());
         return;
     }
-    // The first byte has length - 1 ones and a zero in front.
+    // The first byte has length - 1 ones followed by a zero.
     let marked = value | !(u64::MAX >> (length - 1)) >> (64 - 8 * length);
     out.extend(&marked.to_be_bytes()[8 - length as usize..]);
 }
@@ -149,7 +152,7 @@ fn take_ordered(bytes: &mut &[u8]) -> Option<u64> {
     for &byte in &taken[1..] {
         value = value << 8 | u64::from(byte);
     }
-    // Only the shortest form, or two forms would be one position.
+    // Only the shortest form is valid, so that every position has one form.
     let shortest = more == 0 || value >> (7 * more) != 0;
     *bytes = rest;
     shortest.then_some(value)

@@ -1,6 +1,6 @@
-//! Brotli, which is the C library through its binding `brotlic`: the crate `brotli`, a translation
-//! to Rust, takes 1.4 times as long to decode what compresses well, as long for what doesn't, and
-//! stores 4 to 14 % more at level 6.
+//! Brotli, through `brotlic`, a binding to the C library: the crate `brotli`, a translation to
+//! Rust, takes 1.4 times as long to decode well compressed data, as long for the rest, and
+//! compresses to 4 to 14 % more bytes at level 6.
 use brotlic::decode::{BrotliDecoder, BrotliDecoderOptions, DecoderInfo};
 use brotlic::encode::{BrotliEncoder, BrotliEncoderOptions, BrotliOperation};
 use brotlic::{LargeWindowSize, Quality, WindowSize};
@@ -8,14 +8,14 @@ use brotlic::{LargeWindowSize, Quality, WindowSize};
 use super::step::{Progress, bad_stream};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Base-2 logarithm of the window, if none is asked for.
+/// Base-2 logarithm of the default window.
 const DEFAULT_WINDOW_LOG: u32 = 22;
 
-/// What compresses one stream.
+/// A compressor of one stream.
 pub(super) struct Encoder(BrotliEncoder);
 
 impl Encoder {
-    /// For a stream of `size` bytes.
+    /// Creates a compressor of a stream of `size` bytes.
     pub(super) fn new(level: u32, window_log: Option<u32>, size: u64) -> Result<Encoder> {
         let window = window_log.unwrap_or(DEFAULT_WINDOW_LOG);
         let window = u8::try_from(window).unwrap_or(u8::MAX);
@@ -23,7 +23,7 @@ impl Encoder {
         let build = || {
             let mut options = BrotliEncoderOptions::new();
             options.quality(Quality::new(level)?);
-            // Beyond the usual it is a stream of another kind, which is not for every decoder.
+            // A larger window makes a stream of another kind, which not every decoder accepts.
             match WindowSize::new(window) {
                 Ok(usual) => options.window_size(usual),
                 Err(_) => options.large_window_size(LargeWindowSize::new(window)?),
@@ -36,8 +36,9 @@ impl Encoder {
             .map_err(|_| failed("parameters refused"))
     }
 
-    /// Compresses what `out` has room for, and says how much was put there, and whether all of
-    /// `input` was compressed: up to its end, if `end` says that nothing follows.
+    /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
+    /// of `input` is compressed; if `end` is set, no input follows and that includes the end of the
+    /// stream.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
@@ -74,7 +75,7 @@ impl Decoder {
             .map_err(|_| Error::config("brotli: parameters refused"))
     }
 
-    /// Decodes what `output` has room for, and says whether the stream has ended.
+    /// Decodes as much as `output` has room for, and returns whether the stream has ended.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Progress, bool)> {
         let result = self
             .0

@@ -1,4 +1,4 @@
-//! Compressing what is given up piece by piece.
+//! Compression of data that is freed piece by piece.
 use super::compressor::Compressor;
 use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
 use super::snappy;
@@ -8,15 +8,15 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// What is compressed at once: by snappy, whose stream is a size and then what becomes of each such
-/// part by itself, and by brotli, since its lowest levels look at nothing but what they get.
+/// Size of the fragments compressed at once. A snappy stream is its size and then independently
+/// compressed fragments; brotli's lowest levels look only at the bytes of one call.
 const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
-/// Compresses pieces, and gives up each as soon as the compressor has had it.
+/// Compresses pieces, and frees each as soon as the compressor has consumed it.
 ///
-/// zstd is given pieces where they are. In one call for all, with a copy of them in a row, it takes
-/// a third longer at level 3 and as long at level 1: it then looks for better ends of its blocks,
-/// which saves less than half a per cent.
+/// zstd reads the pieces in place. Copying them to a contiguous buffer and compressing them in a
+/// single call takes a third longer at level 3 and as long at level 1: zstd then searches for
+/// better block boundaries, which saves less than half a per cent.
 pub(crate) struct PieceEncoder<'a> {
     encoders: &'a mut Encoders,
     out: &'a mut Pieces,
@@ -25,7 +25,7 @@ pub(crate) struct PieceEncoder<'a> {
 }
 
 enum By {
-    /// The last piece waits, to be told that it is the last.
+    /// The last piece is held back, since the compressor must know that it is the last.
     Zstd(Compressor, Option<Piece>),
     Brotli(Compressor, Vec<u8>),
     Snappy(Box<snappy::Encoder>, Vec<u8>),
@@ -33,7 +33,7 @@ enum By {
 }
 
 impl Encoders {
-    /// As [`compress`](Self::compress), for `size` bytes that come piece by piece.
+    /// As [`compress`](Self::compress), for `size` bytes that arrive piece by piece.
     pub(crate) fn compress_pieces<'a>(
         &'a mut self,
         compression: &Compression,
@@ -57,7 +57,7 @@ impl Encoders {
             varint::push(&mut prefix, size);
         }
         if matches!(by, By::Snappy(..)) {
-            // Its stream begins with the size, too.
+            // A snappy stream begins with the size, too.
             varint::push(&mut prefix, size);
         }
         out.append(&prefix, blocks);
@@ -71,7 +71,7 @@ impl Encoders {
 }
 
 impl PieceEncoder<'_> {
-    /// Compresses a piece that follows those before.
+    /// Compresses the next piece.
     pub(crate) fn add(&mut self, piece: Piece) -> Result<()> {
         match &mut self.by {
             By::Nothing => self.out.push(piece),
@@ -130,8 +130,8 @@ impl PieceEncoder<'_> {
     }
 }
 
-/// Adds bytes to a fragment; one that is full is taken when more comes, so that something is left
-/// for the end.
+/// Adds bytes to a fragment. A full fragment is taken only when more bytes arrive, so that some
+/// remain for the end of the stream.
 fn fill(
     fragment: &mut Vec<u8>,
     mut bytes: &[u8],

@@ -1,18 +1,18 @@
-//! The compressors that have streams: zstd and brotli.
+//! The compressors that support streams: zstd and brotli.
 use super::step::{Each, STEP};
 use super::{brotli, zstd};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 
-/// What compresses one stream.
+/// A compressor of one stream.
 pub(super) enum Compressor {
     Zstd(zstd::Encoder),
     Brotli(brotli::Encoder),
 }
 
 impl Compressor {
-    /// For a stream of `size` bytes, with what zstd compressed another one with; `compression`
-    /// must have streams.
+    /// Creates a compressor of a stream of `size` bytes, reusing the zstd context of an earlier
+    /// stream. The compressor that `compression` names must support streams.
     pub(super) fn new(
         compression: &Compression,
         size: u64,
@@ -32,10 +32,10 @@ impl Compressor {
         }
     }
 
-    /// Compresses `input`, appending to `out`; `end` says that nothing follows.
+    /// Compresses `input`, appending to `out`; `end` means that no input follows.
     ///
-    /// The output doesn't depend on how the input was cut, except with brotli's
-    /// levels 0 and 1, nor on how much room there was.
+    /// The output doesn't depend on how the input is divided (except with brotli's levels 0 and 1),
+    /// nor on the room in `out`.
     pub(super) fn run(
         &mut self,
         input: &[u8],
@@ -49,8 +49,9 @@ impl Compressor {
         }
     }
 
-    /// Compresses what `out` has room for, and says how much was put there, and whether all of
-    /// `input` was compressed: up to its end, if `end` says that nothing follows.
+    /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
+    /// of `input` is compressed; if `end` is set, no input follows and that includes the end of the
+    /// stream.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],

@@ -1,5 +1,5 @@
-//! Decompressing. Sizes are those the file claims: never more than that is put out, and less is an
-//! error.
+//! Decompression. The sizes come from the file: a stream never yields more than its claimed size,
+//! and less is an error.
 use super::step::{bad_stream, no_memory, size_differs};
 use super::stream::{GROWTH, StreamDecoder};
 use super::{Memory, TRUSTED_SIZE, snappy, zstd};
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
-/// Bytes of a decoder, its window included, that is kept for the next stream.
+/// Largest decoder, window included, that is kept for the next stream, in bytes.
 const KEPT_CONTEXT: usize = 8 << 20;
-/// What a brotli stream may announce where its output is kept as a whole: its decoder's window
-/// grows with the output, so it isn't what has to be limited.
+/// Largest window a brotli stream may announce if its whole output is held: the decoder's window
+/// grows with the output, so it needs no limit.
 const ANY_WINDOW: u32 = 30;
 
 /// Decompressors that are kept from one stream to the next.
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Decoders {
 }
 
 impl Decoders {
-    /// Decompresses the whole of `stream`, without its size prefix, to exactly fill `out`.
+    /// Decompresses the whole of `stream`, without its size prefix, and fills `out` exactly.
     pub(crate) fn decompress_into(
         &mut self,
         kind: CompressionKind,
@@ -73,11 +73,10 @@ impl Decoders {
         }
     }
 
-    /// Decompresses the whole of `stream`, without its size prefix, which must come to `size`
-    /// bytes.
+    /// Decompresses the whole of `stream`, without its size prefix, to exactly `size` bytes.
     ///
-    /// The caller has checked `size` against its limits; memory is still taken only as far as the
-    /// stream can fill it. No window is needed, so none is too large.
+    /// The caller has checked `size` against its limits; memory is still allocated only as far as
+    /// the stream can fill it. No window is needed, so none is too large.
     pub(crate) fn decompress(
         &mut self,
         kind: CompressionKind,
@@ -87,7 +86,7 @@ impl Decoders {
         self.decompress_to(Vec::new(), kind, stream, size)
     }
 
-    /// As [`decompress`](Self::decompress), with memory that was used before, whatever is in it.
+    /// As [`decompress`](Self::decompress), reusing memory whose content is ignored.
     pub(crate) fn decompress_to(
         &mut self,
         mut out: Vec<u8>,
@@ -106,7 +105,7 @@ impl Decoders {
                 out.clear();
                 out.try_reserve_exact(len)
                     .map_err(|_| Error::no_room_for(size))?;
-                // A Vec takes what comes up to its capacity, which may be more than was asked for.
+                // A Vec is filled up to its capacity, which may exceed the requested one.
                 self.zstd()?.decompress_to(stream, &mut out, size)?;
                 if out.len() == len {
                     Ok(out)
@@ -115,8 +114,7 @@ impl Decoders {
                 }
             }
             CompressionKind::Snappy if snappy_size(stream)? != size => Err(size_differs(size)),
-            // Snappy can't expand more than 64-fold or so, thus `trusted` is always met by what is
-            // valid.
+            // Snappy expands at most about 64-fold, so valid streams are always `trusted`.
             CompressionKind::Snappy if !trusted => Err(bad_stream("snappy stream ends early")),
             CompressionKind::None | CompressionKind::Snappy => {
                 resize(&mut out, size)?;
@@ -144,8 +142,8 @@ impl Decoders {
         }
     }
 
-    /// A decoder for a stream that begins with `start`; `None` if its window is too large, or as
-    /// large as its content, so that it is better decoded as a whole.
+    /// Returns a decoder of a stream that begins with `start`; `None` if its window is too large,
+    /// or as large as its content, so that decoding it as a whole is better.
     pub(crate) fn stream(
         &mut self,
         kind: CompressionKind,
@@ -165,7 +163,7 @@ impl Decoders {
         }
     }
 
-    /// A decoder for any stream, as [`StreamDecoder::new`] makes it.
+    /// Returns a decoder of any stream, as [`StreamDecoder::new`] does.
     pub(crate) fn open_stream(
         &mut self,
         kind: CompressionKind,
@@ -177,7 +175,7 @@ impl Decoders {
         }
     }
 
-    /// Keeps what can be used for another stream.
+    /// Keeps the parts that another stream can reuse.
     pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
         if let StreamDecoder::Zstd { decoder, .. } = stream
             && decoder.memory() <= KEPT_CONTEXT
@@ -194,7 +192,7 @@ impl Decoders {
     }
 }
 
-/// Makes `out` this long, whatever is in it: the caller writes over what was there before.
+/// Sets the length of `out`. The content is unspecified: the caller overwrites it.
 pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
     let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
     out.try_reserve_exact(len.saturating_sub(out.len()))

@@ -1,4 +1,4 @@
-//! Compressing.
+//! Compression.
 use super::compressor::Compressor;
 use super::step::{Each, SNAPPY_FRAGMENT};
 use super::{snappy, zstd};
@@ -6,11 +6,10 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// The bytes compressed at once: what comes of it is still in a core's cache for what is done
-/// with it next.
+/// Number of bytes compressed at once: the result is still in a core's cache for the next step.
 const TURN: usize = 128 << 10;
-/// What brotli's lowest levels get at once, since they look at nothing but what they get: half as
-/// much takes 1 % more for text, all the difference there is.
+/// Bytes that brotli's lowest levels get at once, since they look only at the bytes of one call:
+/// half as much makes the output 1 % larger for text, the only difference.
 const BROTLI_FRAGMENT: usize = 1 << 20;
 /// Snappy's own limit on a stream.
 pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
@@ -24,8 +23,8 @@ pub(crate) struct Encoders {
 }
 
 impl Encoders {
-    /// Appends what a chunk stores for the concatenation of `parts`: its size as a varint and the
-    /// compressed stream, or just the bytes if nothing compresses them.
+    /// Appends the stored form of the concatenation of `parts`: its size as a varint and the
+    /// compressed stream, or only the bytes if there is no compression.
     pub(crate) fn compress(
         &mut self,
         compression: &Compression,
@@ -35,7 +34,7 @@ impl Encoders {
         self.compress_along(compression, parts, out, |_| {})
     }
 
-    /// As [`compress`](Self::compress), and shows `out` whenever some was appended.
+    /// As [`compress`](Self::compress), and passes `out` to the callback whenever it grows.
     pub(crate) fn compress_along(
         &mut self,
         compression: &Compression,
@@ -52,8 +51,8 @@ impl Encoders {
         if let (Compression::Zstd { .. }, Ok(size)) = (compression, usize::try_from(size)) {
             let most = zstd::most_compressed(size);
             if out.capacity() - out.len() < most {
-                // Not twice as much as before, which is for what grows; but with some room for a
-                // chunk that is a little larger.
+                // Doubling would be for a growing buffer; this leaves some room for a chunk that is
+                // a little larger.
                 out.reserve_exact(most.saturating_add(most / 64));
             }
         }
@@ -68,7 +67,7 @@ impl Encoders {
         self.finish(stream, out, &mut each)
     }
 
-    /// Begins what a chunk stores for `size` bytes that are compressed.
+    /// Begins the stored form of `size` bytes that will be compressed.
     pub(crate) fn start(
         &mut self,
         compression: &Compression,
@@ -91,7 +90,7 @@ impl Encoders {
         if size > MAX_SNAPPY {
             return Err(too_large_for_snappy(size));
         }
-        // Its stream begins with the size, too.
+        // A snappy stream begins with the size, too.
         varint::push(out, size);
         Ok(StreamEncoder::new(
             By::Snappy(self.take_snappy()?),
@@ -101,7 +100,7 @@ impl Encoders {
         ))
     }
 
-    /// Ends it, when all bytes were there.
+    /// Ends the stream, after all bytes were added.
     pub(crate) fn finish(
         &mut self,
         mut stream: StreamEncoder,
@@ -117,7 +116,8 @@ impl Encoders {
         Ok(())
     }
 
-    /// For a stream of `size` bytes; `compression` must have streams.
+    /// Returns a compressor of a stream of `size` bytes; the kind in `compression` must support
+    /// streams.
     pub(super) fn compressor(
         &mut self,
         compression: &Compression,
@@ -126,7 +126,7 @@ impl Encoders {
         Compressor::new(compression, size, self.zstd.take())
     }
 
-    /// Keeps what can be used for another stream.
+    /// Keeps the parts that another stream can reuse.
     pub(super) fn keep(&mut self, compressor: Compressor) {
         match compressor {
             Compressor::Zstd(encoder) => self.zstd = Some(encoder),
@@ -145,7 +145,7 @@ impl Encoders {
         self.snappy = Some(snappy);
     }
 
-    /// Empty memory for what is compressed at once.
+    /// Returns an empty buffer for the bytes that are compressed at once.
     pub(super) fn take_fragment(&mut self) -> Vec<u8> {
         let mut fragment = std::mem::take(&mut self.fragment);
         fragment.clear();
@@ -163,13 +163,15 @@ impl std::fmt::Debug for Encoders {
     }
 }
 
-/// One compressed stream, fed piece by piece: what comes out doesn't depend on how it was cut.
+/// A compressed stream that is fed piece by piece: the output doesn't depend on how the input is
+/// divided.
 pub(crate) struct StreamEncoder {
     by: By,
-    /// The bytes compressed at once, if that makes a difference; less waits for the rest of it.
+    /// Number of bytes compressed at once, if that affects the output; fewer bytes wait until they
+    /// are complete.
     fragment: Option<usize>,
     held: Vec<u8>,
-    /// Bytes that ever wait, if the stream is as long as it was said to be.
+    /// Largest number of waiting bytes, if the stream is as long as announced.
     most_held: usize,
 }
 
@@ -203,7 +205,7 @@ impl StreamEncoder {
             if self.fragment.is_none() || now.len() == size {
                 self.by.run(now, out, false, each)?;
             } else {
-                // At once: growing as a vector does, it could end up with twice the room.
+                // Allocated at once: doubling could end up with twice the room.
                 self.held
                     .reserve_exact(self.most_held.saturating_sub(self.held.len()));
                 self.held.extend_from_slice(now);

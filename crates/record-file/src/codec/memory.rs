@@ -1,33 +1,33 @@
-//! Memory that goes from one chunk to the next.
+//! Memory that is reused from one chunk to the next.
 
-/// The number of buffers kept: of a chunk's stored data, and of what it is decompressed to.
+/// Number of buffers kept: one for a chunk's stored data, and one for the decoded data.
 const BUFFERS: usize = 2;
-/// The most bytes of a chunk, stored or decoded, that is read along with the one before: where that
-/// is done, a third buffer is kept if none is larger.
+/// Largest chunk, stored or decoded, that is read together with the one before, in bytes. When
+/// chunks are read in pairs, a third buffer is kept if none is larger.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
-/// Buffers up to here are as good as ones of the right size.
+/// Buffers up to this size are as good as ones of the right size.
 const SMALL: u64 = 64 << 10;
 
-/// Buffers that are not in use.
+/// The unused buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     buffers: Vec<Vec<u8>>,
     ends: Vec<u64>,
     /// True if chunks are read two at a time.
     by_two: bool,
-    /// True if all that is asked for is about as large.
+    /// True if all requests are for about the same size.
     alike: bool,
-    /// The number of bytes asked for last.
+    /// Number of bytes requested last.
     wanted: u64,
 }
 
 impl Memory {
-    /// A buffer with room for `wanted` bytes, though not for far more, and whatever happens to be
-    /// in it; or an empty one without memory, to be given some: growing one that is too small
-    /// would copy what is in it, and hold both meanwhile.
+    /// Returns a buffer with room for `wanted` bytes, but not for far more, whose content is
+    /// unspecified; or an empty vector without memory, which the caller grows. Growing a buffer
+    /// that is too small would copy its content, and hold both meanwhile.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
         self.wanted = wanted;
-        // What is far larger is for what the next chunk decodes to.
+        // A far larger buffer is for the decoded data of the next chunk.
         let most = most_room(wanted);
         let rooms = || self.buffers.iter().map(|buffer| buffer.capacity() as u64);
         let fitting = rooms()
@@ -38,13 +38,13 @@ impl Memory {
         }
         let smaller = rooms().enumerate().filter(|&(_, room)| room < wanted);
         if let Some((index, _)) = smaller.max_by_key(|&(_, room)| room) {
-            // The new one takes its place.
+            // The new buffer replaces it.
             self.buffers.swap_remove(index);
         }
         Vec::new()
     }
 
-    /// Keeps a buffer, if need be in place of a smaller one.
+    /// Keeps a buffer, replacing a smaller one if necessary.
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
         if self.alike && buffer.capacity() as u64 > most_room(self.wanted) {
             return;
@@ -64,18 +64,18 @@ impl Memory {
         }
     }
 
-    /// Keeps nothing that is far larger than what was asked for last: where others decode, it would
-    /// never be taken.
+    /// Keeps no buffer that is far larger than the last request: if other threads decode, it would
+    /// never be used.
     pub(crate) fn expect_alike(&mut self) {
         self.alike = true;
     }
 
-    /// Has room for a chunk that is read along with the one before.
+    /// Makes room for a chunk that is read together with the one before.
     pub(crate) fn expect_two(&mut self) {
         self.by_two = true;
     }
 
-    /// An empty list for the ends of records.
+    /// Returns an empty list for the ends of records.
     pub(crate) fn take_ends(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.ends)
     }
@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    /// Lets go of what is larger than `most` bytes.
+    /// Drops buffers of more than `most` bytes.
     pub(crate) fn shrink(&mut self, most: u64) {
         self.buffers
             .retain(|buffer| buffer.capacity() as u64 <= most);
@@ -97,7 +97,7 @@ impl Memory {
     }
 }
 
-/// Returns how large a buffer may be that is taken for this many bytes.
+/// Returns the largest capacity of a buffer that is reused for this many bytes.
 fn most_room(wanted: u64) -> u64 {
     wanted.saturating_mul(2).max(SMALL)
 }

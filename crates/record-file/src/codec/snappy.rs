@@ -1,4 +1,5 @@
-//! Snappy, which has no streams: a stream is its size, and what becomes of each fragment by itself.
+//! Snappy, which has no streaming mode: a stream is its size, followed by independently compressed
+//! fragments.
 mod decoder;
 
 pub(crate) use decoder::Decoder;
@@ -7,7 +8,7 @@ use super::step::{SNAPPY_FRAGMENT, bad_stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// The compressor, and memory for what becomes of a fragment.
+/// The compressor, and memory for a compressed fragment.
 pub(super) struct Encoder {
     encoder: snap::raw::Encoder,
     compressed: Vec<u8>,
@@ -21,7 +22,7 @@ impl Encoder {
         })
     }
 
-    /// Returns what becomes of a fragment.
+    /// Compresses a fragment.
     pub(super) fn compress(&mut self, fragment: &[u8]) -> Result<&[u8]> {
         self.compressed
             .resize(snap::raw::max_compress_len(SNAPPY_FRAGMENT), 0);
@@ -29,7 +30,7 @@ impl Encoder {
             .encoder
             .compress(fragment, &mut self.compressed)
             .map_err(|error| Error::plain(ErrorKind::LimitExceeded, error.to_string()))?;
-        // It is a stream of its own.
+        // The compressed fragment is a complete stream, so skip its size.
         let mut rest = &self.compressed[..written];
         varint::take(&mut rest);
         Ok(rest)

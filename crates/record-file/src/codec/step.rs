@@ -1,20 +1,20 @@
 //! Types shared by the codecs and their callers: the progress of a step, and errors.
 use crate::error::{Error, ErrorKind, Result};
 
-/// The most that output grows by at once; a block of zstd's is as large.
+/// Largest growth of the output at once; a zstd block has the same size.
 pub(super) const STEP: usize = 128 << 10;
 
-/// Is given the output whenever there is more of it, a [`STEP`] or so, to take it away or not.
+/// A callback that gets the output whenever it has grown by about a [`STEP`], and may take it away.
 pub(crate) type Each<'a> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'a;
 
-/// How far one step of decoding came.
+/// The progress of one decoding step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
     pub(crate) read: usize,
     pub(crate) written: usize,
 }
 
-/// What snappy compresses at once, whatever it gets.
+/// Size of the fragments that snappy compresses, whatever the size of its input.
 pub(super) const SNAPPY_FRAGMENT: usize = 64 << 10;
 
 pub(super) fn bad_stream(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
@@ -25,7 +25,7 @@ pub(super) fn no_memory() -> Error {
     Error::plain(ErrorKind::LimitExceeded, "zstd: out of memory")
 }
 
-/// A codec that this build doesn't have.
+/// Returns the error for a codec that this build doesn't have.
 #[cfg(not(all(feature = "brotli", feature = "snappy", feature = "zstd")))]
 pub(super) fn missing(kind: crate::CompressionKind) -> Error {
     let message = format!("this build of record-file has no {kind}: its feature `{kind}` is off");

@@ -1,15 +1,15 @@
-//! Decompressing a stream piece by piece, through a window that is limited.
+//! Decompression of a stream piece by piece, with a limited window.
 use super::step::{Progress, bad_stream, size_differs, window_too_large};
 use super::{brotli, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 
-/// The least that memory grows by.
+/// Smallest growth of the memory, in bytes.
 pub(super) const GROWTH: usize = 1 << 20;
-/// How far a buffer is filled ahead of what is put there.
+/// Distance that a buffer is filled ahead of the decoded data, in bytes.
 const FILL_STEP: usize = 256 << 10;
 
-/// One compressed stream, decoded piece by piece.
+/// A compressed stream, decoded piece by piece.
 pub(crate) enum StreamDecoder {
     Zstd {
         decoder: zstd::Decoder,
@@ -29,7 +29,8 @@ pub(crate) enum StreamDecoder {
 }
 
 impl StreamDecoder {
-    /// A decoder that allows windows of up to 2^`max_window_log` bytes; of snappy, of 64 KiB.
+    /// Creates a decoder that allows windows of up to 2^`max_window_log` bytes; for snappy, of 64
+    /// KiB.
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
         match kind {
             CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
@@ -49,7 +50,7 @@ impl StreamDecoder {
         }
     }
 
-    /// For zstd, with what decoded another stream before.
+    /// Creates a zstd decoder, reusing the context of an earlier stream.
     pub(super) fn with_zstd(before: Option<zstd::Decoder>, max_window_log: u32) -> Result<Self> {
         let mut decoder = match before {
             Some(decoder) => decoder,
@@ -62,11 +63,11 @@ impl StreamDecoder {
         })
     }
 
-    /// Decodes all of `input`, appending to `out`, which must not get longer than `size`.
+    /// Decodes all of `input`, appending to `out`, which must not grow beyond `size`.
     pub(crate) fn run_to(&mut self, input: &[u8], out: &mut Vec<u8>, size: u64) -> Result<()> {
         let most = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let mut read = 0;
-        // As long as the room is used up, there may be more to come without input.
+        // If the room is used up, more output may follow without more input.
         let mut more = false;
         while read < input.len() || more {
             if self.ended() || out.len() == most {
@@ -132,7 +133,8 @@ impl StreamDecoder {
         }
     }
 
-    /// Takes more input after all output has come, up to the end of the stream, and says how much.
+    /// Consumes more input after all output was produced, up to the end of the stream, and returns
+    /// the number of bytes consumed.
     pub(crate) fn finish_step(&mut self, input: &[u8], size: u64) -> Result<usize> {
         let mut read = 0;
         while !self.ended() {
@@ -149,7 +151,7 @@ impl StreamDecoder {
         Ok(read)
     }
 
-    /// Checks that the stream ends where `rest` does, without more output.
+    /// Checks that the stream ends with `rest`, without more output.
     pub(crate) fn expect_end(&mut self, rest: &[u8], size: u64) -> Result<()> {
         let read = self.finish_step(rest, size)?;
         if !self.ended() {
@@ -197,7 +199,8 @@ impl std::fmt::Debug for StreamDecoder {
     }
 }
 
-/// A large window is announced by the first 14 bits of a brotli stream; smaller ones need no check.
+/// Checks the window of a brotli stream. Its first 14 bits announce a large window; smaller windows
+/// need no check.
 fn check_brotli_window(start: &[u8], max_window_log: u32) -> Result<()> {
     if let [0x11, second, ..] = start {
         let window_log = u32::from(second & 0x3f);

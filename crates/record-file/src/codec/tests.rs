@@ -41,8 +41,8 @@ fn stream(compression: &Compression, parts: &[&[u8]]) -> Vec<u8> {
     rest.to_vec()
 }
 
-/// Returns what is stored for a sample that is given up in pieces of this many bytes, with what is in memory
-/// that was used before.
+/// Returns the stored form of a sample that is freed in pieces of this many bytes, with reused
+/// memory.
 fn stream_of_pieces(compression: &Compression, sample: &[u8], most: usize) -> Vec<u8> {
     let mut blocks = Blocks::default();
     for size in [SMALLEST, LARGEST] {
@@ -74,7 +74,7 @@ fn round_trips_piece_by_piece() {
             for most in [100, 4096, 65_536, 1 << 20] {
                 let stored = stream_of_pieces(&compression, &sample, most);
                 let kind = compression.kind();
-                // zstd cuts its blocks where it likes, brotli looks at some more or less ahead.
+                // zstd chooses its own block boundaries, and brotli's lookahead varies.
                 if matches!(kind, CompressionKind::None | CompressionKind::Snappy) {
                     assert!(stored == whole, "{compression}, pieces of {most}");
                 }
@@ -191,7 +191,8 @@ fn the_blocks_of_a_frame_say_how_much_it_can_hold_at_most() {
                 let size = sample.len() as u64;
                 let most = zstd::most_content(&frame).unwrap();
                 assert!(most >= size && most <= size + (128 << 10), "{most} {size}");
-                // What it can't hold is refused before memory is taken for it.
+                // A stream that can't hold its claimed size is refused before memory is allocated
+                // for it.
                 let error = Decoders::default()
                     .decompress(CompressionKind::Zstd, &frame, 1 << 42)
                     .unwrap_err();
@@ -235,7 +236,7 @@ fn windows_are_limited_where_one_is_needed() {
         )
         .unwrap();
     brotli.truncate(result.bytes_written);
-    // A large window is announced, though not of that size: the binding leaves it at the default.
+    // The binding announces a large window, though not of that size: it keeps the default.
     assert_eq!(brotli[0], 0x11);
     brotli[1] = brotli[1] & 0xc0 | 28;
     let kind = CompressionKind::Brotli;
@@ -250,7 +251,7 @@ fn windows_are_limited_where_one_is_needed() {
 
 #[test]
 fn snappy_streams_refer_to_the_last_64_kib() {
-    // A literal of 600,000 bytes, and then a copy of 4 bytes from its beginning.
+    // A literal of 600,000 bytes, followed by a copy of 4 bytes from its beginning.
     let size = 600_004_u32;
     let literal: Vec<u8> = (0..600_000_u32).map(|at| (at % 251) as u8).collect();
     let mut stored = Vec::new();
@@ -263,7 +264,7 @@ fn snappy_streams_refer_to_the_last_64_kib() {
     let mut decoder = StreamDecoder::new(CompressionKind::Snappy, 27).unwrap();
     let error = decoder.run_to(&stored, &mut out, u64::from(size));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::LimitExceeded);
-    // As a whole it is decoded all the same.
+    // Decoding it as a whole still works.
     let mut out = vec![0; size as usize];
     Decoders::default()
         .decompress_into(CompressionKind::Snappy, &stored, &mut out)

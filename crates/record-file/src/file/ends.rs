@@ -1,18 +1,18 @@
-//! A source with both ends in memory.
+//! A source that keeps both of its ends in memory.
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
 use crate::read_at::{ReadAt, read_full_at};
 
-/// A source, and what was read at its two ends.
+/// A source, and the bytes read at its two ends.
 pub(crate) struct WithEnds<S> {
     source: S,
     head: Vec<u8>,
     tail: Vec<u8>,
-    /// The offset of the tail in the source.
+    /// Offset of the tail in the source.
     tail_at: u64,
-    /// Where the source ends, if its ends were read.
+    /// Size of the source, if its ends were read.
     size: u64,
 }
 
@@ -31,7 +31,7 @@ impl<S> WithEnds<S> {
         self.source
     }
 
-    /// Nothing at hand.
+    /// Wraps a source without reading its ends.
     pub(crate) fn none(source: S) -> Self {
         WithEnds {
             source,
@@ -44,7 +44,7 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Reads both ends of a source that has this many bytes. Where they meet, they are one.
+    /// Reads both ends of a source of this size. If they meet, they become one.
     pub(crate) fn read(source: S, size: u64, head: usize, tail: usize) -> Self {
         if source.as_slice().is_some() {
             return WithEnds::none(source);
@@ -68,7 +68,7 @@ impl<S: ReadAt> WithEnds<S> {
     }
 }
 
-/// The bytes of a range that is inside the source; none if they can't be read.
+/// Returns the bytes of a range inside the source, or an empty vector if they can't be read.
 fn read_range<S: ReadAt>(source: &S, range: Range<u64>) -> Vec<u8> {
     if range.is_empty() {
         return Vec::new();
@@ -80,7 +80,7 @@ fn read_range<S: ReadAt>(source: &S, range: Range<u64>) -> Vec<u8> {
 }
 
 impl<S> WithEnds<S> {
-    /// Returns what is at hand from `offset` on; empty if nothing is.
+    /// Returns the bytes in memory from `offset` on; empty if there are none.
     fn at_hand(&self, offset: u64) -> &[u8] {
         let from = |bytes: &'_ [u8], begin: u64| -> Option<usize> {
             let at = usize::try_from(offset.checked_sub(begin)?).ok()?;
@@ -95,12 +95,12 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Returns how many bytes from `offset` on the source itself is asked for: none of what is at hand, nor
-    /// after the end.
+    /// Returns the number of bytes to request from the source at `offset`: none that are in memory,
+    /// and none after the end.
     fn most(&self, offset: u64) -> usize {
         let end = match (self.head.is_empty(), self.tail.is_empty()) {
             (true, true) => return usize::MAX,
-            // One that wasn't read to its end isn't known to end there.
+            // If the end wasn't read, the source's size isn't known.
             _ if offset >= self.tail_at + self.tail.len() as u64 => return usize::MAX,
             _ => self.tail_at,
         };
@@ -147,7 +147,7 @@ impl<S: ReadAt> ReadAt for WithEnds<S> {
         self.source.as_slice()
     }
 
-    /// Tells of what isn't at hand.
+    /// Announces the ranges that aren't in memory.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let head = self.head.len() as u64;
         let tail = if self.tail.is_empty() {

@@ -1,4 +1,4 @@
-//! Reading many records, each to a place of its own.
+//! Reading many records, each into its own buffer.
 use std::sync::{Mutex, PoisonError};
 
 use super::{RecordFile, check_len};
@@ -7,10 +7,10 @@ use crate::file::stream::{PairStep, RecordPair, WantedRecord, Watch};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// A record, and the place it is read to.
+/// A record, and the buffer it is read to.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
 
-/// The run that a record is of.
+/// The number of the run that a record belongs to.
 struct Run(usize);
 
 impl Watch for Run {
@@ -20,18 +20,17 @@ impl Watch for Run {
 }
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Reads records, each into a buffer of its length, on as many threads as the
-    /// [options](crate::ReaderOptions::threads) say.
+    /// Reads records, each into a buffer of its length, on the [number of
+    /// threads](crate::ReaderOptions::threads) in the options.
     ///
-    /// Records that follow each other here and share a chunk are read together, and their chunk is
-    /// decoded once; records in chunks of their own go straight into their buffers, a thread
-    /// reading [two at a time](RecordPair). What a thread holds besides is a shared chunk, or
-    /// two that are compressed.
+    /// Adjacent records of one chunk are read together, and their chunk is decoded once; records in
+    /// their own chunks are read directly into their buffers, each thread reading [two at a
+    /// time](RecordPair). In addition, each thread holds one shared chunk, or two compressed ones.
     ///
     /// # Errors
     ///
-    /// As [`read_record_into`](Self::read_record_into): that of the first record that can't be
-    /// read. What is in the buffers is not specified then.
+    /// As [`read_record_into`](Self::read_record_into), for the first record that can't be read.
+    /// The content of the buffers is then unspecified.
     ///
     /// # Examples
     ///
@@ -64,9 +63,9 @@ impl<S: ReadAt> RecordFile<S> {
         }
         let threads = usize::try_from(self.options.threads).unwrap_or(usize::MAX);
         let threads = threads.clamp(1, runs.len().max(1));
-        // One record alone for each thread is better than two for some.
+        // One record for each thread is better than two for some.
         let lanes = (runs.len() / threads).clamp(1, 2);
-        // Runs are handed out in order, so none before one that failed is left out.
+        // Runs are handed out in order, so every run before a failed one is read too.
         let queue = Mutex::new((runs.into_iter().enumerate(), None::<(usize, Error)>));
         let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
         let take = || {
@@ -86,7 +85,7 @@ impl<S: ReadAt> RecordFile<S> {
         let work = || {
             let mut pair = RecordPair::new();
             loop {
-                // Records that share a chunk aren't for a pair.
+                // Records that share a chunk can't be read as a pair.
                 let mut shared = None;
                 let step = pair.step(|lane| {
                     let free = lane < lanes && shared.is_none();
@@ -119,7 +118,7 @@ impl<S: ReadAt> RecordFile<S> {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                // Where the system lets no more begin, these do the work.
+                // If the system refuses to start more threads, the existing ones do the work.
                 if std::thread::Builder::new()
                     .spawn_scoped(scope, work)
                     .is_err()

@@ -16,18 +16,18 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::read_at::ReadAt;
 
-/// One record, read as a stream.
+/// A single record, read as a stream.
 ///
-/// The hash is known only at the end: what was read before is verified by the read that returns the
-/// last bytes, which fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if the
-/// record is damaged. Damage that shows before, because what is stored can't be decompressed, has
-/// the rest read first: if the hash differs, that is the error.
+/// The hash is known only at the end: the read that returns the last bytes verifies all bytes
+/// before them, and fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if the
+/// record is damaged. If damage shows earlier, because the data can't be decompressed, the rest is
+/// read first: a wrong hash takes precedence over other errors.
 pub struct RecordStream<'a, S> {
     access: FileAccess<'a, S>,
     record: OneRecord,
 }
 
-/// What a record is read with that is in a file.
+/// Access to a record in a file.
 struct FileAccess<'a, S> {
     file: &'a RecordFile<S>,
     source: &'a WithEnds<S>,
@@ -50,7 +50,8 @@ impl<'a, S: ReadAt> Access for FileAccess<'a, S> {
 }
 
 impl<'a, S: ReadAt> RecordStream<'a, S> {
-    /// Opens the only record of a simple chunk. One that has no stream is decoded.
+    /// Opens the only record of a simple chunk, decoding it if its compression has no streaming
+    /// mode.
     pub(crate) fn open(file: &'a RecordFile<S>, payload: Payload) -> Result<Self> {
         let mut access = FileAccess::new(file);
         let record = match OneRecord::open(&mut access, payload)? {
@@ -67,17 +68,18 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
         }
     }
 
-    /// Bytes of the record not read yet.
+    /// Returns the number of bytes not yet read.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.record.remaining()
     }
 
-    /// Skips `n` bytes, or all that remain if they are fewer. They are verified all the same.
+    /// Skips `n` bytes, or all remaining bytes if there are fewer. Skipped bytes are still
+    /// verified.
     ///
     /// # Errors
     ///
-    /// As reading them.
+    /// As for reading them.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(&mut self.access, n)
     }

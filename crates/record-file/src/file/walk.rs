@@ -1,4 +1,4 @@
-//! Finding chunks and records by headers alone.
+//! Finding chunks and records from headers alone.
 use super::RecordFile;
 use crate::chunk::Chunk;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
-    /// All chunks in order, of every kind, by their headers alone.
+    /// Returns all chunks in order, of every kind, reading only their headers.
     ///
     /// # Examples
     ///
@@ -26,7 +26,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.chunks_from(ChunkOffset(0))
     }
 
-    /// The chunks from the one on that begins at `begin`, as [`chunks`](Self::chunks).
+    /// Returns the chunks from `begin` on, as [`chunks`](Self::chunks) does.
     pub fn chunks_from(&self, begin: ChunkOffset) -> Chunks<'_, S> {
         Chunks {
             file: self,
@@ -34,12 +34,12 @@ impl<S: ReadAt> RecordFile<S> {
         }
     }
 
-    /// The position of the record with this number.
+    /// Returns the position of the record with this number.
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any that
-    /// reading headers can give.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any error of
+    /// reading headers.
     ///
     /// # Examples
     ///
@@ -59,7 +59,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.locate_in_chunk(numeric).map(|(position, _)| position)
     }
 
-    /// [`locate`](Self::locate), and the chunk that the record is in, whose header was read.
+    /// Returns the position of the record with this number, as [`locate`](Self::locate) does, and
+    /// its chunk.
     ///
     /// # Errors
     ///
@@ -80,11 +81,12 @@ impl<S: ReadAt> RecordFile<S> {
         Err(Error::no_record_at(numeric))
     }
 
-    /// The last record; `None` if there is none. Only headers near the end are read.
+    /// Returns the last record, or `None` if the file has no records. Reads only headers near the
+    /// end.
     ///
     /// # Errors
     ///
-    /// If the file doesn't end exactly where a chunk ends, or any that reading headers can give.
+    /// If the file doesn't end exactly at the end of a chunk, or any error of reading headers.
     ///
     /// # Examples
     ///
@@ -129,7 +131,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 }
 
-/// The chunks of a file, in order. After an error there are no more.
+/// Iterator over the chunks of a file, in order. It ends after an error.
 #[derive(Debug)]
 pub struct Chunks<'a, S> {
     file: &'a RecordFile<S>,

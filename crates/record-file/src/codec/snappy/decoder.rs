@@ -1,29 +1,29 @@
-//! Decompressing snappy piece by piece.
+//! Snappy decompression, piece by piece.
 //!
-//! The format lets a copy reach back as far as it likes; but who compresses does so by fragments of 64 KiB,
-//! and so nothing that was made by a known compressor reaches farther.
+//! The format doesn't limit how far a copy reaches back, but compressors work on fragments of 64
+//! KiB, so no stream of a known compressor reaches farther.
 use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, window_too_large};
 use crate::error::Result;
 use crate::varint;
 
-/// How many bytes are decoded ahead of what is taken.
+/// Number of bytes decoded ahead of those taken.
 const AHEAD: usize = 64 << 10;
 
-/// A stream that is decoded, as far as it came.
+/// A partly decoded stream.
 pub(crate) struct Decoder {
-    /// The size that the stream begins with, once it is known.
+    /// Size from the start of the stream, once it is known.
     size: Option<u64>,
     produced: u64,
-    /// The beginning of an element, or of the size, that isn't there in full.
+    /// The beginning of an element, or of the size, that is still incomplete.
     partial: Vec<u8>,
-    /// Bytes of a literal that are still to come.
+    /// Bytes of a literal that have yet to arrive.
     literal: u64,
-    /// What copies may refer to, and behind it what was not taken yet.
+    /// The bytes that copies may refer to, followed by those not taken yet.
     window: Vec<u8>,
     taken: usize,
 }
 
-/// The first bytes of an element: its tag, and what belongs to it.
+/// The first bytes of an element: its tag and the operands.
 enum Element {
     Literal(u64),
     Copy { offset: usize, len: usize },
@@ -41,7 +41,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes some of `input` to `output`, and says whether the stream is at its end.
+    /// Decodes some of `input` to `output`, and returns whether the stream has ended.
     pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Progress, bool)> {
         let mut rest = input;
         while self.window.len() - self.taken < AHEAD.min(output.len().max(1)) {
@@ -66,13 +66,13 @@ impl Decoder {
         Ok((progress, is_done && self.literal == 0))
     }
 
-    /// Decodes an element, or a part of one, if the input has any of it.
+    /// Decodes an element, or part of one, if the input has any of it.
     fn decode_some(&mut self, input: &mut &[u8]) -> Result<()> {
         let Some(size) = self.size else {
             return self.read_size(input);
         };
         if self.literal > 0 {
-            // Not more than memory for what is decoded ahead.
+            // At most the memory for bytes decoded ahead.
             let most = usize::try_from(self.literal)
                 .unwrap_or(usize::MAX)
                 .min(AHEAD);
@@ -121,7 +121,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes the tag of an element and what belongs to it; none if the input ends before.
+    /// Takes the tag and operands of an element; `None` if the input ends first.
     fn element(&mut self, input: &mut &[u8]) -> Option<Element> {
         if let [tag, ..] = **input
             && self.partial.is_empty()
@@ -157,7 +157,7 @@ impl Decoder {
         if offset >= len {
             self.window.extend_from_within(begin..begin + len);
         } else {
-            // It repeats what it makes.
+            // A copy may repeat its own output.
             for at in begin..begin + len {
                 self.window.push(self.window[at]);
             }
@@ -166,7 +166,7 @@ impl Decoder {
     }
 }
 
-/// How many bytes an element has with this tag, without those of a literal.
+/// Returns the length of an element with this tag, without the bytes of a literal.
 const fn element_len(tag: u8) -> usize {
     match tag & 3 {
         0 => match tag >> 2 {

@@ -1,12 +1,12 @@
 //! The headers of a zstd frame, read before anything is decompressed.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The bit of a frame's descriptor that says that it has no window but its content.
+/// The bit of a frame's descriptor that makes the whole content its window.
 const SINGLE_SEGMENT: u8 = 0x20;
-/// The most that a block decompresses to.
+/// Largest decompressed size of a block.
 const MAX_BLOCK: u64 = 128 << 10;
 
-/// Bytes of the window that a zstd frame announces; `None` if it is as large as the content, or
-/// can't be told.
+/// Returns the size of the window that a zstd frame announces, in bytes; `None` if it is as large
+/// as the content, or unknown.
 pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
     let [descriptor, window, ..] = *start.strip_prefix(&MAGIC)? else {
         return None;
@@ -18,9 +18,10 @@ pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
     Some(base + base / 8 * u64::from(window & 7))
 }
 
-/// The most that a frame can decompress to, by the headers of its blocks; `None` if it isn't one.
+/// Returns the largest size that a frame can decompress to, computed from the headers of its
+/// blocks; `None` if it isn't a frame.
 ///
-/// Its content size, if it has one, is a claim like any other.
+/// The frame's own content size, if present, is an unchecked claim and is not used.
 pub(in crate::codec) fn most_content(frame: &[u8]) -> Option<u64> {
     let (&descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
     let single_segment = descriptor & SINGLE_SEGMENT != 0;
@@ -37,7 +38,7 @@ pub(in crate::codec) fn most_content(frame: &[u8]) -> Option<u64> {
         let header = u32::from_le_bytes([a, b, c, 0]);
         let size = header >> 3;
         let (stored, content) = match header >> 1 & 3 {
-            // As it is, or one byte over and over.
+            // A raw block, or one repeated byte.
             0 => (size, u64::from(size)),
             1 => (1, u64::from(size)),
             _ => (size, MAX_BLOCK),

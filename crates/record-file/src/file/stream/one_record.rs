@@ -1,4 +1,4 @@
-//! One record, piece by piece, wherever its chunk is read from.
+//! A single record, read piece by piece from a file or a reader.
 use bytes::{Buf, Bytes};
 
 use crate::chunk::Chunk;
@@ -11,17 +11,17 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk
-/// is decoded whole.
+/// Largest part of the data before the record: the sizes of one record, however compressed, take
+/// some tens of bytes. If a chunk claims more, it is decoded whole.
 const MAX_FRONT: u64 = 4096;
 
-/// The part of a compressed record that is read at first: of many only the beginning is wanted, and a
-/// decoder may decode all that it is given.
+/// Size of the first read of a compressed record: often only the beginning is wanted, and a decoder
+/// may decode all of its input.
 const FIRST_PENDING: u64 = 4 << 10;
-/// The bytes read at once later on: small enough to stay in a core's cache until it is decoded.
+/// Size of later reads: small enough to stay in a core's cache until the bytes are decoded.
 const MOST_PENDING: u64 = 128 << 10;
 
-/// What a record is read with: parts of a file or of a reader.
+/// The parts of a file or reader that reading one record needs.
 pub(crate) trait Access {
     type RecordInput: RecordInput + ?Sized;
 
@@ -29,11 +29,11 @@ pub(crate) trait Access {
 
     fn input(&mut self) -> &mut Self::RecordInput;
 
-    /// Lends decompressors.
+    /// Calls `run` with decompressors.
     fn with_decoders<T>(&mut self, run: impl FnOnce(&mut Decoders) -> T) -> T;
 }
 
-/// What is left of a record.
+/// The unread rest of a record.
 pub(crate) struct OneRecord {
     state: State,
     remaining: u64,
@@ -43,7 +43,7 @@ enum State {
     Memory(Bytes),
     Plain(Box<Payload>),
     Compressed(Box<Compressed>),
-    /// All was read and verified.
+    /// All bytes were read and verified.
     Ended,
     Failed,
 }
@@ -51,26 +51,26 @@ enum State {
 struct Compressed {
     kind: CompressionKind,
     payload: Payload,
-    /// None before the first byte is decoded.
+    /// `None` before the first byte is decoded.
     decoder: Option<StreamDecoder>,
-    /// Stored bytes that were read, and from where on they are not decoded yet.
+    /// Stored bytes that were read, and the start of those not yet decoded.
     pending: Vec<u8>,
     at: usize,
-    /// The bytes read next.
+    /// Size of the next read.
     next_len: u64,
-    /// The decoder may have more output without more input.
+    /// True if the decoder may have more output without more input.
     has_more: bool,
 }
 
-/// What the front of a simple chunk with one record says.
+/// The content of the front of a simple chunk with one record.
 pub(crate) enum Opened {
     Stream(OneRecord),
-    /// It has no stream: here is what was read of its data, and the rest.
+    /// The record has no stream: the data already read, and the rest.
     Whole(Vec<u8>, Box<Payload>),
 }
 
 impl OneRecord {
-    /// Opens the only record of a simple chunk, of whose data nothing was read.
+    /// Opens the only record of a simple chunk, before any of its data was read.
     pub(crate) fn open<A: Access>(access: &mut A, mut payload: Payload) -> Result<Opened, Fault> {
         let mut read = Vec::new();
         match read_front(access, &mut payload, &mut read) {
@@ -80,7 +80,7 @@ impl OneRecord {
         }
     }
 
-    /// A record that `payload` has the values of, and nothing else.
+    /// Returns a record whose values are all the data that is left in `payload`.
     pub(crate) fn new(kind: CompressionKind, payload: Payload) -> Self {
         OneRecord {
             remaining: payload.chunk().header.decoded_data_size,
@@ -106,12 +106,12 @@ impl OneRecord {
         }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of bytes not yet read.
     pub(crate) fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Skips `n` bytes, or all that remain if they are fewer.
+    /// Skips `n` bytes, or all remaining bytes if there are fewer.
     pub(crate) fn skip<A: Access>(&mut self, access: &mut A, n: u64) -> Result<()> {
         let mut left = n.min(self.remaining);
         let mut scratch = [0; 16 << 10];
@@ -133,8 +133,8 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// Returns how a record is stored of which nothing was read, and its values as they are stored; or the
-    /// record, if it is in memory.
+    /// Returns the compression and the stored values of a record before any of it was read; or the
+    /// record itself, if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {
             State::Plain(payload) => Ok((CompressionKind::None, *payload)),
@@ -143,20 +143,20 @@ impl OneRecord {
         }
     }
 
-    /// Reads at least a byte, unless none remain or are asked for.
+    /// Reads at least one byte, unless none remain or `buf` is empty.
     pub(crate) fn read<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize> {
         if buf.is_empty() {
             return Ok(0);
         }
         if self.remaining == 0 {
-            // Nothing was read from an empty record before this.
+            // Before this, an empty record has had no read that would verify it.
             self.check_end(access)?;
             return Ok(0);
         }
         self.read_some(access, buf)
     }
 
-    /// Reads at least a byte of what remains, which is more than nothing, as is `buf`.
+    /// Reads at least one remaining byte; neither the rest nor `buf` is empty.
     fn read_some<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize> {
         let most = usize::try_from(self.remaining).map_or(buf.len(), |left| left.min(buf.len()));
         let buf = &mut buf[..most];
@@ -180,7 +180,7 @@ impl OneRecord {
         }
     }
 
-    /// Once all bytes were read: makes sure that nothing else is stored, and compares the hash.
+    /// Once all bytes were read, checks that no more are stored, and compares the hash.
     pub(crate) fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
         if self.remaining > 0 {
             return Ok(());
@@ -215,8 +215,8 @@ fn failed_before() -> Error {
     Error::closed("reading the record failed before")
 }
 
-/// Reads what comes before the values, and checks it. `None` if such a record can't be read piece
-/// by piece.
+/// Reads and checks the part before the values. Returns `None` if the record can't be read piece by
+/// piece.
 fn read_front<A: Access>(
     access: &mut A,
     payload: &mut Payload,
@@ -330,7 +330,8 @@ fn ends_early(chunk: &Chunk) -> Fault {
     )
 }
 
-/// The decoder of a stream, which is taken from those that are lent when it is first needed.
+/// Returns the decoder of the stream, taking it from the lent decompressors when it is first
+/// needed.
 fn decoder<'d, A: Access>(
     decoder: &'d mut Option<StreamDecoder>,
     kind: CompressionKind,

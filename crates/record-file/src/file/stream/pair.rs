@@ -1,4 +1,4 @@
-//! Reading records to their places, two at a time.
+//! Reading records into their buffers, two at a time.
 use super::RecordStream;
 use super::one_record::OneRecord;
 use crate::chunk::Chunk;
@@ -11,25 +11,24 @@ use crate::payload::Payload;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// The part of a record that is read at a time: with as much of another it stays in a core's cache until
-/// it is hashed.
+/// Part of a record that is read at once: together with that of another record, it stays in a
+/// core's cache until it is hashed.
 const STEP: usize = 128 << 10;
 
-/// How large a record may be to be decoded at once where somebody looks at it: it is still in the
-/// cache then.
+/// Largest watched record that is decoded at once, in bytes: it is then still in the cache.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
-/// Who looks at a record's bytes while they are read.
+/// An observer of a record's bytes while they are read.
 pub trait Watch {
-    /// True if it looks at all. If not, a record may be decoded at once however large it is.
+    /// True if it looks at the bytes. Otherwise a record of any size may be decoded at once.
     const LOOKS: bool = true;
 
-    /// Sees the next bytes, a small piece at a time. Whether they are right shows only once the
+    /// Called with the next bytes, a small piece at a time. They are verified only once the whole
     /// record is read.
     fn see(&mut self, bytes: &[u8]);
 }
 
-/// Nobody.
+/// Doesn't look at the bytes.
 impl Watch for () {
     const LOOKS: bool = false;
 
@@ -39,20 +38,20 @@ impl Watch for () {
 /// A record to read.
 #[derive(Debug)]
 pub struct WantedRecord<'f, 'b, S, W> {
-    /// The file that it is in.
+    /// File that contains it.
     pub file: &'f RecordFile<S>,
-    /// The offset in the file.
+    /// Position of the record in the file.
     pub position: RecordPosition,
-    /// The chunk that it is in, if its header was read: it isn't read again.
+    /// Chunk that contains it, if its header was already read; it isn't read again.
     pub chunk: Option<Chunk>,
-    /// Where it is read to: as many bytes as it has.
+    /// Buffer to read it to, of the record's length.
     pub place: &'b mut [u8],
-    /// Who looks at its bytes on the way.
+    /// Observer of its bytes.
     pub watch: W,
 }
 
 impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
-    /// Reads it, and no other beside it.
+    /// Reads the record alone.
     ///
     /// # Errors
     ///
@@ -75,15 +74,15 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
 pub enum PairStep<W> {
     /// More bytes were read.
     Read,
-    /// A record is in its place and verified, or can't be read.
+    /// A record is in its buffer and verified, or can't be read.
     Ended(W, Result<()>),
 }
 
-/// Reads records to their places, two at a time.
+/// Reads records into their buffers, two at a time.
 ///
-/// Hashing takes most of the time that reading a record from a cached file does, and spends it on
-/// waiting for itself. Two records whose pieces are hashed in turns take little longer than one,
-/// and looking at their bytes meanwhile takes next to nothing.
+/// Most of the time of reading a record from a cached file goes to hashing, and within it to
+/// waiting for the previous step of the hash. Two records whose pieces are hashed in turns take
+/// little longer than one, and observing their bytes in between costs almost nothing.
 ///
 /// # Examples
 ///
@@ -118,7 +117,7 @@ pub struct RecordPair<'f, 'b, S, W> {
     lanes: [Option<Lane<'f, 'b, S, W>>; 2],
 }
 
-/// A record on its way.
+/// A record that is being read.
 #[derive(Debug)]
 struct Lane<'f, 'b, S, W> {
     file: &'f RecordFile<S>,
@@ -126,31 +125,32 @@ struct Lane<'f, 'b, S, W> {
     way: Way<'f, S>,
     place: &'b mut [u8],
     watch: W,
-    /// How many of the wanted bytes were read.
+    /// Number of wanted bytes that were read.
     at: usize,
-    /// How many of those were hashed.
+    /// Number of those bytes that were hashed.
     hashed: usize,
 }
 
 #[derive(Debug)]
 enum Way<'f, S> {
-    /// Straight to its place.
+    /// Reads directly to the buffer.
     Plain(Rest),
-    /// To memory, whole, and decoded from there.
+    /// Reads the whole stored data to memory, and decodes it from there.
     Compressed {
         from: Rest,
         kind: CompressionKind,
         stored: Vec<u8>,
     },
-    /// By a stream, which verifies it by itself.
+    /// Reads through a stream, which verifies the record.
     Streamed(RecordStream<'f, S>),
 }
 
-/// The rest of a chunk's data.
+/// The unread rest of a chunk's data.
 #[derive(Debug)]
 struct Rest {
     payload: Payload,
-    /// What it is hashed with; none if it is while it is read, as what is copied from memory.
+    /// Hasher of the bytes; `None` if they are hashed while they are read, as for bytes copied from
+    /// memory.
     hasher: Option<Hasher>,
 }
 
@@ -173,7 +173,7 @@ impl<'f, S: ReadAt> Way<'f, S> {
         Ok(Way::Streamed(RecordStream { access, record }))
     }
 
-    /// To memory, for all that is stored of a record.
+    /// Reserves memory for the whole stored data of a record.
     fn whole(kind: CompressionKind, payload: Payload, file: &RecordFile<S>) -> Result<Self> {
         let chunk = payload.chunk();
         file.options
@@ -198,7 +198,7 @@ impl Rest {
         }
     }
 
-    /// Compares the hash, once all was read.
+    /// Compares the hash, once all bytes were read.
     fn check<S: ReadAt>(mut self, file: &RecordFile<S>) -> Result<()> {
         let checked = match self.hasher {
             Some(hasher) => Payload::check_hash(self.payload.chunk(), hasher.finish()),
@@ -215,7 +215,7 @@ impl<S: ReadAt, W: Watch> Default for RecordPair<'_, '_, S, W> {
 }
 
 impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
-    /// No records so far.
+    /// Returns a pair without records.
     #[must_use]
     pub fn new() -> Self {
         RecordPair {
@@ -223,16 +223,16 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         }
     }
 
-    /// Goes on reading; `None` once there is nothing to do.
+    /// Advances by one step; `None` if there is nothing left to do.
     ///
-    /// `next` is asked for a record for each of the two lanes, 0 and 1, that has none, and may have
-    /// none at the moment. Beside a record that is decoded as it is read, no other is begun.
+    /// `next` is called for each of the two lanes, 0 and 1, that has no record, and may return
+    /// `None` for now. While a record is decoded as a stream, no second one is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
     ) -> Option<PairStep<W>> {
         for number in 0..self.lanes.len() {
-            // Streams hold a window each, and would gain nothing from another record beside them.
+            // Each stream holds a window, and would gain nothing from a second record.
             let is_beside_stream = self.lanes.iter().flatten().any(Lane::is_streamed);
             let lane = &mut self.lanes[number];
             if lane.is_none() && !is_beside_stream {
@@ -296,7 +296,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         matches!(self.way, Way::Streamed(_))
     }
 
-    /// Bytes still to be read.
+    /// Returns the number of bytes still to be read.
     fn left(&self) -> usize {
         let all = match &self.way {
             Way::Compressed { stored, .. } => stored.len(),
@@ -323,7 +323,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
             Way::Streamed(RecordStream { access, record }) => {
                 match record.read(access, &mut self.place[start..start + len]) {
                     Ok(read) => read,
-                    // In one go needs no window, and so is the way out when the window is too
+                    // Decoding in one call needs no window, so it works when the window is too
                     // large.
                     Err(error) if error.kind() == ErrorKind::LimitExceeded && start == 0 => {
                         let again = self.file.record_stream(self.position)?;
@@ -341,7 +341,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         Ok(())
     }
 
-    /// Returns what was read and isn't hashed yet.
+    /// Returns the bytes that were read but not yet hashed.
     fn unhashed(&mut self) -> Option<InStep<'_, impl FnMut(&[u8])>> {
         let fresh = std::mem::replace(&mut self.hashed, self.at)..self.at;
         let (hasher, bytes, mut watch) = match &mut self.way {
@@ -363,7 +363,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         }
     }
 
-    /// Verifies what was read and, if it was compressed, decodes it.
+    /// Verifies the bytes that were read and decodes them if they are compressed.
     fn end(self) -> PairStep<W> {
         let Lane {
             file,
