@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 /// A source of bytes with positioned reads.
 ///
-/// Reading takes `&self` and moves no cursor, so threads can share one source.
+/// Reading takes `&self` and moves no cursor, so threads can share a source.
 ///
 /// # Examples
 ///
@@ -23,17 +23,17 @@ use bytes::Bytes;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// [`SeekSource`](crate::SeekSource) makes a source of anything that reads and seeks, and
+/// [`SeekSource`](crate::SeekSource) adapts anything that reads and seeks to a source, and
 /// [`PositionReader`](crate::PositionReader) reads and seeks in any source.
 pub trait ReadAt: Send + Sync {
-    /// Reads some bytes at `offset`; fewer than asked for is not an error, and 0 means the end.
+    /// Reads some bytes at `offset`. A short read is not an error; 0 means the end.
     ///
     /// # Errors
     ///
     /// Any error of the underlying source.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// The number of bytes there are now.
+    /// Returns the current size of the source, in bytes.
     ///
     /// # Errors
     ///
@@ -44,8 +44,8 @@ pub trait ReadAt: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends before, or what the
-    /// source says.
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends first, or any error of
+    /// the source.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         if read_full_at(self, offset, buf)? < buf.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -53,7 +53,7 @@ pub trait ReadAt: Send + Sync {
         Ok(())
     }
 
-    /// Reads some bytes at `offset` into buffers, one after the other, as
+    /// Reads some bytes at `offset` into several buffers, one after another, as
     /// [`read_at`](Self::read_at) does into one.
     ///
     /// # Errors
@@ -66,33 +66,33 @@ pub trait ReadAt: Send + Sync {
         }
     }
 
-    /// Returns whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once: large
-    /// records are then read straight to their place, past the headers in between.
+    /// Returns whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once. If
+    /// it does, large records are read directly to their destination, past the headers in between.
     fn is_vectored(&self) -> bool {
         false
     }
 
-    /// All bytes, where they are in memory anyway: readers then borrow instead of copying.
+    /// Returns all bytes, if they are in memory: readers then borrow instead of copying.
     fn as_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Takes note that these ranges are read next, in this order; by default nothing happens.
+    /// Announces that these ranges are read next, in this order. By default, does nothing.
     ///
-    /// It returns at once. A source that answers slowly can fetch them meanwhile, several at a
-    /// time; an error that it meets belongs to the read that asks for the bytes.
+    /// It returns at once. A slow source can fetch the ranges meanwhile, several at a time; an
+    /// error while fetching is returned by the read that requests the bytes.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }
 
-    /// Returns whether [`prefetch`](Self::prefetch) does anything: readers then tell it what they read
-    /// next, and look at nothing before they need it.
+    /// Returns whether [`prefetch`](Self::prefetch) has an effect: readers then announce their next
+    /// reads, and read nothing before they need it.
     fn is_prefetched(&self) -> bool {
         false
     }
 }
 
-/// Reads until `buf` is full or the source ends, and says how far it came.
+/// Reads until `buf` is full or the source ends, and returns the number of bytes read.
 pub(crate) fn read_full_at<S: ReadAt + ?Sized>(
     source: &S,
     mut offset: u64,
@@ -113,7 +113,7 @@ pub(crate) fn read_full_at<S: ReadAt + ?Sized>(
     Ok(filled)
 }
 
-/// As [`read_full_at`], into buffers one after the other.
+/// Reads as [`read_full_at`] does, into several buffers one after another.
 pub(crate) fn read_full_vectored_at<S: ReadAt + ?Sized>(
     source: &S,
     mut offset: u64,

@@ -1,4 +1,4 @@
-//! Reading one record after the other.
+//! Reading one record after another.
 mod ahead;
 mod metadata;
 mod paired_verify;
@@ -36,10 +36,10 @@ use crate::transpose::FieldProjection;
 
 /// Reads the records of a file in order, and moves around in it.
 ///
-/// Any [`ReadAt`](crate::ReadAt) source will do, or with [`from_read`](RecordReader::from_read) a
-/// plain stream, in which one can only go forward. Damage is an error, and stays one however often
-/// one reads on; with a [recovery callback](Self::on_damage) what is damaged is reported and
-/// skipped.
+/// The input is any [`ReadAt`](crate::ReadAt) source, or with
+/// [`from_read`](RecordReader::from_read) a plain stream, which only moves forward. Damage is an
+/// error, and reading again returns the same error; with a [recovery callback](Self::on_damage)
+/// damaged regions are reported and skipped.
 ///
 /// # Examples
 ///
@@ -67,37 +67,37 @@ pub struct RecordReader<I> {
     options: ReaderOptions,
     projection: FieldProjection,
     decoders: Decoders,
-    /// The start of the current chunk, or the next one if none is loaded.
+    /// Start of the current chunk, or of the next one if none is loaded.
     begin: u64,
     loaded: Option<Loaded>,
-    /// The record of the current chunk that is next.
+    /// Index of the next record in the current chunk.
     index: usize,
     last: Option<RecordPosition>,
     recovery: Option<Callback>,
     skipped: Option<SkippedRegion>,
     /// The chunk whose header was read last.
     head: Option<Chunk>,
-    /// The chunk at `begin`, if all its records were read or skipped without it being loaded.
+    /// The chunk at `begin`, if all its records were read or skipped without loading it.
     passed: Option<Chunk>,
-    /// The chunk at `begin`, if it is only its data that couldn't be read.
+    /// The chunk at `begin`, if only its data couldn't be read.
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,
-    /// Where the record chunk ends that was read last.
+    /// End of the record chunk that was read last.
     follows: u64,
-    /// The chunk after it, if it was read and verified with it.
+    /// The next chunk, if it was read and verified together with the current one.
     verified: Option<Verified>,
 }
 
-/// What a plain stream ended with, which it can't come back to.
+/// The error a plain stream ended with, which can't be read again.
 #[derive(Debug)]
 struct Failed {
     error: Error,
-    /// The chunk whose data couldn't be read: it may still be skipped.
+    /// The chunk whose data couldn't be read: it can still be skipped.
     chunk: Option<Chunk>,
 }
 
-/// What a byte may decompress to: more than it does with any codec.
+/// Upper bound of the decompressed size of one byte, with any codec.
 const MOST_EXPANDED: u64 = 1 << 24;
 
 type Callback = Box<dyn FnMut(&SkippedRegion) -> bool + Send>;
@@ -109,7 +109,7 @@ struct Loaded {
 }
 
 impl<R: Read> RecordReader<Sequential<R>> {
-    /// A reader of a plain stream, from where it stands.
+    /// Returns a reader of a plain stream, from its current position.
     ///
     /// # Examples
     ///
@@ -130,11 +130,11 @@ impl<R: Read> RecordReader<Sequential<R>> {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// A reader at the beginning of the file. Nothing is read yet.
+    /// Returns a reader at the beginning of the file. Reads nothing yet.
     pub fn new(input: I, options: ReaderOptions) -> Self {
         let mut decoders = Decoders::default();
         if options.threads > 0 {
-            // Threads decode: nothing but what is stored needs memory here.
+            // Threads decode, so the reader's memory holds only stored data.
             decoders.memory.expect_alike();
         }
         RecordReader {
@@ -158,11 +158,10 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Has damage reported to `callback` and skipped, instead of being an error.
+    /// Reports damage to `callback` and skips it, instead of returning an error.
     ///
-    /// The regions that are reported follow each other in the file. If the callback returns
-    /// `false`, the read that found the damage ends as at the end of the file; reading on goes
-    /// on after the region.
+    /// The reported regions are in file order. If the callback returns `false`, the read that found
+    /// the damage returns as at the end of the file; the next read continues after the region.
     ///
     /// # Examples
     ///
@@ -191,9 +190,11 @@ impl<I: RecordInput> RecordReader<I> {
         self
     }
 
-    /// Has only some fields of the records in transposed chunks read, from the next record on.
+    /// Restricts reading to some fields of the records in transposed chunks, from the next record
+    /// on.
     ///
-    /// A plain stream can't be gone back in, so there it has to be said before anything is read.
+    /// A plain stream can't go back, so for a stream the projection must be set before the first
+    /// read.
     ///
     /// # Examples
     ///
@@ -211,36 +212,36 @@ impl<I: RecordInput> RecordReader<I> {
     /// ```
     pub fn set_field_projection(&mut self, projection: FieldProjection) {
         self.projection = projection;
-        // Decoded again, with the same record next.
+        // Decode the chunk again, with the same next record.
         let (index, passed) = (self.index, self.passed);
         self.unload();
         (self.index, self.passed) = (index, passed);
         self.ahead = None;
     }
 
-    /// Gives the input back.
+    /// Returns the input, consuming the reader.
     pub fn into_inner(self) -> I {
         self.input.inner
     }
 
-    /// The input.
+    /// Returns the input.
     pub fn get_ref(&self) -> &I {
         &self.input.inner
     }
 
-    /// The position of the next record, or of the end of the chunk if it has no more.
+    /// Returns the position of the next record, or of the end of the chunk if it has no more.
     #[must_use]
     pub fn position(&self) -> RecordPosition {
         RecordPosition::new(self.begin, self.index as u64)
     }
 
-    /// The position of the record read last; `None` before the first, and after seeking.
+    /// Returns the position of the record read last; `None` before the first, and after seeking.
     #[must_use]
     pub fn last_position(&self) -> Option<RecordPosition> {
         self.last
     }
 
-    /// The region that was skipped last.
+    /// Returns the region that was skipped last.
     #[must_use]
     pub fn last_skipped(&self) -> Option<&SkippedRegion> {
         self.skipped.as_ref()
@@ -250,13 +251,14 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a
-    /// chunk is [`Truncated`](crate::ErrorKind::Truncated), one that begins otherwise than record
-    /// files do [`NotARecordFile`](crate::ErrorKind::NotARecordFile). [`Io`](crate::ErrorKind::Io).
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
-    /// options allow: then it may be [streamed](Self::read_record_stream) or
-    /// [skipped](Self::skip_record). The reader stays where it is, so that what may pass (a
-    /// file that still grows) can be tried again.
+    /// Any kind of damage, unless there is a [callback](Self::on_damage):
+    /// [`Truncated`](crate::ErrorKind::Truncated) if the file ends inside a chunk,
+    /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if it doesn't begin as record files do.
+    /// [`Io`](crate::ErrorKind::Io). [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the
+    /// record's chunk is larger than the options allow: then it can be
+    /// [streamed](Self::read_record_stream) or [skipped](Self::skip_record). After an error the
+    /// reader doesn't move, so that a temporary failure (a file that is still being written) can be
+    /// retried.
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
@@ -265,7 +267,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(self.take_record().0)
     }
 
-    /// As [`read_record`](Self::read_record), with a record that shares the memory of its chunk.
+    /// Reads the next record as [`read_record`](Self::read_record) does; the result shares the
+    /// memory of its chunk.
     ///
     /// # Errors
     ///
@@ -296,7 +299,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(loaded.and_then(|loaded| loaded.records.record_bytes(index)))
     }
 
-    /// The next record, which is loaded, and its index.
+    /// Takes the next record, which must be loaded, and its index.
     fn take_record(&mut self) -> (Option<&[u8]>, usize) {
         let index = self.index;
         self.last = Some(self.position());
@@ -378,7 +381,7 @@ impl<I: RecordInput> RecordReader<I> {
         };
         let records = match chunk.header.kind {
             ChunkType::Simple | ChunkType::Transposed => self.decode(&chunk)?,
-            // Metadata, padding: verified, though nothing in it is of use here.
+            // Metadata and padding are verified, although the reader doesn't need them.
             _ => {
                 self.check_data(chunk)?;
                 DecodedChunk::default()
@@ -392,10 +395,10 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// The header of the chunk at `begin`, which lies in the file as a whole.
+    /// Returns the header of the chunk at `begin`, if the file has the whole header.
     fn header_at(&mut self, begin: u64) -> Result<Option<Chunk>, Fault> {
         let header = match begin {
-            // Damage at the front is reported only to readers that recover.
+            // Damage at the start of the file is reported only to readers that recover.
             0 if self.recovery.is_none() => read_first_header(&mut self.input),
             _ => read_header(&mut self.input, begin),
         };
@@ -413,7 +416,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(Some(chunk))
     }
 
-    /// Verifies the data of a chunk, and keeps nothing of it.
+    /// Verifies the data of a chunk without keeping it.
     fn check_data(&mut self, chunk: Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             self.check_end(&chunk)?;
@@ -448,7 +451,7 @@ impl<I: RecordInput> RecordReader<I> {
         .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// All data of a chunk, in memory that was used before.
+    /// Reads all data of a chunk, in reused memory.
     fn read_data(&mut self, mut payload: Payload) -> Result<Stored, Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
@@ -477,7 +480,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(data.into())
     }
 
-    /// Before a chunk is read: that it is in the file, as far as one can tell, and not too large.
+    /// Checks before reading a chunk that the file contains it, as far as known, and that it isn't
+    /// too large.
     fn check_room(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             self.check_end(chunk)?;
@@ -489,8 +493,8 @@ impl<I: RecordInput> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // Said now, a plain stream can still be read in another way. What can't be is found
-            // when it is decoded.
+            // If this is reported now, a plain stream can still be read in another way. Claims
+            // beyond any possible ratio fail when they are decoded.
             ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }
@@ -501,8 +505,7 @@ impl<I: RecordInput> RecordReader<I> {
             .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// After a chunk was read: that it is in the file up to its end, where that wasn't known
-    /// before.
+    /// Checks after reading a chunk that the file reaches to its end, if that wasn't known before.
     fn check_reached(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Between reading by position and `std::io`'s reading and seeking.
+//! Adapters between positioned reads and `std::io`'s `Read` and `Seek`.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Mutex, PoisonError};
@@ -76,7 +76,7 @@ impl<S: ReadAt> Seek for PositionReader<S> {
     }
 }
 
-/// A [`ReadAt`] over any [`Read`] and [`Seek`], which threads use in turns.
+/// A [`ReadAt`] over any [`Read`] and [`Seek`]; concurrent reads take turns.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl<S: ReadAt> Seek for PositionReader<S> {
 pub struct SeekSource<R>(Mutex<R>);
 
 impl<R> SeekSource<R> {
-    /// Returns the source that is all of `reader`, wherever that is now.
+    /// Wraps a reader, whatever its current position; the source begins at offset 0.
     pub const fn new(reader: R) -> Self {
         SeekSource(Mutex::new(reader))
     }
@@ -147,7 +147,7 @@ mod tests {
             assert_eq!(a.ok(), b.ok(), "{step:?}");
             let (mut a, mut b) = ([0; 10], [0; 10]);
             let read = [expected.read(&mut a), reader.read(&mut b)].map(Result::ok);
-            // A source may refuse an offset that no file has.
+            // A source may refuse an offset that no file can have.
             if read[1].is_some() {
                 assert_eq!(read[0], read[1], "{step:?}");
                 assert_eq!(a, b, "{step:?}");

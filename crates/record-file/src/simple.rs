@@ -1,4 +1,4 @@
-//! The data of a simple chunk, which [`format`](crate::format) has the layout of.
+//! The data of a simple chunk; [`format`](crate::format) has the layout.
 use crate::chunk::{Chunk, ChunkHeader};
 use crate::codec::{Decoders, Encoders, TRUSTED_SIZE};
 use crate::compression::{Compression, CompressionKind};
@@ -10,7 +10,7 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::varint;
 
-/// The compression that the first byte of a chunk's data names.
+/// Returns the compression that the first byte of a chunk's data names.
 pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<CompressionKind> {
     let &byte = byte.ok_or_else(|| Error::corrupt(begin, "chunk without a compression type"))?;
     CompressionKind::from_byte(byte).ok_or_else(|| {
@@ -22,16 +22,16 @@ pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<Compress
     })
 }
 
-/// The front of the data of a simple chunk: what comes before the values.
+/// The front of the data of a simple chunk: the bytes before the values.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) compression: CompressionKind,
-    /// Where in the data the sizes begin and end.
+    /// Range of the sizes in the data.
     pub(crate) sizes: std::ops::Range<u64>,
 }
 
 impl Front {
-    /// Reads it off the first bytes of the data: the compression type and a varint.
+    /// Parses the first bytes of the data: the compression type and a varint.
     pub(crate) fn parse(data: &[u8], chunk: &Chunk) -> Result<Self> {
         let begin = chunk.begin;
         let compression = compression_kind(data.first(), begin)?;
@@ -61,7 +61,7 @@ pub(crate) fn take_size(part: &mut &[u8], begin: u64) -> Result<u64> {
         .ok_or_else(|| Error::corrupt(begin, "compressed part without its decompressed size"))
 }
 
-/// Returns where each record ends, from the stored sizes.
+/// Returns the end of each record, computed from the stored sizes.
 pub(crate) fn record_ends(
     compression: CompressionKind,
     mut stored: &[u8],
@@ -80,7 +80,8 @@ pub(crate) fn record_ends(
         stored
     } else {
         let size = take_size(&mut stored, begin)?;
-        // One to ten bytes a record; checked first, so that a lie can't have much decompressed.
+        // A size takes one to ten bytes; checked first, so that a false claim can't decompress
+        // much.
         if size < num_records || size > num_records.saturating_mul(varint::MAX_LEN as u64) {
             return Err(Error::corrupt(
                 begin,
@@ -98,7 +99,7 @@ pub(crate) fn record_ends(
         return Err(Error::corrupt(begin, "fewer sizes than records"));
     }
     let mut ends = decoders.memory.take_ends();
-    // Not more than the bytes of sizes just checked.
+    // At most as many as the bytes of sizes just checked.
     ends.reserve(usize::try_from(num_records).unwrap_or(0));
     let mut end = 0u64;
     for _ in 0..num_records {
@@ -162,10 +163,10 @@ pub(crate) fn decode(
     Ok(DecodedChunk::new(values, 0, ends))
 }
 
-/// Decodes a simple chunk, compressed or not, as its data is read: what is stored is never held as
+/// Decodes a simple chunk, compressed or not, as its data is read: the stored data is never held as
 /// a whole.
 ///
-/// The hash is compared in the end, and what it says comes before all else that is wrong with the
+/// The hash is compared at the end, and a wrong hash takes precedence over any other error in the
 /// data.
 pub(crate) fn decode_streamed<I: RecordInput + ?Sized>(
     payload: &mut Payload,
@@ -211,7 +212,7 @@ fn decode_pieces<I: RecordInput + ?Sized>(
     options.check_memory(begin, size).map_err(wrong)?;
     let mut values = decoders.memory.take(size);
     values.clear();
-    // Sixteen bytes tell how large a window is.
+    // Sixteen bytes are enough to know the size of the window.
     let mut start = Vec::new();
     if matches!(kind, CompressionKind::Zstd | CompressionKind::Brotli) {
         payload.append(input, 16, &mut start)?;
@@ -256,7 +257,7 @@ fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Resul
         .ok_or_else(|| Error::corrupt(begin, "chunk data ends early"))
 }
 
-/// Appends everything but the values: `sizes` has one varint a record.
+/// Appends everything before the values; `sizes` has one varint per record.
 pub(crate) fn encode_front(
     encoders: &mut Encoders,
     compression: &Compression,

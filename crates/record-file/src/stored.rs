@@ -7,22 +7,22 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// Memory that is allocated with some room more serves for the next chunk too, which is about as
-/// large: such a part of it, or this much.
+/// The divisor of the extra room in an allocation, so that the memory can be reused for the next
+/// chunk of about the same size.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
-/// Memory up to here is kept whatever the size of the next chunk.
+/// Largest memory that is kept whatever the size of the next chunk, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
-/// The data of a chunk as it is stored.
+/// The stored data of a chunk.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) memory: Vec<u8>,
-    /// The range of memory that holds it.
+    /// Start of the range of memory that holds it.
     pub(crate) begin: usize,
     pub(crate) len: usize,
-    /// Empty, for the ends of records.
+    /// An empty list, for the ends of records.
     pub(crate) ends: Vec<u64>,
 }
 
@@ -58,16 +58,16 @@ impl Stored {
         self.begin = begin;
     }
 
-    /// Just the data.
+    /// Returns only the data.
     pub(crate) fn into_vec(mut self) -> Vec<u8> {
         self.memory.truncate(self.begin + self.len);
         self.memory.drain(..self.begin);
         self.memory
     }
 
-    /// Memory for all data of a chunk, which isn't read yet: with room to decode it in, if it is
-    /// transposed. `None` if that memory is not to be had on the word of the chunk's header, of
-    /// whose data this many bytes are known to be there.
+    /// Reserves memory for all data of a chunk that isn't read yet; for a transposed chunk, with
+    /// room to decode it in place. Returns `None` if a chunk with `known` bytes of data can't get
+    /// that much memory on the claim of its header alone.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -82,7 +82,7 @@ impl Stored {
         let Some(room) = room else {
             return Ok(None);
         };
-        // What is far larger than this chunk isn't held beside it.
+        // A buffer far larger than this chunk isn't held in addition.
         let largest = (room as u64).saturating_mul(2);
         decoders.memory.shrink(largest.max(LEAST_KEPT));
         let mut memory = decoders.memory.take(room as u64);
@@ -102,7 +102,7 @@ impl Stored {
         }))
     }
 
-    /// Memory for all data of a chunk that is decoded in other memory.
+    /// Reserves memory for all data of a chunk that is decoded in other memory.
     pub(crate) fn without_room(chunk: &Chunk, decoders: &mut Decoders) -> Result<Self, Fault> {
         let size = chunk.header.data_size;
         let mut memory = decoders.memory.take(size);
@@ -111,10 +111,10 @@ impl Stored {
         Ok(memory.into())
     }
 
-    /// Returns where the data that begins with this byte is read to.
+    /// Returns the destination of the data, which begins with this byte.
     ///
-    /// That of a transposed chunk can be decoded in one memory: it comes to its end, so that what
-    /// is decompressed comes to the front; or to its front, if nothing has to be.
+    /// A transposed chunk can be decoded in place: compressed data goes to the end of the memory,
+    /// since the decompressed data goes to the front; uncompressed data goes to the front.
     pub(crate) fn place(&mut self, kind: u8) -> &mut [u8] {
         if kind != CompressionKind::None.byte() {
             self.begin = self.memory.len() - self.len;
@@ -122,9 +122,9 @@ impl Stored {
         &mut self.memory[self.begin..self.begin + self.len]
     }
 
-    /// Reads the data of a transposed chunk to where it can be decoded in one memory. `None` if
-    /// that memory is not to be had on the word of the chunk's header, of whose data this many bytes
-    /// are known to be there.
+    /// Reads the data of a transposed chunk to memory in which it can be decoded in place. Returns
+    /// `None` if a chunk with `known` bytes of data can't get that much memory on the claim of its
+    /// header alone.
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
@@ -147,14 +147,15 @@ impl Stored {
     }
 }
 
-/// The least room beside the records, as a part of them: with less, what is left of the buffers
+/// Divisor of the smallest room in addition to the records: with less room, the rest of the buffers
 /// would be moved too often.
 const LEAST_ROOM: u64 = 8;
-/// Small chunks have as much as their records take, up to here: then nothing is moved.
+/// Largest room for small chunks, in bytes: up to here the room equals the size of the records, and
+/// nothing is moved.
 const SMALL_ROOM: u64 = 1 << 20;
 
-/// Returns how much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
-/// more than can be taken on its word, of whose data this many bytes are known to be there.
+/// Returns the memory needed to decode a chunk, including its stored data, in bytes; `None` if the
+/// chunk claims too much for the `known` bytes of its data.
 pub(crate) fn transposed_room(
     header: &ChunkHeader,
     known: u64,
@@ -173,5 +174,5 @@ pub(crate) fn transposed_room(
     usize::try_from(total).ok()
 }
 
-/// Room before the output that is only ever written by accident.
+/// Room before the output that is only ever overwritten by whole-word copies.
 pub(crate) const SLACK: usize = 128;

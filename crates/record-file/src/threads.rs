@@ -1,4 +1,4 @@
-//! Threads that work on one job after the other, whose results come back in the order of the jobs.
+//! Threads that work on a queue of jobs and return the results in the order of the jobs.
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,18 +7,18 @@ use std::thread::{Builder, JoinHandle};
 use crate::error::{Error, Result};
 
 type Work<S, J, T> = dyn Fn(&mut S, J) -> T + Send + Sync;
-/// A job, and where its result goes.
+/// A job, and the channel for its result.
 type Submitted<J, T> = (J, SyncSender<T>);
 
-/// Up to a number of threads, each with a state `S` of its own that is kept from job to job.
+/// A limited number of threads, each with its own state `S`, which is kept from job to job.
 ///
 /// They are started when there is work for them, and end when this is dropped.
 pub(crate) struct Threads<S, J, T> {
     work: Arc<Work<S, J, T>>,
     most: usize,
-    /// None once they are to end.
+    /// `None` once the threads should end.
     jobs: Option<Sender<Submitted<J, T>>>,
-    /// The other end, from which each thread takes its next job.
+    /// The receiving end, from which each thread takes its next job.
     shared: Arc<Mutex<Receiver<Submitted<J, T>>>>,
     running: Vec<JoinHandle<()>>,
     results: VecDeque<Receiver<T>>,
@@ -42,20 +42,21 @@ where
         }
     }
 
-    /// Returns whether there are as many jobs as threads, done ones included whose results nobody took.
+    /// Returns whether there are as many jobs as threads, including finished jobs whose results
+    /// weren't taken.
     pub(crate) fn is_full(&self) -> bool {
         self.results.len() >= self.most
     }
 
-    /// Returns whether there are no jobs, nor results.
+    /// Returns whether there are no jobs and no results.
     pub(crate) fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
 
-    /// Adds a job, after all others. Where the system lets no thread begin, those that there are
-    /// do it, or this one.
+    /// Adds a job, after all others. If the system refuses to start a thread, the existing threads
+    /// do it, or the caller's.
     pub(crate) fn submit(&mut self, job: J) -> Result<()> {
-        // One thread more, as long as all may be busy.
+        // Start one more thread as long as all of them may be busy.
         if self.running.len() < self.most.min(self.results.len() + 1) {
             let shared = Arc::clone(&self.shared);
             let work = Arc::clone(&self.work);
@@ -78,21 +79,22 @@ where
         Ok(())
     }
 
-    /// Adds a result that is there already, after those of all jobs.
+    /// Adds a finished result, after those of all jobs.
     pub(crate) fn add_done(&mut self, result: T) {
         let (sender, receiver) = sync_channel(1);
-        // There is room for it, and the receiver is here.
+        // The channel has room, and its receiver exists.
         let _ = sender.send(result);
         self.results.push_back(receiver);
     }
 
-    /// Waits for the result of the first job whose result wasn't taken; `None` if there is none.
+    /// Waits for the result of the oldest job whose result wasn't taken; `None` if there are no
+    /// jobs.
     pub(crate) fn next(&mut self) -> Option<Result<T>> {
         let result = self.results.pop_front()?;
         Some(result.recv().map_err(|_| stopped()))
     }
 
-    /// Gives up all results.
+    /// Drops all results.
     pub(crate) fn clear(&mut self) {
         self.results.clear();
     }
@@ -103,7 +105,7 @@ impl<S, J, T> Drop for Threads<S, J, T> {
         self.jobs = None;
         self.results.clear();
         for thread in self.running.drain(..) {
-            // What it panicked with has been reported by the panic itself.
+            // The panic itself has already been reported.
             let _ = thread.join();
         }
     }
@@ -126,7 +128,7 @@ fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Submitted<J, T>>>, work: &Work<S,
         let Ok((job, result)) = job else {
             return;
         };
-        // Nobody listens any more if the results were given up.
+        // If the results were dropped, the receiver is gone.
         let _ = result.send(work(&mut state, job));
     }
 }

@@ -1,5 +1,5 @@
-//! Transposed chunks: records that are protobuf messages, taken apart so that equal fields lie
-//! together.
+//! Transposed chunks: records that are protobuf messages, taken apart so that equal fields are next
+//! to each other.
 //!
 //! [`format`](crate::format) has the layout.
 mod backward;
@@ -16,7 +16,7 @@ pub(crate) use decode::decode;
 pub(crate) use encode::{ChunkEncoder, Records, Storage};
 pub use projection::FieldProjection;
 
-/// What states other than those of fields emit; fields have tags from 8 on.
+/// Tags of states that don't emit a field; fields have tags from 8 on.
 mod tag {
     pub(crate) const NO_OP: u32 = 0;
     pub(crate) const NON_PROTO: u32 = 1;
@@ -31,12 +31,12 @@ mod wire {
     pub(crate) const START_GROUP: u32 = 3;
     pub(crate) const END_GROUP: u32 = 4;
     pub(crate) const FIXED32: u32 = 5;
-    /// Not of protobuf: the end of a submessage, which is where it begins when emitting backwards.
+    /// Not a protobuf tag: the end of a submessage, where emitting it backwards begins.
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 
-/// Kinds of varints: up to here, how many bytes in the buffer, less one; from [`INLINE`] on, the
-/// value itself.
+/// Subtypes of varints: up to here, the number of bytes in the buffer, minus one; from [`INLINE`]
+/// on, the value itself.
 pub(crate) const LAST_BUFFERED: u8 = 9;
 pub(crate) const INLINE: u8 = 10;
 pub(crate) const LAST_INLINE: u8 = INLINE + 0x7f;

@@ -16,25 +16,26 @@ use crate::stored::Stored;
 use crate::threads::Threads;
 use crate::transpose::FieldProjection;
 
-/// A chunk and its data as it is stored, unless that was verified already and has no records.
+/// A chunk and its stored data, unless the data is already verified and has no records.
 type Job = (Chunk, Option<Stored>);
 type Decoded = Result<DecodedChunk, Fault>;
 
-/// The chunks that follow each other in a file from where the reader is, as many as there are
-/// threads.
+/// The next chunks of the file from the reader's position on, one per thread.
 #[derive(Debug)]
 pub(super) struct Ahead {
     threads: Threads<Decoders, Job, Decoded>,
     chunks: VecDeque<Chunk>,
-    /// The start of the chunk after them.
+    /// Start of the chunk after them.
     next: u64,
-    /// True if that one is left to the reader, as too large to be held beside others.
+    /// True if that chunk is left to the reader, because it is too large to hold together with
+    /// others.
     is_left: bool,
-    /// What is wrong there, if it was looked at, and the chunk whose header was read before that.
+    /// The fault found at that position, if it was read, and the chunk whose header was read before
+    /// the fault.
     fault: Option<(Fault, Option<Chunk>)>,
 }
 
-/// What was read ahead where the reader is.
+/// The data read ahead at the reader's position.
 pub(super) enum AtHand {
     Chunk(Chunk),
     Fault,
@@ -73,8 +74,8 @@ impl Ahead {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// The current chunk, if threads have it, or an error that was met where it begins, if that
-    /// can't be met again.
+    /// Returns the current chunk, if threads have it, or the error found at its beginning, if
+    /// reading again can't find it.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {
@@ -94,8 +95,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// As [`load`](Self::load), with chunks after it read and handed to threads, as far as they
-    /// are small: a large one is loaded as without threads once the reader is there.
+    /// Loads a chunk as [`load`](Self::load) does, reading later chunks and handing them to threads
+    /// if they are small. The reader itself loads a large chunk when it gets there.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
             .ahead
@@ -143,7 +144,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// Reads one chunk more; false at the end of the file, and before a large chunk.
+    /// Reads one more chunk; false at the end of the file, and before a large chunk.
     fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Reading what a file says of itself.
+//! Reading the metadata of a file.
 use bytes::Bytes;
 
 use super::RecordReader;
@@ -8,12 +8,13 @@ use crate::fault::Fault;
 use crate::input::RecordInput;
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is
-    /// none. The reader must be at the beginning, and then is after it.
+    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if the file
+    /// has no metadata. The reader must be at the beginning of the file, and is after the metadata
+    /// then.
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; as
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; otherwise as
     /// [`read_record`](Self::read_record).
     ///
     /// # Examples

@@ -1,9 +1,9 @@
 //! Chunks of a file in memory, verified two at a time.
 //!
-//! Every step of a hash waits for the one before: two that take turns take little longer than one.
-//! So the chunk after the current one is read along with it, where records are read in their order
-//! and both chunks are small. Nothing is known of it until the reader gets there: if anything is
-//! wrong with it, it is read again then, and what is wrong said as of any chunk.
+//! Every step of a hash waits for the one before, so two hashes that take turns take little longer
+//! than one. Therefore the next chunk is read together with the current one, if records are read in
+//! order and both chunks are small. An error in it is ignored until the reader gets there, reads
+//! the chunk again and reports the error as for any other chunk.
 use super::RecordReader;
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::{Decoders, SMALL_CHUNK};
@@ -23,7 +23,7 @@ pub(super) struct Verified {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// All data of the current chunk, verified.
+    /// Reads all data of the current chunk, and verifies it.
     pub(super) fn read_verified(&mut self, chunk: &Chunk) -> Result<Stored, Fault> {
         let in_order = std::mem::replace(&mut self.follows, chunk.end) == chunk.begin;
         match self.verified.take() {
@@ -31,7 +31,7 @@ impl<I: RecordInput> RecordReader<I> {
             Some(other) => self.decoders.memory.give(other.data.memory),
             None => {}
         }
-        // With threads, those behind are theirs.
+        // With threads, the next chunks are theirs.
         if in_order
             && self.options.threads == 0
             && let Some(data) = self.read_two(chunk)
@@ -41,8 +41,7 @@ impl<I: RecordInput> RecordReader<I> {
         self.read_data(Payload::hashed(*chunk))
     }
 
-    /// Lets go of the chunk that was read along with the one before, unless it is the one that the
-    /// reader is at.
+    /// Drops the chunk that was read together with the one before, unless the reader is there.
     pub(super) fn drop_verified_elsewhere(&mut self) {
         let begin = self.begin;
         let elsewhere = |verified: &mut Verified| verified.chunk.begin != begin;
@@ -51,8 +50,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// As [`read_verified`](Self::read_verified), with the chunk after it; `None` if that isn't to
-    /// be, or if anything is wrong.
+    /// Reads a chunk as [`read_verified`](Self::read_verified) does, together with the next one;
+    /// `None` if they shouldn't be read together, or on any error.
     fn read_two(&mut self, chunk: &Chunk) -> Option<Stored> {
         self.input.as_slice()?;
         let next = read_header(&mut self.input, chunk.end).ok()??;
@@ -72,7 +71,7 @@ impl<I: RecordInput> RecordReader<I> {
         data.map(|verified| self.with_ends(verified))
     }
 
-    /// The data, with a list for the ends of records where they come to it as they are decoded.
+    /// Adds to the data a list for the ends of records, if decoding will fill it.
     fn with_ends(&mut self, verified: Verified) -> Stored {
         let Verified { chunk, mut data } = verified;
         if chunk.header.kind == ChunkType::Transposed && self.projection.is_all() {
@@ -81,8 +80,8 @@ impl<I: RecordInput> RecordReader<I> {
         data
     }
 
-    /// Returns whether a chunk may be read along with another: those that are decoded as they are read
-    /// can't.
+    /// Returns whether a chunk may be read together with another: chunks that are decoded as they
+    /// are read can't.
     fn is_small(&self, chunk: &Chunk, all: &[u8]) -> bool {
         let header = &chunk.header;
         let most = SMALL_CHUNK
@@ -95,12 +94,12 @@ impl<I: RecordInput> RecordReader<I> {
     }
 }
 
-/// A chunk on its way to memory.
+/// A chunk that is being read to memory.
 struct Lane {
     payload: Payload,
     hasher: Hasher,
     data: Stored,
-    /// The part of the data that is there.
+    /// Number of data bytes already in memory.
     filled: usize,
 }
 
@@ -137,7 +136,7 @@ impl Lane {
         })
     }
 
-    /// The next part of the data, to be hashed and copied.
+    /// Takes the next part of the data, to be hashed and copied.
     fn fill<'a>(&'a mut self, part: &'a [u8]) -> InStep<'a, impl FnMut(&[u8])> {
         let begin = self.data.begin + self.filled;
         self.filled += part.len();
@@ -168,7 +167,7 @@ fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
                 *piece = lane.payload.piece_of(all)?;
             }
         }
-        // As far as there is one beside the other.
+        // As far as both chunks have data to pair.
         let lens = pieces.iter().map(|piece| piece.len());
         let Some(len) = lens.filter(|&len| len > 0).min() else {
             return Ok(());
@@ -215,7 +214,7 @@ mod tests {
                     assert_eq!(verified.map(|other| other.chunk.begin), behind, "{text}");
                 }
             }
-            // What is passed isn't held.
+            // A skipped chunk isn't held.
             let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
             for _ in 0..2 {
                 reader.read_record().unwrap();

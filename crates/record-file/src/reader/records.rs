@@ -1,4 +1,4 @@
-//! Records as an iterator, and how many a file says it has.
+//! An iterator over records, and the number of records that a file claims.
 use std::iter::FusedIterator;
 
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::input::RecordInput;
 use crate::metadata::RecordsMetadata;
 
-/// The records of a reader, one after the other; from iterating over a [`RecordReader`] or over a
-/// borrowed one. After an error there are no more: the reader itself may go on.
+/// The records of a reader, one after another, from iterating over a [`RecordReader`] or over a
+/// reference to one. The iterator ends after an error; the reader itself can continue.
 ///
 /// # Examples
 ///
@@ -88,14 +88,14 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Returns how many records the file says it has, in its metadata; `None` if it doesn't say. Nothing
-    /// but the metadata is read, so it is the writer's word. The reader must be at the beginning,
-    /// and then is after the metadata.
+    /// Returns the number of records according to the file's metadata, or `None` if the metadata
+    /// doesn't have it. Only the metadata is read, so the number is the writer's unverified claim.
+    /// The reader must be at the beginning of the file, and is after the metadata then.
     ///
     /// # Errors
     ///
-    /// As [`read_metadata`](Self::read_metadata); [`Corrupt`](crate::ErrorKind::Corrupt) if the metadata
-    /// is no such message, or says a negative number.
+    /// As [`read_metadata`](Self::read_metadata); [`Corrupt`](crate::ErrorKind::Corrupt) if the
+    /// metadata isn't a valid message, or the number is negative.
     ///
     /// # Examples
     ///

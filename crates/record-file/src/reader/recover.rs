@@ -1,7 +1,7 @@
 //! Skipping damaged chunks.
 //!
-//! A chunk whose header can be trusted says where the next one begins. Without that, the header of
-//! the next block does: every block names the chunk that reaches into it.
+//! A chunk whose header can be trusted gives the beginning of the next one. Otherwise the header of
+//! the next block does: every block header names the chunk that reaches into the block.
 use super::RecordReader;
 use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
 use crate::chunk::Chunk;
@@ -14,17 +14,17 @@ use crate::input::RecordInput;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SkippedRegion {
-    /// The start, in bytes.
+    /// Offset of its first byte.
     pub begin: u64,
-    /// Where it ends: here reading goes on.
+    /// Offset of its end, where reading continues.
     pub end: u64,
-    /// What was wrong.
+    /// The damage found.
     pub error: Error,
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Reports what is wrong at `begin` to the callback, and moves past it. False if reading is to
-    /// end there.
+    /// Reports the damage at `begin` to the callback, and moves past it. Returns false if reading
+    /// should end there.
     pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {
         self.unread = None;
         if self.recovery.is_none() || !is_damage(&fault) {
@@ -45,7 +45,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(go_on)
     }
 
-    /// Returns how far what is wrong with the chunk at `begin` reaches.
+    /// Returns the region that the damage of the chunk at `begin` covers.
     pub(super) fn resync(&mut self, begin: u64, fault: Fault) -> Result<SkippedRegion> {
         let Fault { mut error, place } = fault;
         let after = |block: u64| block.saturating_add(BLOCK);
@@ -58,9 +58,8 @@ impl<I: RecordInput> RecordReader<I> {
             Place::OtherChunk { block, header } => {
                 let next = block.saturating_add(header.next_chunk);
                 let here = header.previous_chunk == block - begin;
-                // A header that is right about where this chunk begins, but not where it ends,
-                // can't be relied on, and one that leads far away would skip more
-                // than there is reason to.
+                // A header that is right about the beginning of this chunk, but not about its end,
+                // isn't reliable, and a far end would skip too much.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
                     return self.region(begin, next, error);
                 }
@@ -89,7 +88,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// A region that ends at `end`, or with the file.
+    /// Returns the region that ends at `end`, or with the file.
     fn region(&mut self, begin: u64, end: u64, error: Error) -> Result<SkippedRegion> {
         let reached = self.input.reaches(end);
         let end = match reached.map_err(|error| Error::io(Some(begin), error))? {
@@ -100,7 +99,7 @@ impl<I: RecordInput> RecordReader<I> {
     }
 }
 
-/// Returns whether skipping helps: not if the source failed, or a limit of ours.
+/// Returns whether skipping helps: not if the source failed, or a limit was exceeded.
 fn is_damage(fault: &Fault) -> bool {
     fault.place != Place::Io
         && (fault.error.is_corrupt() || fault.error.kind() == ErrorKind::Unsupported)

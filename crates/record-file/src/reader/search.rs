@@ -8,14 +8,14 @@ use crate::fault::Fault;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// What a test says of a record that is compared with the one searched for.
+/// The result of comparing a record with the wanted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchGuide {
-    /// It comes before, between, or after what is searched for.
+    /// The record comes before, is equal to, or comes after the wanted one.
     Order(Ordering),
-    /// It can't be compared: others around it may.
+    /// The record can't be compared; its neighbors may be comparable.
     Unordered,
-    /// The search is to end.
+    /// The search ends.
     Stop,
 }
 
@@ -25,20 +25,20 @@ impl From<Ordering> for SearchGuide {
     }
 }
 
-/// What a search found.
+/// The outcome of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchResult {
-    /// A record for which the test says equal; it is read next.
+    /// A record compared as equal; it is read next.
     Equal,
-    /// None; the first one after it is read next.
+    /// No record is equal; the first one after it is read next.
     Greater,
-    /// None, nor one after it; the reader is at the end.
+    /// No record is equal or comes after; the reader is at the end.
     Nothing,
-    /// The test ended the search; the reader is at the record it saw last.
+    /// The test ended the search; the reader is at the record tested last.
     Stopped,
 }
 
-/// A chunk, by its first record that can be compared.
+/// A chunk, judged by its first comparable record.
 enum Judged {
     Order(Ordering, usize),
     Unordered,
@@ -46,10 +46,10 @@ enum Judged {
 }
 
 impl<S: ReadAt> RecordReader<S> {
-    /// Looks for a record in a file whose records are sorted, reading few of its chunks.
+    /// Searches a file whose records are sorted, reading few of its chunks.
     ///
-    /// `test` compares a record with what is searched for: [`Ordering::Less`] if the record comes
-    /// before it. Chunks that are damaged count as [`SearchGuide::Unordered`].
+    /// `test` compares a record with the wanted one: [`Ordering::Less`] if the record comes before
+    /// it. Damaged chunks count as [`SearchGuide::Unordered`].
     ///
     /// # Errors
     ///
@@ -84,17 +84,17 @@ impl<S: ReadAt> RecordReader<S> {
     ) -> Result<SearchResult> {
         let size = self.size()?;
         let (mut low, mut high) = (0, size);
-        // The last chunk known to begin before, with a record that is, and the first position
-        // after.
+        // The last chunk known to begin with a record that comes before the wanted one, and the
+        // first position after it.
         let mut less = None;
         let mut greater = None;
         while low < high {
             let middle = low + (high - low) / 2;
             let mut at = self.begin_of_chunk_at(middle)?.max(low);
-            // What lies before may be damaged, all the way from the middle.
+            // The part before may be damaged, all the way from the middle.
             let first = at.min(middle);
             let mut decided = false;
-            // Past chunks that say nothing, to one that does.
+            // Skip chunks without comparable records.
             while at < high {
                 let (judged, end) = self.judge(at, test)?;
                 let position = |index: usize| RecordPosition::new(at, index as u64);
@@ -152,7 +152,7 @@ impl<S: ReadAt> RecordReader<S> {
         if let Some(position) = greater {
             return self.go_to(position, SearchResult::Greater);
         }
-        // No position: of a file that was cut short the end may be where no chunk can begin.
+        // Not set as a position: the end of a truncated file may be where no chunk can begin.
         self.unload();
         self.begin = size;
         Ok(SearchResult::Nothing)
@@ -164,7 +164,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(found)
     }
 
-    /// Returns where the chunk around `pos` begins, or what follows the damage there.
+    /// Returns the beginning of the chunk around `pos`, or the end of the damage there.
     fn begin_of_chunk_at(&mut self, pos: u64) -> Result<u64> {
         match self.chunk_at(pos) {
             Ok(chunk) => Ok(chunk.map_or(pos, |chunk: Chunk| chunk.begin)),
@@ -176,7 +176,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(self.resync(begin, fault)?.end)
     }
 
-    /// Judges the chunk at `at`, and says where it ends.
+    /// Judges the chunk at `at`, and returns its end.
     fn judge(
         &mut self,
         at: u64,
@@ -202,7 +202,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((Judged::Unordered, loaded.end))
     }
 
-    /// The first record from `low` on, in the chunk at `begin`, that isn't less.
+    /// Moves to the first record from `low` on, in the chunk at `begin`, that isn't less.
     fn search_in_chunk(
         &mut self,
         begin: u64,

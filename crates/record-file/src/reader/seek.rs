@@ -1,4 +1,4 @@
-//! Moving around.
+//! Seeking.
 use super::RecordReader;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordReader<S> {
-    /// Bytes in the file, now.
+    /// Returns the current size of the file, in bytes.
     ///
     /// # Errors
     ///
@@ -20,12 +20,13 @@ impl<S: ReadAt> RecordReader<S> {
             .map_err(|error| Error::io(None, error))
     }
 
-    /// Moves to a record. An index beyond the records of the chunk is its end.
+    /// Moves to a record. An index beyond the records of the chunk moves to the end of the chunk.
     ///
     /// # Errors
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the chunk would begin beyond the end of
-    /// the file, or where no chunk can; what reading the chunk can give, unless the index is 0.
+    /// the file, or where no chunk can begin; any error of reading the chunk, unless the index is
+    /// 0.
     ///
     /// # Examples
     ///
@@ -67,7 +68,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(())
     }
 
-    /// Loads the chunk at `begin`; one that is too large isn't needed at its end.
+    /// Loads the chunk at `begin`; a chunk that is too large isn't needed for seeking to its end.
     fn go_into(&mut self) -> Result<(), Fault> {
         match self.load() {
             Err(fault) if fault.error.kind() == ErrorKind::LimitExceeded => {
@@ -83,12 +84,12 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves to the record with this number, or if there is none to the next one after it.
+    /// Moves to the record with this number, or if there isn't one, to the next record.
     ///
     /// # Errors
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the number is beyond the end of the file;
-    /// what reading headers and the chunk can give.
+    /// any error of reading headers and the chunk.
     ///
     /// # Examples
     ///
@@ -137,7 +138,8 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves one record back, so that it is read next. False, without moving, if there is none.
+    /// Moves one record back, so that it is read next. Returns false, without moving, if there is
+    /// none.
     ///
     /// # Errors
     ///
@@ -180,7 +182,7 @@ impl<S: ReadAt> RecordReader<S> {
                     return Ok(self.begin == chunk.begin);
                 }
                 Err((begin, fault)) => {
-                    // What can't be read is passed over backwards, if at all.
+                    // Going backwards, unreadable chunks are skipped only with recovery.
                     if self.recovery.is_none() || begin >= end {
                         return Err(fault.error);
                     }
@@ -198,8 +200,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(false)
     }
 
-    /// The last chunk with records that ends by `end`, among those that the header of the last
-    /// block before leads to; and where these begin.
+    /// Returns the last chunk with records that ends by `end`, among those that the header of the
+    /// last block before leads to, and the beginning of those chunks.
     fn last_chunk_with_records(&mut self, end: u64) -> Result<(u64, Option<Chunk>), (u64, Fault)> {
         let before = crate::block::block_of(end - 1);
         let start = chunk_before(&mut self.input, end - 1).map_err(|fault| (before, fault))?;
@@ -216,7 +218,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((start, last))
     }
 
-    /// The chunk that spans `numeric`, or where it should have been and what is wrong there.
+    /// Returns the chunk that spans `numeric`, or its expected position and the fault found there.
     pub(super) fn chunk_at(&mut self, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
         if matches!(self.size(), Ok(size) if size == numeric) {
             return Ok(None);

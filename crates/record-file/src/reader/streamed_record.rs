@@ -1,4 +1,4 @@
-//! The next record as a stream, or not at all.
+//! Reading the next record as a stream, or skipping it.
 use std::io::{self, Read};
 
 use super::ahead::AtHand;
@@ -16,20 +16,20 @@ use crate::position::RecordPosition;
 
 /// The next record of a [`RecordReader`], read as a stream.
 ///
-/// The reader is after the record, whether or not all of it is read. What was read is verified by
-/// the read that returns the last bytes, which fails, with an [`io::Error`] that wraps an
-/// [`Error`](crate::Error), if the record is damaged.
+/// The reader is already after the record, however much of the record is read. The read that
+/// returns the last bytes verifies all bytes before them, and fails, with an [`io::Error`] that
+/// wraps an [`Error`](crate::Error), if the record is damaged.
 pub struct StreamedRecord<'a, I> {
     reader: &'a mut RecordReader<I>,
     record: OneRecord,
     position: RecordPosition,
 }
 
-/// The place of the next record.
+/// Location of the next record.
 enum Next {
     /// In memory.
     Loaded,
-    /// In a chunk whose header alone was read, as far as it's known.
+    /// In a chunk of which only the header was read, if that is known.
     In(Chunk),
     End,
 }
@@ -37,21 +37,21 @@ enum Next {
 impl<I: RecordInput> RecordReader<I> {
     /// Opens the next record as a stream, and moves after it; `None` at the end of the file.
     ///
-    /// A record that has a simple chunk of its own, stored or decoded in more than
-    /// [`stream_from`](ReaderOptions::stream_from) bytes, is read in bounded memory, however long
-    /// it is (but not a snappy one, which has no stream). Others come from their chunk, which
-    /// is decoded as by [`read_record`](Self::read_record).
+    /// A record in its own simple chunk, stored or decoded in more than
+    /// [`stream_from`](ReaderOptions::stream_from) bytes, is read in bounded memory, whatever its
+    /// length (except with snappy, which has no streaming mode). Other records come from their
+    /// decoded chunk, as with [`read_record`](Self::read_record).
     ///
-    /// With [`threads`](ReaderOptions::threads), so do those that threads have already.
+    /// With [`threads`](ReaderOptions::threads), so do records that threads have already decoded.
     ///
-    /// Damage in a record that is read as it comes is an error of the stream, with a
-    /// [callback](Self::on_damage) too; reading goes on after it.
+    /// Damage in a streamed record is an error of the stream, even with a
+    /// [callback](Self::on_damage); reading continues after the record.
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is
-    /// read. Where that failed with [`LimitExceeded`](ErrorKind::LimitExceeded), this reads the
-    /// record, of a plain stream too.
+    /// As [`read_record`](Self::read_record), for errors that show before the record's data is
+    /// read. After a `read_record` that failed with [`LimitExceeded`](ErrorKind::LimitExceeded),
+    /// this method reads the record, also from a plain stream.
     ///
     /// # Examples
     ///
@@ -90,12 +90,12 @@ impl<I: RecordInput> RecordReader<I> {
 
     /// Moves after the next record without decoding it; false at the end of the file.
     ///
-    /// Of a chunk that isn't in memory only the header is read. So this gets past a record that is
+    /// If the chunk isn't in memory, only its header is read. So this method skips a record that is
     /// too large, or whose data is damaged, also in a plain stream.
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), as far as what is wrong shows in headers.
+    /// As [`read_record`](Self::read_record), for errors that show in headers.
     ///
     /// # Examples
     ///
@@ -170,7 +170,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Goes to the next record, without reading the data of its chunk.
+    /// Moves to the next record, without reading the data of its chunk.
     fn find_next(&mut self) -> Result<Next> {
         loop {
             if let Some(loaded) = &self.loaded {
@@ -198,7 +198,7 @@ impl<I: RecordInput> RecordReader<I> {
                     is_at_hand = true;
                     Ok(Some(chunk))
                 }
-                // The chunk may be skipped all the same.
+                // The chunk can still be skipped.
                 Some(AtHand::Fault) => match self.load_next() {
                     Ok(true) => continue,
                     Ok(false) => return Ok(Next::End),
@@ -219,7 +219,7 @@ impl<I: RecordInput> RecordReader<I> {
                     self.pass_if_read(&chunk);
                     Ok(())
                 }
-                // Verified, with nothing in it.
+                // The chunk is verified, and empty.
                 Ok(Some(_)) if is_at_hand => self.load_ahead().map(drop),
                 Ok(Some(_)) => self.load().map(drop),
                 Err(fault) => Err(fault),
@@ -232,7 +232,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Returns whether the next record, which is in this chunk, is read as it comes.
+    /// Returns whether the next record, which is in this chunk, is decoded as it is read.
     fn is_streamed(&self, chunk: &Chunk) -> bool {
         let header = &chunk.header;
         let size = header.data_size.max(header.decoded_data_size);
@@ -240,7 +240,8 @@ impl<I: RecordInput> RecordReader<I> {
         if self.at_hand().is_some() {
             return false;
         }
-        // A plain stream that failed is after the data, unless it was too large to be read at all.
+        // After a failure a plain stream is after the data, unless the chunk was too large to be
+        // read.
         let failed = self.failed.as_ref();
         header.kind == ChunkType::Simple
             && header.num_records == 1
@@ -278,7 +279,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(())
     }
 
-    /// Once no record of a chunk is left that wasn't loaded: what comes next is behind it.
+    /// Once every record of a chunk was skipped or streamed, the next position is after the chunk.
     fn pass_if_read(&mut self, chunk: &Chunk) {
         if self.index as u64 >= chunk.records() {
             self.passed = Some(*chunk);
@@ -289,7 +290,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// Moves after a chunk that wasn't loaded, if the reader is at its end.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
-            // Nothing of it may have been read but its header.
+            // Perhaps only its header was read.
             self.check_end(&chunk)?;
             self.drop_at_hand();
             self.unload();
@@ -323,23 +324,24 @@ impl<I: RecordInput> Access for RecordReader<I> {
 }
 
 impl<I: RecordInput> StreamedRecord<'_, I> {
-    /// Bytes of the record not read yet.
+    /// Returns the number of bytes not yet read.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.record.remaining()
     }
 
-    /// The position of the record.
+    /// Returns the position of the record.
     #[must_use]
     pub fn position(&self) -> RecordPosition {
         self.position
     }
 
-    /// Skips `n` bytes, or all that remain if they are fewer. They are verified all the same.
+    /// Skips `n` bytes, or all remaining bytes if there are fewer. Skipped bytes are still
+    /// verified.
     ///
     /// # Errors
     ///
-    /// As reading them.
+    /// As for reading them.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(self.reader, n)
     }

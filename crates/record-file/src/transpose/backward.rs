@@ -5,15 +5,15 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Backward {
     buf: Vec<u8>,
-    /// The start of the filled part.
+    /// Start of the filled part.
     start: usize,
-    /// The most it may hold in the end.
+    /// Largest final size.
     limit: usize,
 }
 
 impl Backward {
-    /// A buffer for `size` bytes in the end. Memory for them is taken at once only up to a bound
-    /// that doesn't depend on what the file claims.
+    /// Creates a buffer that will hold `size` bytes. Memory is allocated up front only up to a
+    /// bound that doesn't depend on the file's claims.
     pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
         let limit = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let first = size.min(TRUSTED_SIZE.max(stored.saturating_mul(16)));
@@ -29,8 +29,8 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Room for `len` more bytes before what is there, to be filled; `None` if that is too
-    /// many.
+    /// Returns room for `len` more bytes before the current ones, to be filled; `None` if that
+    /// exceeds the limit.
     #[inline]
     pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.start {
@@ -62,7 +62,7 @@ impl Backward {
         Some(())
     }
 
-    /// The bytes, and where in them the filled part begins.
+    /// Returns the bytes, and the start of the filled part.
     pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
         (self.buf, self.start)
     }

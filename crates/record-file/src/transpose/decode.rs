@@ -1,9 +1,9 @@
-//! Putting transposed records together again.
+//! Assembling transposed records.
 //!
-//! All of it in one memory, with room for a chunk's records and its stored data: that is at the
-//! end, so that what it is decompressed to comes to the front; then records are put together from
-//! the end downwards, over what was stored. What is left of the buffers is moved together whenever
-//! the records reach it.
+//! Everything happens in one memory, with room for a chunk's records and its stored data. The
+//! stored data is at the end, so that the decompressed data goes to the front; then records are
+//! assembled from the end downwards, over the stored data. The rest of the buffers is compacted
+//! whenever the records reach it.
 use std::ops::Range;
 
 use super::fast::{Cursor, Found, Records, Stop, TOO_LARGE, Walk};
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::stored::{SLACK, Stored, transposed_room};
 
-/// What memory grows by at least.
+/// Smallest growth of the memory, in bytes.
 const AT_ONCE: usize = 1 << 20;
 
 /// Decodes a transposed chunk of `num_records` records whose data has the right hash.
@@ -73,16 +73,16 @@ pub(crate) fn decode(
     records.map_err(wrong)
 }
 
-/// A chunk whose records are about to be put together.
+/// A chunk whose records are ready to be assembled.
 struct Prepared {
     walk: Walk,
     /// Buffers and transitions in front, records at the end.
     memory: Vec<u8>,
-    /// The smallest offset at which a record may begin.
+    /// Smallest offset at which a record may begin.
     front: usize,
-    /// Where in the memory the transitions are that weren't taken yet.
+    /// Range of the memory with the transitions not taken yet.
     transitions: Range<usize>,
-    /// True if what is in front may be moved: it wasn't stored like that.
+    /// True if the front may be moved, because it isn't stored data.
     can_move: bool,
 }
 
@@ -102,7 +102,7 @@ impl Prepared {
         } = stored;
         let (place, rest) = memory.split_at_mut(begin);
         let machine = Machine::parse(&rest[..len], chunk, decoders, options)?;
-        // Not on the word of the chunk alone.
+        // Not on the claim of the chunk alone.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
         ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
         let walk = Walk::new(
@@ -133,7 +133,7 @@ impl Prepared {
         })
     }
 
-    /// Puts all records together, and says where in the memory they begin.
+    /// Assembles all records, and returns their start in the memory.
     fn run(&mut self, size: usize) -> Found<usize> {
         loop {
             let (bytes, records) = self.memory.split_at_mut(self.front);
@@ -148,7 +148,7 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes, and others after them.
+    /// Makes room for `more` bytes now, and for later ones.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);
@@ -159,12 +159,12 @@ impl Prepared {
         if more.saturating_sub(SLACK) > left {
             return Err(TOO_LARGE);
         }
-        // Enough for a good part of what is still to come: or it would be moved again and again.
+        // Enough for a good part of the rest, to avoid moving it again and again.
         let enough = more.max(left / 16).saturating_add(2 * SLACK);
         if self.memory.len() - self.front >= filled.saturating_add(enough) {
             return Ok(());
         }
-        // As much as there is already: memory isn't taken on the word of the chunk alone.
+        // At most doubling: memory isn't allocated on the claim of the chunk alone.
         let grown = left.min(filled.max(AT_ONCE)).max(more);
         let mut memory = vec![0; self.front + grown + 2 * SLACK + filled];
         memory[..self.front].copy_from_slice(&self.memory[..self.front]);
@@ -174,7 +174,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Moves what is left in front together.
+    /// Compacts the rest of the front.
     fn move_together(&mut self) {
         let mut end = 0;
         let mut move_down = |at: usize, until: usize| {
@@ -196,8 +196,8 @@ impl Prepared {
     }
 }
 
-/// The records as they come out of the state machine, in their order; `size` says how large they
-/// must be.
+/// Returns the records as the state machine produced them, in their order; `size` is their expected
+/// size.
 fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<DecodedChunk> {
     let Records {
         memory,
@@ -212,7 +212,8 @@ fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<Deco
     if !complete || size.is_some_and(|size| size != total) {
         return Err("transposed chunk: records of another size than it claims");
     }
-    // From how much is after the beginning of each record, the last one first, to where each ends.
+    // Converts the number of bytes after the beginning of each record, last record first, to the
+    // ends.
     if ends.pop().is_some() {
         ends.reverse();
         ends.iter_mut().for_each(|end| *end = total as u64 - *end);

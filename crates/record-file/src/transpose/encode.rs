@@ -1,10 +1,10 @@
 //! Taking records apart.
 //!
-//! Each record is told to be a message or not ([`fields`]). Of a message, every field is an
-//! *event*: what a state of the decoder's machine emits. Its value goes to the *column* of its path
-//! ([`columns`]), the chain of events is kept as steps from one event to the next, and from how
-//! often each step is taken comes the state machine ([`machine`]). What another writer of this
-//! format makes of the same records is the same, byte by byte, as far as the compressor gives it.
+//! Each record is classified as a message or not ([`fields`]). Every field of a message is an
+//! *event*: the output of a state of the decoder's machine. Its value goes to the *column* of its
+//! path ([`columns`]), the chain of events is kept as steps from one event to the next, and the
+//! frequency of each step determines the state machine ([`machine`]). Other writers of this format
+//! produce the same bytes from the same records, up to differences between compressors.
 mod chain;
 mod column;
 mod columns;
@@ -30,20 +30,20 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// How chunks are stored.
+/// The storage options of chunks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) compression: &'a Compression,
-    /// Bytes that are compressed together, or about this many; without compression that is not
-    /// looked at, since buckets only say what must be decompressed together.
+    /// Approximate number of bytes compressed together. Ignored without compression, since buckets
+    /// only determine the bytes that are decompressed together.
     pub(crate) bucket_size: u64,
 }
 
-/// Encodes chunks one after the other.
+/// Encodes chunks one after another.
 ///
 /// The memory of a chunk is in blocks, which go from one step to the next: records are freed as
-/// they come apart into columns, columns as they are compressed. So at no time there is much more
-/// than the records, or the columns and what is compressed of them.
+/// they are taken apart into columns, columns as they are compressed. So the memory never holds
+/// much more than the records, or the columns and their compressed form.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {
     fields: Fields,
@@ -52,8 +52,8 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// The data of a chunk of records, `sizes` having one varint each: the front of it, which is
-    /// appended to `front`, and the rest.
+    /// Encodes a chunk of records, `sizes` having one varint each. The front of the data is
+    /// appended to `front`, and the rest is returned.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,
@@ -118,7 +118,7 @@ impl ChunkEncoder {
         Ok(out)
     }
 
-    /// Puts all values into columns, and what happens into the chain.
+    /// Puts all values into columns, and all events into the chain.
     fn take_apart(&mut self, mut sizes: &[u8], records: &mut Records, blocks: &mut Blocks) {
         let ChunkEncoder {
             fields,
@@ -193,8 +193,8 @@ impl ChunkEncoder {
 
 /// Divides the buffers of a group, which come smallest first, among buckets.
 ///
-/// Sizes are decided from the largest buffer down: a bucket is complete when half of the next
-/// buffer would reach its size, and takes all the rest once that is at most half of it.
+/// Buckets are filled from the largest buffer down: a bucket is complete when half of the next
+/// buffer would reach its size, and takes all remaining buffers once they are at most half of it.
 fn split_into_buckets(sizes: &[u64], bucket_size: u64) -> Vec<Range<usize>> {
     let mut remaining: u64 = sizes.iter().sum();
     let mut current = 0;

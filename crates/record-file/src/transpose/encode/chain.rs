@@ -3,7 +3,7 @@ use super::pairs::Pairs;
 use super::state::index;
 use crate::block_pool::{Blocks, Pieces};
 
-/// A step from one event to the one before it, and how often it is taken.
+/// A step from one event to the one before it, and its frequency.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) from: u32,
@@ -22,17 +22,17 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Forgets all events, to take those of this many bytes.
+    /// Removes all events, and prepares for those of this many bytes of records.
     pub(crate) fn clear(&mut self, size: usize, blocks: &mut Blocks) {
         self.first = None;
         self.last = None;
         self.steps.clear();
-        // A field takes some eight bytes.
+        // A field takes about eight bytes.
         self.numbers.clear(size / 8);
         self.path.clear(blocks);
     }
 
-    /// Adds events, in whose place their steps are left.
+    /// Adds events, and replaces them in the slice by their steps.
     pub(crate) fn add(&mut self, mut events: &mut [u32], blocks: &mut Blocks) {
         let mut last = match self.last {
             Some(last) => last,
@@ -62,8 +62,8 @@ impl Chain {
     }
 }
 
-/// Numbers of steps, in as few bytes each as the largest of those so far needs: they are about as
-/// many as fields, whose tags take no less.
+/// Numbers of steps, in as few bytes each as the largest so far needs: there are about as many as
+/// fields, whose tags take no less.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     bytes: Pieces,
@@ -78,13 +78,13 @@ impl Path {
         }
     }
 
-    /// Returns how many numbers there are.
+    /// Returns the number of steps.
     pub(super) fn len(&self) -> usize {
         let len = self.bytes.len() + self.pairs.len() / 2 + self.words.len() / 4;
         usize::try_from(len).unwrap_or(usize::MAX)
     }
 
-    /// Adds numbers below `bound`, which never falls.
+    /// Adds numbers below `bound`, which never decreases.
     fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut Blocks) {
         match bound {
             0..=0x100 => extend(&mut self.bytes, numbers, blocks, |number| {
@@ -99,7 +99,7 @@ impl Path {
         }
     }
 
-    /// Takes the numbers from the last one on, some at a time, and gives up their memory.
+    /// Takes the numbers from the last one on, a block at a time, and frees their memory.
     pub(super) fn take_back(
         &mut self,
         blocks: &mut Blocks,
@@ -126,7 +126,7 @@ impl Path {
     }
 }
 
-/// Numbers that are taken at once: few enough to stay in the fastest cache.
+/// Number of steps taken at once: few enough to stay in the fastest cache.
 pub(super) const AT_ONCE: usize = 2048;
 
 fn extend<const N: usize>(

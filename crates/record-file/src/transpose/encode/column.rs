@@ -2,7 +2,7 @@
 use crate::block_pool::{Blocks, LARGEST, Piece, SMALLEST};
 use crate::varint;
 
-/// Columns by what is in them: those of a bucket are of the same.
+/// The kinds of columns: all columns of a bucket are of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Group {
     #[default]
@@ -21,18 +21,18 @@ pub(super) struct Column {
     /// The block that is being filled.
     block: Vec<u8>,
     start: usize,
-    /// Those that are full, the last of the values first.
+    /// The full blocks, with the last of the values first.
     full: Vec<Vec<u8>>,
-    /// The number of bytes in them.
+    /// Number of bytes in the full blocks.
     behind: usize,
 }
 
-/// Values up to here are moved as if they were this long, with what stands before them: it is
-/// written over by what comes next.
+/// Values up to this size are moved as if they had this size, along with the bytes before them,
+/// which the next value overwrites.
 const SMALL: usize = 16;
-/// Those up to here as if they were this long.
+/// Values up to this size are moved as if they had this size.
 const MEDIUM: usize = 64;
-/// A new block has at most this part of what is there, so that little of it stays empty.
+/// Divisor of the current size that limits a new block, so that little of it stays empty.
 const GROWTH: usize = 4;
 
 impl Column {
@@ -50,7 +50,7 @@ impl Column {
         self.behind + self.block.len() - self.start
     }
 
-    /// Puts `from[at..at + len]` in front.
+    /// Prepends `from[at..at + len]`.
     #[inline]
     pub(super) fn push(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut Blocks) {
         let end = at + len;
@@ -67,7 +67,7 @@ impl Column {
         self.start -= len;
     }
 
-    /// Puts the varint `from[at..at + len]` in front, without the bits that say that it goes on.
+    /// Prepends the varint `from[at..at + len]`, without its continuation bits.
     #[inline]
     pub(super) fn push_varint(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut Blocks) {
         let end = at + len;
@@ -92,7 +92,7 @@ impl Column {
         self.push(&bits, 0, varint.len(), blocks);
     }
 
-    /// Puts `bytes` in front, to the last byte that a block has room for.
+    /// Prepends `bytes`, filling the current block to the last byte.
     #[cold]
     fn push_across(&mut self, mut bytes: &[u8], blocks: &mut Blocks) {
         while !bytes.is_empty() {
@@ -107,9 +107,8 @@ impl Column {
         }
     }
 
-    /// Begins a block before the one that is full, to be filled with `more` bytes at least.
-    /// How large it is depends on nothing else that may differ, since what compressors make of
-    /// blocks is not to.
+    /// Begins a block before the full one, for at least `more` bytes. Its size depends on nothing
+    /// that may vary, since a compressor's output may depend on the sizes of blocks.
     fn next_block(&mut self, more: usize, blocks: &mut Blocks) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));
@@ -121,7 +120,7 @@ impl Column {
         }
     }
 
-    /// Gives up what is in it, from the first byte on.
+    /// Takes the content, from the first byte on.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Piece> {
         let first = Piece::from(std::mem::take(&mut self.block), self.start);
         self.start = 0;

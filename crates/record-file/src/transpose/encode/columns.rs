@@ -1,5 +1,5 @@
-//! The parts of records, sorted: values to columns, one for each path of fields, and events to a
-//! chain.
+//! The parts of records, sorted: values into columns, one for each path of fields, and events into
+//! a chain.
 use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
@@ -8,21 +8,21 @@ use crate::block_pool::{Blocks, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
-/// The number of the column that has the lengths of records that are not messages.
+/// Number of the column with the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
-/// The message that a record is; ids of others count up from here.
+/// Id of the record's own message; ids of others count up from here.
 const ROOT: u32 = 4;
-/// Varints up to here have a state of their own rather than a buffer.
+/// Varints up to this value have their own state rather than a buffer.
 const MAX_INLINE: u8 = 3;
-/// Kinds of events of one path: ten lengths of varints and four values, more than others have.
+/// Kinds of events of one path: ten lengths of varints and four values; other types have fewer.
 const KINDS: usize = INLINE as usize + MAX_INLINE as usize + 1;
 
 const BYTES: u8 = 0;
 const SUBMESSAGE_START: u8 = 1;
 const SUBMESSAGE_END: u8 = 2;
 
-/// A field in a message: a path from the record on. Its number, counted from behind [`ROOT`], is
-/// the id of the messages in that field.
+/// A field in a message: a path from the record on. Its index after [`ROOT`] is the id of the
+/// messages in that field.
 #[derive(Debug)]
 struct Node {
     parent: u32,
@@ -31,48 +31,49 @@ struct Node {
     events: [u32; KINDS],
 }
 
-/// What a state emits: the value of a field, of a certain length, or its beginning or end.
+/// The output of a state: the value of a field, with its length, or the beginning or end of a
+/// submessage.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     node: u32,
     kind: u8,
 }
 
-/// An event as the header of the chunk shows it.
+/// An event as the header of the chunk represents it.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) tag: u32,
-    /// Only varints show this.
+    /// Subtype; only varints have one.
     pub(crate) kind: u8,
     pub(crate) column: Option<u32>,
 }
 
-/// A message that is open while its fields are taken.
+/// A message whose fields are being taken.
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// The id of the message around it.
+    /// Id of the enclosing message.
     parent: u32,
     end: u32,
 }
 
-/// Everything that is known of a chunk's records.
+/// All parts of a chunk's records.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     nodes: Vec<Node>,
     node_numbers: Pairs,
-    /// More than are in use.
+    /// The columns; there may be more than are in use.
     columns: Vec<Column>,
     used: usize,
-    /// Of records that are not messages, the last one first, as varints.
+    /// Lengths of the records that are not messages, the last one first, as varints.
     lengths: Column,
     events: Vec<Event>,
-    /// What happens in the record that was added last, one event after the other.
+    /// Events of the record that was added last, in order.
     happened: Vec<u32>,
     open: Vec<Open>,
 }
 
 impl Columns {
-    /// Forgets all records, to take others of this many bytes.
+    /// Removes all records, and prepares for others of this many bytes.
     pub(crate) fn clear(&mut self, size: usize) {
         self.nodes.clear();
         self.node_numbers.clear(size / 8);
@@ -218,12 +219,12 @@ impl Columns {
         &self.columns[column as usize]
     }
 
-    /// Bytes of a column.
+    /// Returns the size of a column, in bytes.
     pub(crate) fn len(&self, column: u32) -> u64 {
         self.get(column).len() as u64
     }
 
-    /// Gives up what is in a column.
+    /// Takes the content of a column.
     pub(crate) fn take(&mut self, column: u32) -> impl Iterator<Item = Piece> {
         if column == LENGTHS {
             return self.lengths.take();
@@ -231,7 +232,7 @@ impl Columns {
         self.columns[column as usize].take()
     }
 
-    /// The columns in the order of buffers: by group, the smallest first.
+    /// Returns the columns in the order of buffers: by group, the smallest first.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut order: Vec<_> = (0..number(self.used)).collect();
         order.sort_unstable_by_key(|&column| {
@@ -242,7 +243,7 @@ impl Columns {
         order
     }
 
-    /// The columns of each group, and the lengths of records last.
+    /// Returns the columns of each group, with the lengths of records last.
     pub(crate) fn groups(&self, order: &[u32]) -> Vec<Vec<u32>> {
         let mut groups: Vec<_> = order
             .chunk_by(|&a, &b| self.get(a).group == self.get(b).group)
@@ -254,12 +255,12 @@ impl Columns {
         groups
     }
 
-    /// Returns how many different events there are.
+    /// Returns the number of different events.
     pub(crate) fn events(&self) -> u32 {
         number(self.events.len())
     }
 
-    /// Returns what happened in the record that was added last, as numbers of events.
+    /// Returns the events of the record that was added last, as numbers.
     pub(crate) fn happened(&mut self) -> &mut [u32] {
         &mut self.happened
     }
@@ -290,8 +291,8 @@ fn message_id(node: u32) -> u32 {
     node + ROOT + 1
 }
 
-/// A number for the next of `len` things. Each takes more than a byte: memory ends
-/// before numbers do.
+/// Returns a number for the next of `len` items. Each item takes more than a byte, so memory is
+/// exhausted before the numbers are.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }

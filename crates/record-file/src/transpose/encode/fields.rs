@@ -1,7 +1,7 @@
-//! Telling messages from other bytes, and finding their fields.
+//! Distinguishing messages from other bytes, and finding their fields.
 
-/// What a value is, and its length if that doesn't depend on it: by type on the wire. A varint has
-/// a byte, if its first one says so.
+/// Kind of a value, and its length if that is fixed, by wire type. A varint has one byte here; its
+/// first byte shows whether that holds.
 const SHORT: [(What, usize); 8] = [
     (What::Varint, 1),
     (What::Fixed64, 8),
@@ -13,19 +13,19 @@ const SHORT: [(What, usize); 8] = [
     (What::Bytes, 0),
 ];
 
-/// Messages and groups inside a record are taken apart down to here.
+/// Largest depth of the messages and groups inside a record that are taken apart.
 const MAX_DEPTH: usize = 100;
 
-/// The most fields that a record is taken apart into: each takes 24 bytes of memory until the record
-/// is encoded. A message of more is stored in one piece, as other bytes are.
+/// Largest number of fields that a record is taken apart into: each takes 24 bytes of memory until
+/// the record is encoded. A message with more fields is stored in one piece, like other bytes.
 const MAX_FIELDS: usize = 4 << 20;
 
-/// A field of a record, or where one ends that has others in it.
+/// A field of a record, or the end of a field that contains others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) what: What,
     pub(crate) tag: u32,
-    /// The place of its value in the record; that of bytes begins with their length.
+    /// Offset of its value in the record; a length-delimited value begins with its length.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }
@@ -42,15 +42,15 @@ pub(crate) enum What {
     EndGroup,
 }
 
-/// The fields of a record, of the messages in it too.
+/// The fields of a record, including those of nested messages.
 ///
-/// Bytes are a message if its serialization would be the same again, as far as that can be told
-/// without its type: varints are as short as can be, groups end that begin, there is no field 0. So
-/// what is put together from its fields is what was there.
+/// Bytes are a message if serializing it would restore them, as far as that can be determined
+/// without its type: varints have the shortest form, groups begin and end, and no field has number
+/// 0. So assembling the fields restores the original bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
-    /// The numbers of the groups we are in.
+    /// Field numbers of the enclosing groups.
     groups: Vec<u32>,
 }
 
@@ -66,7 +66,7 @@ impl Fields {
         self.message(record, 0, 0).is_some()
     }
 
-    /// The message from `at` to the end of `bytes`, inside this many others.
+    /// Finds the fields of the message from `at` to the end of `bytes`, at nesting depth `depth`.
     fn message(&mut self, bytes: &[u8], mut at: usize, depth: usize) -> Option<()> {
         let around = self.groups.len();
         while at < bytes.len() {
@@ -74,8 +74,8 @@ impl Fields {
             if tag < 8 || self.found.len() >= MAX_FIELDS {
                 return None;
             }
-            // Most fields: a varint of a byte, or a value of fixed length. One way for all of them
-            // leaves nothing to mispredict.
+            // The common fields: a varint of one byte, or a value of fixed length. Handling them
+            // the same way leaves no branch to mispredict.
             let wire = (tag & 7) as usize;
             let next = bytes.get(value).copied().unwrap_or(0xff);
             let (what, len) = SHORT[wire];
@@ -131,8 +131,8 @@ impl Fields {
         (self.groups.len() == around).then_some(())
     }
 
-    /// Finds the fields of what may be a message from `at` on; nothing is left of them if it isn't
-    /// one.
+    /// Finds the fields of a possible message from `at` on; keeps none of them if it isn't a
+    /// message.
     fn submessage(&mut self, bytes: &[u8], at: usize, tag: u32, depth: usize) -> bool {
         if is_no_message(bytes, at) {
             return false;
@@ -156,8 +156,8 @@ impl Fields {
     }
 }
 
-/// How far a field reaches, by its first byte: this many bytes, the next one's value more if
-/// [`HAS_LEN`].
+/// Extent of a field, by its first byte: this many bytes, plus the value of the next one if
+/// [`HAS_LEN`] is set.
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];
     let mut tag = 0;
@@ -176,25 +176,25 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Further than most strings reach; in a longer one, what follows is as unlikely to pass.
+/// Farther than most strings reach; in a longer string, the rest is as unlikely to be valid.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
-/// Its next byte is a varint, if it doesn't go on.
+/// The next byte is a varint, if it isn't continued.
 const HAS_NEXT: u32 = 1 << 16;
 const HAS_LEN: u32 = 1 << 17;
 const OPENS: u32 = 1 << 18;
 const CLOSES: u32 = 1 << 19;
-/// It takes more to tell.
+/// The first byte isn't enough to decide.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Returns whether the rest of `bytes` is certainly no message. Most strings are told by hopping over what
-/// would be their first fields, and in a way that is the same for all fields: each branch on what
-/// they are would be mispredicted half of the time.
+/// Returns whether the rest of `bytes` is certainly not a message. For most strings, jumping over
+/// their would-be first fields is enough, and the code is the same for all fields: branches on
+/// their types would be mispredicted half of the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {
         let Some(&first) = bytes.get(at) else {
-            // Groups that were closed would have been unknown.
+            // The end of a group would have been unknown.
             return open || at > bytes.len();
         };
         let reach = REACH[usize::from(first)];
@@ -211,7 +211,7 @@ fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     }
 }
 
-/// A varint of at most 32 bits in as few bytes as can be, and where it ends.
+/// Reads a varint of at most 32 bits in its shortest form, and returns its end too.
 #[inline]
 fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let first = *bytes.get(at)?;
@@ -229,7 +229,7 @@ fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     None
 }
 
-/// The length of a varint of at most 64 bits in as few bytes as can be.
+/// Returns the length of a varint of at most 64 bits in its shortest form.
 #[inline]
 fn varint64_len(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;

@@ -1,33 +1,33 @@
-//! Which states there are, and in which lists they stand.
+//! The states of the machine, and their order in lists.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::chain::Chain;
 use super::state::{MAX_OFFSET, NONE, State, index};
 
-/// States that a transition can name.
+/// Number of states that a transition can name.
 const BLOCK: usize = MAX_OFFSET as usize + 1;
-/// Steps taken at least so often are worth a state of their own.
+/// Smallest frequency of a step that makes a separate state worthwhile.
 const WORTH_A_STATE: u64 = 10;
 
-/// An event, as the machine is concerned with it.
+/// An event, with the data that the machine needs.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// The start of transitions from it.
+    /// Base of the transitions from it.
     pub(super) base: u32,
-    /// Its place in the public list.
+    /// Its index in the public list.
     pub(super) public: u32,
     /// The state in its private list that leads to the public one.
     pub(super) way_out: u32,
-    /// How often it is come to by steps that no private list has.
+    /// Number of steps to it that are not in a private list.
     incoming: u64,
     /// The steps from it, as a range of the sorted ones.
     steps: (usize, usize),
-    /// True if nothing need be written of the only step from it.
+    /// True if the only step from it needs no transition.
     pub(super) implicit: bool,
 }
 
-/// A step, and the place in the private list of where it comes from, if it is there.
+/// A step, and the index of its target in the private list of its source, if it is there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -39,17 +39,17 @@ pub(super) struct Placed {
     pub(super) place: u32,
 }
 
-/// The states of a machine, list by list, with what they are made from.
+/// The states of a machine, list by list, and the events and steps they are made from.
 pub(super) struct Lists {
     pub(super) states: Vec<State>,
     pub(super) events: Vec<Event>,
-    /// By the event they come from, then by the one they go to.
+    /// Steps, ordered by their source event, then by their target.
     pub(super) steps: Vec<Placed>,
     public_begin: u32,
 }
 
-/// What waits for a place in a list: the least frequent comes first, of equally frequent ones the
-/// last.
+/// The states that wait for a place in a list: the least frequent comes first, and among equally
+/// frequent ones the last.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
@@ -97,7 +97,7 @@ impl Lists {
         for step in &steps {
             events[step.to as usize].incoming += step.count;
         }
-        // Where decoding begins is a state even if nothing else leads there.
+        // The first decoded event is a state even if nothing else leads to it.
         let begin = &mut events[last as usize];
         begin.incoming = begin.incoming.max(1);
         for step in steps.iter().filter(|step| step.in_list) {
@@ -127,7 +127,7 @@ impl Lists {
             if step.in_list {
                 waiting.push((Reverse(step.count), step.to));
             } else if step.count == *incoming {
-                // Nobody else comes there.
+                // No other event leads there.
                 *incoming = 0;
                 waiting.push((Reverse(step.count), step.to));
             } else {
@@ -139,7 +139,8 @@ impl Lists {
             return;
         }
         if let Some(at) = left_out.filter(|_| waiting.len() + 1 == end - begin) {
-            // It would take a state to lead to that one in the public list: it may as well be here.
+            // A state would be needed to lead to that one in the public list, so place it here
+            // instead.
             let step = &self.steps[at];
             self.events[step.to as usize].incoming -= step.count;
             waiting.push((Reverse(step.count), step.to));
@@ -176,8 +177,8 @@ impl Lists {
         });
     }
 
-    /// Computes where transitions to the public list begin: of events without a private list, and of the
-    /// ways out of those.
+    /// Computes the bases of transitions to the public list: those of events without a private
+    /// list, and of the exits from private lists.
     fn bases(&mut self) {
         for event in 0..self.events.len() {
             let Event { base, way_out, .. } = self.events[event];
@@ -190,8 +191,8 @@ impl Lists {
         }
     }
 
-    /// The first of the states that everything in the public list that follows `event` is reached
-    /// from: the lowest one in a block that leads to all their blocks.
+    /// Returns the first of the states from which everything in the public list that follows
+    /// `event` is reached: the lowest one in a block that leads to all their blocks.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;
@@ -228,7 +229,7 @@ impl Lists {
         lowest
     }
 
-    /// Returns where the block in the public list begins that a state is in.
+    /// Returns the beginning of the block in the public list that contains a state.
     fn block_of(&self, at: u32) -> u32 {
         match self.states[at as usize].source {
             NONE => self.public_begin,
@@ -237,7 +238,7 @@ impl Lists {
     }
 }
 
-/// Gives each a state in a new list, filled from its end, and says which.
+/// Places each item in a new list, filled from its end, and reports its index.
 fn place(
     states: &mut Vec<State>,
     mut waiting: Waiting,
@@ -249,7 +250,7 @@ fn place(
         return;
     }
     if count > BLOCK {
-        // Each block but one is led to by a state in another.
+        // Every block but one is reached through a state in another block.
         count += (count - 2) / (BLOCK - 1);
     }
     let mut at = states.len() + count;

@@ -1,16 +1,16 @@
-//! The state machine that gives back a chain of events.
+//! The state machine that reproduces a chain of events.
 //!
-//! A transition names a state by its distance from where the state before says to begin, 0 to 63.
-//! So there are lists of states, one for each event that some others follow often, its *private*
-//! list, and one *public* list for all the rest. A list longer than 64 is cut into blocks, which
-//! are reached through states that emit nothing. What follows rarely is at the end of a list, where
-//! more steps lead to it.
+//! A transition names a state by its distance, 0 to 63, from a base that the previous state
+//! determines. So there are lists of states: one for each event that is often followed by certain
+//! others, its *private* list, and one *public* list for all others. A list longer than 64 is
+//! divided into blocks, which are reached through states that emit nothing. Infrequent states are
+//! at the end of a list, which takes more steps to reach.
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use super::state::{MAX_OFFSET, NONE, State, index};
 use crate::block_pool::{Blocks, Pieces};
 
-/// In a transition's byte: how many further ones, by 0 each, come with it.
+/// Largest number of additional transitions with offset 0 that a transition's byte can hold.
 const MAX_REPEATED: u8 = 3;
 
 #[derive(Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct Machine {
     pub(crate) states: Vec<State>,
     pub(crate) first: usize,
     events: Vec<Event>,
-    /// What to write for each step, by its number in the chain.
+    /// The transitions to write for each step, by its number in the chain.
     written: Vec<Written>,
     offsets: Vec<u8>,
 }
 
-/// The transitions that make a step: some of [`Machine::offsets`].
+/// The transitions that make up a step: some of [`Machine::offsets`].
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
     begin: u32,
@@ -32,8 +32,8 @@ struct Written {
     only: u8,
 }
 
-/// Adds a transition behind `byte` at `at`, if there is one: in a byte of its own, or as a
-/// repetition. No branch, since which it is could hardly be foreseen.
+/// Adds a transition after `byte` at `at`, if `there` is set: in a new byte, or as a repetition.
+/// Branch-free, since the choice is hard to predict.
 #[inline]
 fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
     let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;
@@ -64,8 +64,7 @@ impl Machine {
             steps,
             ..
         } = Lists::build(chain, num_events, last);
-        // The chain ends at its first event, and it must be told that by a transition that is
-        // missing.
+        // The chain ends at its first event, which a missing transition has to indicate.
         events[first as usize].implicit = false;
         let mut machine = Machine {
             first: states
@@ -83,7 +82,8 @@ impl Machine {
             let offsets = &machine.offsets[begin..];
             machine.written[step.number as usize] = Written {
                 begin: index(begin),
-                // As deep as the blocks of a list are nested, each 64 times the one before.
+                // Nested as deeply as the blocks of a list, each level 64 times larger than the one
+                // before.
                 len: u16::try_from(offsets.len()).unwrap_or(u16::MAX),
                 only: offsets.first().copied().unwrap_or(0),
             };
@@ -91,7 +91,8 @@ impl Machine {
         machine
     }
 
-    /// Returns what a state says of the next one.
+    /// Returns a state's `next` value: the base of the following transition, and whether it is
+    /// implicit.
     pub(crate) fn next_of(&self, state: &State) -> u64 {
         let Some(event) = state.event() else {
             return u64::from(state.base);
@@ -104,20 +105,20 @@ impl Machine {
         }
     }
 
-    /// The transitions that lead along a chain, which gives up its path.
+    /// Returns the transitions along a chain, freeing the chain's path.
     pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut Blocks) -> Pieces {
         let longest = self.written.iter().map(|way| way.len).max().unwrap_or(0);
-        // Behind what came before: one that is complete but for repetitions of its last byte.
+        // Each batch follows an earlier byte, complete except for repetitions.
         let at_once = AT_ONCE.min(chain.path.len());
         let mut some = vec![0; at_once * usize::from(longest) + 1];
         let mut out = Pieces::default();
-        // The first byte takes no repetitions, and is left out in the end.
+        // The first byte takes no repetitions, and is dropped at the end.
         let mut byte = MAX_REPEATED;
         let mut begin = 1;
         chain.path.take_back(blocks, |steps, blocks| {
             let at = self.follow(steps, byte, &mut some);
             byte = some[at];
-            // The last one may be repeated yet.
+            // The last byte may still get repetitions.
             if at > 0 {
                 out.append(&some[begin..at], blocks);
                 begin = 0;
@@ -129,8 +130,8 @@ impl Machine {
         out
     }
 
-    /// Writes the transitions of some steps to `out`, behind `byte`, and says where the last one
-    /// is.
+    /// Writes the transitions of some steps to `out`, after `byte`, and returns the index of the
+    /// last one.
     #[inline(never)]
     fn follow(&self, steps: &[u32], mut byte: u8, out: &mut [u8]) -> usize {
         let mut at = 0;
@@ -168,7 +169,8 @@ impl Machine {
         self.write_way(base, to);
     }
 
-    /// The offsets that lead to a state from a base, through the states that lead to its block.
+    /// Adds the offsets that lead from a base to a state, through the states that lead to its
+    /// block.
     fn write_way(&mut self, base: u32, mut to: u32) {
         let begin = self.offsets.len();
         while base > to || to - base > MAX_OFFSET {

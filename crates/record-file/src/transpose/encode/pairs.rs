@@ -1,28 +1,28 @@
-//! A map from pairs of numbers that are nearly always those asked for shortly before.
+//! A map from pairs of numbers, fast if the same pairs recur at short intervals.
 use std::collections::HashMap;
 
-/// 2^64 over the golden ratio: spreads what differs in few bits.
+/// 2^64 over the golden ratio: spreads keys that differ in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Not a pair: neither number is ever this large.
 const EMPTY: u64 = u64::MAX;
 const LEAST_SLOTS_LOG: u32 = 6;
 const MOST_SLOTS_LOG: u32 = 12;
-/// A map that was larger than this is not kept to be cleared again and again.
+/// Size above which a map is not kept, since clearing it would cost too much.
 const LARGE: usize = 1 << 13;
 
-/// A direct-mapped cache before a map whose hashing no input can outwit.
+/// A direct-mapped cache in front of a map with a collision-resistant hash.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,
-    /// Brings the upper bits of a product down to the number of a slot.
+    /// Shift from the upper bits of a product to the number of a slot.
     shift: u32,
     all: HashMap<u64, u32>,
 }
 
 impl Pairs {
-    /// Forgets all pairs, and makes room for about this many.
+    /// Removes all pairs, and makes room for about this many.
     pub(crate) fn clear(&mut self, questions: usize) {
-        // More slots than that cost more to clear than they save.
+        // More slots cost more to clear than they save.
         let log = (questions / 4).max(1).ilog2();
         let log = log.clamp(LEAST_SLOTS_LOG, MOST_SLOTS_LOG);
         self.recent.clear();
@@ -34,12 +34,11 @@ impl Pairs {
         self.all.clear();
     }
 
-    /// The number of a pair: `fresh`, the next one, if it is new.
+    /// Returns the number of a pair: `fresh`, the next one, if it is new.
     #[inline]
     pub(crate) fn number(&mut self, high: u32, low: u32, fresh: u32) -> u32 {
         let key = u64::from(high) << 32 | u64::from(low);
-        // Folded, since the upper bits of a product depend on all lower ones, but not the other way
-        // round.
+        // Folded, since the upper bits of a product depend on all lower bits, but not the reverse.
         let slot = (key ^ key >> 29).wrapping_mul(SPREAD) >> (self.shift & 63);
         let all = &mut self.all;
         let Some(slot) = usize::try_from(slot)

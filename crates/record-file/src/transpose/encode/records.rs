@@ -1,18 +1,18 @@
-//! Records on their way in: gathered one after the other, given up one by one.
+//! A queue of records: gathered one after another, taken one by one.
 use std::collections::VecDeque;
 
 use crate::block_pool::{Blocks, LARGEST, Pieces};
 
-/// Records that wait to be taken apart.
+/// The records waiting to be taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// Those that are no longer than a block, without regard to where blocks end.
+    /// Records no longer than a block, stored across block boundaries.
     small: Pieces,
-    /// The others, each in memory of its own.
+    /// Larger records, each in its own memory.
     large: VecDeque<Vec<u8>>,
-    /// The record that was taken last, if it wasn't in one piece.
+    /// The record that was taken last, if it was in several pieces.
     taken: Vec<u8>,
-    /// Bytes of all of them.
+    /// Total size of the records, in bytes.
     size: usize,
 }
 
@@ -23,7 +23,7 @@ impl Records {
 
     /// Adds a record that is the concatenation of `parts`, `len` bytes together.
     pub(crate) fn add(&mut self, len: u64, parts: &[&[u8]], blocks: &mut Blocks) {
-        // What is in memory has a length that fits.
+        // The parts are in memory, so their length fits.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.size += len;
         if len > LARGEST {
@@ -48,7 +48,7 @@ impl Records {
         self.small.take(len, &mut self.taken, blocks)
     }
 
-    /// Forgets all of them.
+    /// Removes all records.
     pub(crate) fn clear(&mut self, blocks: &mut Blocks) {
         self.small.clear(blocks);
         self.large.clear();

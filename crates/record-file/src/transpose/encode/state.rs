@@ -1,15 +1,15 @@
-//! The states of the machine, and the numbers that name them.
+//! The states of the machine and their numbers.
 
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const MAX_OFFSET: u32 = 63;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State {
-    /// What it emits, [`NONE`] for nothing.
+    /// Event that it emits, or [`NONE`].
     pub(super) event: u32,
-    /// The start of transitions of a state that emits nothing.
+    /// Base of the transitions from a state that emits nothing.
     pub(super) base: u32,
-    /// The state that leads to the block this one is in.
+    /// State that leads to the block of this one.
     pub(super) source: u32,
 }
 
@@ -25,8 +25,8 @@ impl State {
     }
 }
 
-/// Events and states are fewer than fields, and a field takes more than a byte: memory ends
-/// before numbers do.
+/// Converts an index to a state number. There are fewer events and states than fields, and a field
+/// takes more than a byte, so memory is exhausted before the numbers are.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)
 }
