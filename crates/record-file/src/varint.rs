@@ -16,15 +16,15 @@ fn low_byte(value: u64) -> u8 {
     value.to_le_bytes()[0]
 }
 
-/// The number of bytes [`push`] appends.
+/// Returns the number of bytes that [`push`] appends.
 #[cfg(test)]
 pub(crate) fn len(value: u64) -> usize {
-    // 1 + floor(log2(value) / 7), by a multiplication.
+    // 1 + floor(log2(value) / 7), computed by a multiplication.
     let log2 = 63 - (value | 1).leading_zeros() as usize;
     (log2 * 9 + 73) / 64
 }
 
-/// Takes a varint off the front of `bytes`; `None` if it is cut short or doesn't fit in 64 bits.
+/// Takes a varint off the front of `bytes`; `None` if it is truncated or doesn't fit in 64 bits.
 #[inline]
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let first = *bytes.first()?;
@@ -54,7 +54,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// As [`take`], for values that have one byte or two by chance: no branch has to guess which.
+/// As [`take`], for values that have one or two bytes at random: branch-free for those.
 #[inline]
 pub(crate) fn take_mixed(bytes: &mut &[u8]) -> Option<u64> {
     if let [first, second, ..] = **bytes {

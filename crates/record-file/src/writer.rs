@@ -33,18 +33,18 @@ use pool::Pool;
 use sink::{BlockSink, Patch};
 use streamed::Source;
 
-/// Writes records to a file, many small ones to a chunk.
+/// Writes records to a file, gathering small ones in chunks.
 ///
-/// [`finish`](Self::finish) completes the file; a writer that is dropped before leaves it cut
-/// short. After an error nothing more can be written.
+/// [`finish`](Self::finish) completes the file; dropping an unfinished writer leaves a truncated
+/// file. After an error every later write fails.
 ///
 /// # Memory
 ///
-/// A writer holds the records of a chunk and what they are compressed to, as many times as it has
-/// [threads](WriterOptions::threads), and a few MiB. A record that has a chunk for itself isn't
-/// copied, unless it is for a thread; but what it is compressed to is held, because the header in
-/// front of that tells its length and its hash. For files and the like, which can be gone back in
-/// to fill in a header, say [`seekable`](Self::seekable): then large records stream.
+/// A writer holds the records of a chunk and their compressed form, once for each of its
+/// [threads](WriterOptions::threads), and a few MiB. A record in its own chunk isn't copied, except
+/// for a thread; but its compressed form is held, because the header before it has its length and
+/// hash. For files and other outputs that can seek back to fill in a header, call
+/// [`seekable`](Self::seekable): then large records stream.
 ///
 /// # Examples
 ///
@@ -62,46 +62,45 @@ use streamed::Source;
 #[derive(Debug)]
 pub struct RecordWriter<W> {
     sink: BlockSink<W>,
-    /// How headers are filled in later, if it was said that they can be.
+    /// The function that fills in headers later, if the writer is seekable.
     patch: Option<Patch<W>>,
     options: WriterOptions,
     format: Format,
     chunk_size: u64,
     encoder: Encoder,
-    /// The records of the chunk that isn't encoded yet, and where it begins if there are any.
+    /// The records of the chunk that isn't encoded yet; the chunk's beginning, if there are any.
     gathered: Gathered,
     begin: Begin,
-    /// What that chunk counts for, 8 bytes a record included.
+    /// Size that counts against the chunk's limit, including 8 bytes per record.
     counted: u64,
-    /// Memory for encoded data.
+    /// Reusable memory for encoded data.
     data: Vec<u8>,
-    /// Threads that encode, if there are any.
+    /// The encoding threads, if there are any.
     pool: Option<Pool>,
-    /// Where the last record is that isn't among the gathered ones.
+    /// Position of the last record that is not a gathered one.
     last: Option<LaterPosition>,
-    /// Bytes of the data of the chunk written last.
+    /// Size of the data of the chunk written last, in bytes.
     last_data_size: u64,
     failed: bool,
-    /// What it failed with, if that is still to be said.
+    /// An error to be returned by the next call.
     unsaid: Option<Error>,
 }
 
-/// What a record counts for in its chunk besides its bytes: it bounds how many empty ones share a chunk.
+/// Bytes counted per record in addition to its own: bounds the number of empty records in a chunk.
 const RECORD_OVERHEAD: u64 = 8;
-/// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time
-/// that it takes to hand them over.
+/// Smallest uncompressed chunk that a thread hashes, in bytes: a smaller chunk is hashed faster
+/// than it is handed over.
 const MIN_HASHED_APART: u64 = 64 << 10;
-/// Bytes of an uncompressed record from which on it is worth starting a thread to copy it.
+/// Smallest uncompressed record that is worth a thread to copy it, in bytes.
 const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
-    /// Begins a new file, at what is the beginning of `inner`.
+    /// Begins a new file at the start of `inner`.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range; nothing
-    /// is written then. [`Io`](crate::ErrorKind::Io) if there is metadata, and the underlying
-    /// writer fails to take it.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of range, before
+    /// anything is written. [`Io`](crate::ErrorKind::Io) if writing the metadata fails.
     pub fn new(inner: W, options: WriterOptions) -> Result<Self> {
         options.validate()?;
         let mut writer = Self::on(BlockSink::new(inner), options);
@@ -159,16 +158,16 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io) if the underlying writer fails,
-    /// [`Closed`](crate::ErrorKind::Closed) if it did
-    /// before; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it is too long for the
+    /// [`Closed`](crate::ErrorKind::Closed) if it failed before;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is too long for the
     /// compression.
     pub fn write_record(&mut self, record: &[u8]) -> Result<()> {
         self.write_record_slices(&[record])
     }
 
-    /// Writes a record that is the concatenation of `parts`. A large one is not copied on its way.
+    /// Writes a record that is the concatenation of `parts`. A large record isn't copied.
     ///
-    /// The file is the same however a record is cut.
+    /// The file doesn't depend on how a record is divided into parts.
     ///
     /// # Errors
     ///
@@ -189,13 +188,12 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(|writer| writer.add(parts))
     }
 
-    /// Writes a record in a chunk of its own, compressed in its own way, and returns its position.
+    /// Writes a record in its own chunk, with its own compression, and returns its position.
     ///
     /// # Errors
     ///
     /// As [`write_record`](Self::write_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig)
-    /// if the compression's parameters are out of range, after which the writer goes on
-    /// working.
+    /// if the compression's parameters are out of range, in which case the writer remains usable.
     ///
     /// # Examples
     ///
@@ -217,8 +215,8 @@ impl<W: Write> RecordWriter<W> {
         self.write_record_slices_alone(&[record], compression)
     }
 
-    /// [`write_record_alone`](Self::write_record_alone) for a record that is the concatenation of
-    /// `parts`.
+    /// Writes a record that is the concatenation of `parts` in its own chunk, as
+    /// [`write_record_alone`](Self::write_record_alone) does.
     ///
     /// # Errors
     ///
@@ -238,11 +236,12 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Hands all records so far to the underlying writer, without flushing that: the least of the
+    /// Passes all records so far to the underlying writer, without flushing it: the weakest of the
     /// three flushes.
     ///
     /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
-    /// say so: many make a file larger. Without new records none writes anything.
+    /// ask for it, so frequent flushes make a file larger. Without new records a flush writes
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -251,8 +250,9 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(Self::push_all)
     }
 
-    /// As [`push`](Self::push), and flushes the underlying writer: a file then has the records,
-    /// also if this process ends abruptly, and other processes can read them.
+    /// Pushes all records as [`push`](Self::push) does, and flushes the underlying writer: the
+    /// records are then in the file, even if this process ends abruptly, and other processes can
+    /// read them.
     ///
     /// # Errors
     ///
@@ -282,7 +282,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// As [`flush`](Self::flush), and waits until the records would survive a crash of the machine.
+    /// Flushes as [`flush`](Self::flush) does, and waits until the records would survive a crash of
+    /// the machine.
     ///
     /// # Errors
     ///
@@ -308,11 +309,11 @@ impl<W: Write> RecordWriter<W> {
         Ok(self.sink.into_inner())
     }
 
-    /// The position that the next record gets, unless it no longer fits in the same chunk.
+    /// Returns the position that the next record gets, unless it no longer fits in the same chunk.
     ///
-    /// With [`threads`](WriterOptions::threads), this waits for all chunks to be encoded
-    /// and written. What goes wrong with them is the error of the next write, flush or
-    /// [`finish`](Self::finish).
+    /// With [`threads`](WriterOptions::threads), this waits for all chunks to be encoded and
+    /// written. If one of them fails, the next write, flush or [`finish`](Self::finish) returns the
+    /// error.
     pub fn position(&mut self) -> RecordPosition {
         if !self.failed
             && let Err(error) = self.settle()
@@ -322,14 +323,13 @@ impl<W: Write> RecordWriter<W> {
         RecordPosition::new(self.sink.pos(), self.gathered.num_records)
     }
 
-    /// The position of the record written last; `None` if there is none, or nothing can be written
-    /// any more.
+    /// Returns the position of the record written last; `None` if there are no records, or the
+    /// writer has failed.
     ///
-    /// With [`threads`](WriterOptions::threads), this waits for the chunks before the
-    /// record: where it is asked for every record,
-    /// [`last_position_later`](Self::last_position_later) leaves threads their work. What goes
-    /// wrong with those chunks is the error of the next write, flush or
-    /// [`finish`](Self::finish).
+    /// With [`threads`](WriterOptions::threads), this waits for the chunks before the record. To
+    /// get the position of every record, use [`last_position_later`](Self::last_position_later),
+    /// which doesn't stall the threads. If one of the chunks fails, the next write, flush or
+    /// [`finish`](Self::finish) returns the error.
     ///
     /// # Examples
     ///
@@ -357,7 +357,7 @@ impl<W: Write> RecordWriter<W> {
         last.get()
     }
 
-    /// The position of the record written last, to be asked for when it is known.
+    /// Returns the position of the record written last, which may not be known yet.
     #[must_use]
     pub fn last_position_later(&self) -> Option<LaterPosition> {
         let Some(index) = self.gathered.num_records.checked_sub(1) else {
@@ -369,7 +369,7 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Returns the bytes of data of the chunk written last, as its header has them: after compression
+    /// Returns the size of the data of the chunk written last, as in its header: after compression
     /// and without headers. 0 before the first chunk.
     ///
     /// # Examples
@@ -389,19 +389,21 @@ impl<W: Write> RecordWriter<W> {
         self.last_data_size
     }
 
-    /// Bytes of the file so far; records whose chunk isn't encoded and written yet aren't counted.
+    /// Returns the size of the file so far, without the records of chunks that aren't encoded and
+    /// written yet.
     #[must_use]
     pub fn estimated_size(&self) -> u64 {
         self.sink.pos()
     }
 
-    /// The underlying writer. It may not have got everything yet: see [`flush`](Self::flush).
+    /// Returns the underlying writer. It may not have received everything yet: see
+    /// [`flush`](Self::flush).
     pub fn get_ref(&self) -> &W {
         self.sink.get_ref()
     }
 
-    /// Runs a step of writing; once one failed, it is not known what is in the file, so none is run
-    /// any more.
+    /// Runs a step of writing. After a failed step the content of the file is unknown, so no more
+    /// steps are run.
     fn attempt<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
             let unsaid = self.unsaid.take();
@@ -412,7 +414,7 @@ impl<W: Write> RecordWriter<W> {
         result
     }
 
-    /// Notes a failure of what can't say it itself.
+    /// Stores an error for the next call, from a method that can't return it.
     fn fail_later(&mut self, error: Error) {
         self.failed = true;
         self.unsaid = Some(error);
@@ -434,7 +436,7 @@ impl<W: Write> RecordWriter<W> {
             && self.gathered.num_records == 0
             && self.overfull(added, RECORD_OVERHEAD)
         {
-            // The chunk would be closed right after it: no need to gather it first.
+            // The chunk would be closed right after this record, so gathering it is pointless.
             return if self.is_for_threads(len) && len <= self.options.max_copied {
                 if self.format.keeps_values() && len >= MIN_BEHIND {
                     self.write_behind(len, parts)
@@ -465,17 +467,17 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Returns whether a chunk that counts for this much has no room for `more`.
+    /// Returns whether a chunk that counts `counted` bytes has no room for `more`.
     fn overfull(&self, counted: u64, more: u64) -> bool {
         counted.saturating_add(more) > self.chunk_size
     }
 
-    /// Returns whether a chunk of this many bytes of records is encoded by a thread.
+    /// Returns whether a thread encodes a chunk with this many bytes of records.
     fn is_for_threads(&self, len: u64) -> bool {
         self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }
 
-    /// Returns where a chunk begins that follows all others.
+    /// Returns the beginning of a chunk that follows all others.
     fn next_begin(&self) -> Begin {
         match &self.pool {
             Some(pool) if !pool.is_empty() => Begin::later(),
@@ -483,7 +485,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes a chunk of one record, from where it is.
+    /// Writes a chunk of one record, without copying it.
     fn write_alone(&mut self, parts: &[&[u8]], compression: &Compression) -> Result<()> {
         let len = parts.iter().map(|part| part.len() as u64).sum();
         if let Some(patch) = self.patch
@@ -503,7 +505,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Notes that a chunk of one record was written at `begin`, and says its position.
+    /// Records that a chunk of one record was written at `begin`, and returns its position.
     fn wrote_alone(&mut self, begin: u64) -> RecordPosition {
         self.last = Some(LaterPosition {
             begin: Begin::Known(begin),
@@ -563,7 +565,7 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Keeps memory for the data of the next chunk, unless it is too much to be held for nothing.
+    /// Keeps memory for the data of the next chunk, unless it is too large to be held unused.
     fn keep_data(&mut self, mut data: Vec<u8>) {
         if data.capacity() as u64 <= self.usual_size() {
             data.clear();
@@ -571,7 +573,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Bytes that are held for one chunk from then on.
+    /// Returns the usual amount of memory held for one chunk, in bytes.
     fn usual_size(&self) -> u64 {
         2 * self.chunk_size.max(self.options.max_copied).min(1 << 62)
     }

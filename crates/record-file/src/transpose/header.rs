@@ -1,9 +1,9 @@
-//! The header of a transposed chunk, taken apart from its front.
+//! Reading the header of a transposed chunk.
 
 use crate::error::{Error, Result};
 use crate::varint;
 
-/// Takes numbers off the header.
+/// A reader of the numbers in the header.
 pub(super) struct Header<'a> {
     pub(super) rest: &'a [u8],
     pub(super) begin: u64,
@@ -22,7 +22,7 @@ impl Header<'_> {
             .map_err(|_| Error::corrupt(begin, format!("transposed chunk: {what} out of range")))
     }
 
-    /// A count of things that take at least one byte each of the header.
+    /// Takes a count of items that each take at least one byte of the header.
     pub(super) fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.u32(what)?;
         usize::try_from(count)

@@ -1,4 +1,4 @@
-//! The header of a transposed chunk: its buffers, and the state machine that puts them together.
+//! The header of a transposed chunk: its buffers, and the state machine that assembles the records.
 use std::ops::Range;
 
 use super::fast::Cursor;
@@ -14,12 +14,12 @@ use crate::varint;
 #[derive(Debug)]
 pub(crate) struct Bucket<'a> {
     stored: &'a [u8],
-    /// The offset of it in the data of the chunk.
+    /// Offset of the bucket in the data of the chunk.
     at: usize,
     size: u64,
 }
 
-/// The place of a buffer.
+/// Location of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BufferPlace {
     pub(crate) bucket: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) buffers: Vec<BufferPlace>,
     pub(crate) states: Vec<State>,
     pub(crate) first: u32,
-    /// The transitions, still as stored.
+    /// The transitions, as stored.
     pub(crate) transitions: &'a [u8],
 }
 
@@ -125,7 +125,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// The decompressed transitions, if they must be decompressed.
+    /// Decompresses the transitions, if they are compressed.
     pub(crate) fn decompress_transitions(
         &self,
         begin: u64,
@@ -142,7 +142,7 @@ impl<'a> Machine<'a> {
             .map_err(|error| error.or_at(begin))
     }
 
-    /// The compressed transitions, and how many bytes they are.
+    /// Returns the compressed transitions and their decompressed size.
     fn stored_transitions(&self, begin: u64, options: &ReaderOptions) -> Result<(&'a [u8], u64)> {
         let mut stored = self.transitions;
         let size = take_size(&mut stored, begin)?;
@@ -150,8 +150,9 @@ impl<'a> Machine<'a> {
         Ok((stored, size))
     }
 
-    /// Decompresses all buckets, one after the other, and then the transitions: to the front of
-    /// `place`, or if it is too small to memory of their own. Says where the transitions are.
+    /// Decompresses all buckets, one after another, and then the transitions: to the front of
+    /// `place`, or if it is too small, to newly allocated memory. Returns the range of the
+    /// transitions.
     pub(crate) fn decompress_all(
         &self,
         place: &mut [u8],
@@ -182,7 +183,7 @@ impl<'a> Machine<'a> {
         Ok((from..to, None))
     }
 
-    /// As [`decompress_all`](Self::decompress_all), to memory that is taken as data arrives.
+    /// As [`decompress_all`](Self::decompress_all), to memory that grows as data arrives.
     fn decompress_apart(
         &self,
         begin: u64,
@@ -200,8 +201,8 @@ impl<'a> Machine<'a> {
         Ok((buffers..all.len(), Some(all)))
     }
 
-    /// Returns where each buffer is if all buckets lie in a row, or for one without compression in the data
-    /// of the chunk; an error if that is more than any memory.
+    /// Returns the location of each buffer in the concatenation of all buckets or, without
+    /// compression, in the data of the chunk; an error if the total exceeds any memory.
     pub(crate) fn cursors(&self, begin: u64) -> Result<Vec<Cursor>> {
         let too_large = || {
             let sizes = self.buckets.iter().map(|bucket| bucket.size);
@@ -230,7 +231,7 @@ impl<'a> Machine<'a> {
         cursors.ok_or_else(too_large)
     }
 
-    /// The bytes of a bucket, if they must be decompressed.
+    /// Decompresses a bucket, if it is compressed.
     pub(crate) fn decompress_bucket(
         &self,
         bucket: usize,
@@ -251,13 +252,13 @@ impl<'a> Machine<'a> {
             .map_err(|error| error.or_at(begin))
     }
 
-    /// The bytes of a bucket as stored.
+    /// Returns the stored bytes of a bucket.
     pub(crate) fn stored_bucket(&self, bucket: usize) -> &'a [u8] {
         self.buckets.get(bucket).map_or(&[], |bucket| bucket.stored)
     }
 }
 
-/// Buckets are filled by buffers one after the other, and exactly.
+/// Assigns buffers to buckets. Each bucket is filled exactly, by consecutive buffers.
 fn place_buffers(
     header: &mut Header<'_>,
     buckets: &[Bucket<'_>],

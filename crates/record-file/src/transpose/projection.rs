@@ -1,10 +1,10 @@
-//! Which fields to read.
+//! The choice of fields to read.
 use std::collections::BTreeMap;
 
-/// A choice of fields of the records, which are protobuf messages; others are left out.
+/// A choice of fields of the records, which are protobuf messages; other fields are left out.
 ///
-/// Only transposed chunks know where fields are: records of other chunks, and records that are no
-/// messages, come whole.
+/// Only transposed chunks know the positions of fields: records of other chunks, and records that
+/// are not messages, are returned whole.
 ///
 /// # Examples
 ///
@@ -20,7 +20,7 @@ pub struct FieldProjection {
     root: Node,
 }
 
-/// What to read of a message.
+/// The fields to read of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Node {
     all: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Node {
 }
 
 impl FieldProjection {
-    /// All fields.
+    /// Returns a projection to all fields.
     #[must_use]
     pub fn all() -> Self {
         FieldProjection {
@@ -39,13 +39,13 @@ impl FieldProjection {
         }
     }
 
-    /// No field, to begin with.
+    /// Returns a projection without fields, to add fields to.
     #[must_use]
     pub fn none() -> Self {
         FieldProjection::default()
     }
 
-    /// Adds a field, named by the field numbers on the way to it, with everything in it.
+    /// Adds a field with all of its content. The path has the field numbers that lead to it.
     ///
     /// # Examples
     ///
@@ -68,7 +68,7 @@ impl FieldProjection {
         self
     }
 
-    /// Adds that a field is there, but not what is in it: it reads as zero or empty.
+    /// Adds the existence of a field, without its content: it reads as zero or empty.
     #[must_use]
     pub fn existence(mut self, path: &[u32]) -> Self {
         self.node(path);
@@ -92,14 +92,14 @@ impl FieldProjection {
     }
 }
 
-/// What to read at some place in a record.
+/// The part to read of a message or field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Selected<'a> {
-    /// Everything.
+    /// All of it.
     All,
-    /// The field, but only some of what is in it, perhaps nothing.
+    /// The field, but only some of its content, perhaps none.
     Some(&'a Node),
-    /// Nothing, not even that it is there.
+    /// Nothing, not even its existence.
     Nothing,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// Returns what to read of a field of this message.
+    /// Returns the part to read of a field of this message.
     pub(crate) fn field(self, number: u32) -> Self {
         match self {
             Selected::All => Selected::All,

@@ -1,5 +1,5 @@
-//! The careful way through a chunk, when only some fields are wanted: what isn't is not even looked
-//! at.
+//! The careful decoder of a chunk, used if only some fields are wanted: it doesn't look at unwanted
+//! fields.
 use super::backward::Backward;
 use super::fast::{
     BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,
@@ -13,18 +13,18 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
-/// What a chunk says of its records.
+/// The claims of a chunk about its records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claims {
     pub(crate) begin: u64,
     pub(crate) num_records: u64,
-    /// Bytes of all records, with all their fields.
+    /// Size of all records, with all their fields, in bytes.
     pub(crate) size: u64,
-    /// Bytes the chunk takes in the file.
+    /// Size of the chunk in the file, in bytes.
     pub(crate) stored: u64,
 }
 
-/// Puts together the wanted parts of all records of a chunk.
+/// Assembles the wanted parts of all records of a chunk.
 pub(crate) fn run(
     machine: &Machine<'_>,
     transitions: &[u8],
@@ -69,23 +69,23 @@ struct Run<'a> {
     num_records: u64,
     states: &'a [State],
     out: Backward,
-    /// How much was out when each record, the last first, was complete.
+    /// Number of bytes when each record, the last one first, was complete.
     ends: Vec<u64>,
-    /// The messages and groups we are in.
+    /// The enclosing messages and groups.
     open: Vec<Open<'a>>,
-    /// What to read of the innermost of them.
+    /// The part to read of the innermost of them.
     selected: Selected<'a>,
     root: Selected<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Open<'a> {
-    /// How much was out after its end.
+    /// Number of bytes emitted after its end.
     at: usize,
-    /// The state that ended it, which has its tag.
+    /// State that ended it, which has its tag.
     state: u32,
     group: bool,
-    /// What to read of the message around it.
+    /// The part to read of the enclosing message.
     around: Selected<'a>,
 }
 
@@ -94,7 +94,7 @@ struct Walk<'a> {
     states: &'a [State],
     transitions: &'a [u8],
     at: u32,
-    /// Transitions to come without a byte of their own.
+    /// Number of transitions to come without a byte.
     free: u32,
 }
 
@@ -111,7 +111,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on from `state`. `Ok(None)` is the end, an error a way out of the state machine.
+    /// Continues from `state`. `Ok(None)` is the end, `Err` a transition to a state that doesn't
+    /// exist.
     #[inline]
     fn step(&mut self, state: &State) -> Result<Option<&'a State>, ()> {
         self.at = state.next;
@@ -138,7 +139,7 @@ impl<'a> Run<'a> {
         self.out.push(tag).ok_or(TOO_LARGE)
     }
 
-    /// The length of what was put out since there was `at`.
+    /// Prepends the number of bytes emitted since there were `at`.
     fn length_since(&mut self, at: usize) -> Found<()> {
         let len = self.out.len() - at;
         if u32::try_from(len).is_err() {
@@ -199,14 +200,14 @@ fn varint_from(bytes: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Buffers whose buckets are decompressed when something is first read from them.
+/// Buffers whose buckets are decompressed on the first read.
 struct LazyBuffers<'m, 'a, 'd> {
     machine: &'m Machine<'a>,
     begin: u64,
     decoders: &'d mut Decoders,
     options: &'d ReaderOptions,
     buckets: Vec<Option<Vec<u8>>>,
-    /// How much was read of each buffer.
+    /// Number of bytes read of each buffer.
     used: Vec<usize>,
 }
 
@@ -241,7 +242,7 @@ impl LazyBuffers<'_, '_, '_> {
 }
 
 impl Run<'_> {
-    /// Walks the states, and puts out what is wanted of what they emit.
+    /// Visits the states, and emits the wanted parts of their output.
     fn walk(
         &mut self,
         first: u32,

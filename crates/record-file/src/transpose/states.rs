@@ -1,9 +1,9 @@
-//! The states of the machine that puts records together.
+//! The states of the machine that assembles records.
 use super::header::Header;
 use super::{INLINE, LAST_BUFFERED, LAST_INLINE, tag, wire};
 use crate::error::{Error, Result};
 
-/// What a state emits.
+/// The output of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Emit {
     Nothing,
@@ -165,9 +165,9 @@ fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
     (out, len)
 }
 
-/// Returns whether implicit transitions alone can go on for ever.
+/// Returns whether implicit transitions alone can form an infinite loop.
 pub(super) fn has_implicit_loop(states: &[State]) -> bool {
-    // 0: not looked at, else the number of the walk that came by.
+    // 0 for unvisited states, otherwise the number of the walk that visited it.
     let mut seen = vec![0usize; states.len()];
     for start in 0..states.len() {
         let walk = start + 1;

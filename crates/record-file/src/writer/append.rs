@@ -1,26 +1,25 @@
-//! Appending to a file that has records already.
+//! Appending to a file with records.
 use std::io::{Seek, SeekFrom, Write};
 
 use super::sink::BlockSink;
 use super::{RecordWriter, WriterOptions};
 use crate::error::{Error, Result};
 
-/// Positions beyond are refused: no file is this long, and sums with them stay far from overflowing.
+/// Largest accepted position: no file is this long, and sums with it don't overflow.
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
-    /// Goes on with a file of `position` bytes; `inner` stands at its end. With 0 it is a
-    /// new file.
+    /// Continues a file of `position` bytes; `inner` must be at its end. 0 begins a new file.
     ///
-    /// The existing content isn't read. Where no chunk can begin at its end, zeros are written up to the
-    /// next block, which readers find to be damage: that happens only if what is there doesn't
-    /// end with a chunk. Then comes the [initial padding](WriterOptions::initial_padding).
+    /// The existing content isn't read. If no chunk can begin at its end, zeros are written up to
+    /// the next block, which readers report as damage: that happens only if the content doesn't end
+    /// with a chunk. Then follows the [initial padding](WriterOptions::initial_padding).
     ///
     /// # Errors
     ///
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option or the position is out of
-    /// its range; nothing is written then. [`Io`](crate::ErrorKind::Io) if padding can't be
-    /// written.
+    /// range, before anything is written. [`Io`](crate::ErrorKind::Io) if writing the padding
+    /// fails.
     ///
     /// # Examples
     ///
@@ -60,7 +59,7 @@ impl<W: Write> RecordWriter<W> {
 }
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Goes on with the file that `inner` is, at its end; an empty one is a new file.
+    /// Continues the file `inner` at its end; an empty one becomes a new file.
     ///
     /// # Errors
     ///

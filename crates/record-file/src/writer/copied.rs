@@ -1,4 +1,4 @@
-//! Copying chunks from file to file, as they are stored.
+//! Copying chunks from file to file, without decoding them.
 use std::io::Write;
 
 use super::RecordWriter;
@@ -12,14 +12,14 @@ use crate::position::ChunkOffset;
 use crate::read_at::ReadAt;
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a chunk of another file as it is stored there, without decompressing it, and returns
-    /// where it begins: its records are there by the same indices. It is held in small pieces;
-    /// its hash is verified at its end.
+    /// Writes a chunk of another file in its stored form, without decompressing it, and returns its
+    /// position: its records keep their indices. The chunk is copied in small pieces; its hash is
+    /// verified at its end.
     ///
     /// # Errors
     ///
-    /// Any error of reading the chunk, a wrong hash included; [`Io`](crate::ErrorKind::Io) if
-    /// writing fails: nothing more can be written then.
+    /// Any error of reading the chunk, including a wrong hash; [`Io`](crate::ErrorKind::Io) if
+    /// writing fails. After an error every later write fails.
     ///
     /// # Examples
     ///

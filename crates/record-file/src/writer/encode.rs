@@ -1,4 +1,4 @@
-//! Making a chunk of records.
+//! Encoding chunks of records.
 use super::WriterOptions;
 use crate::block_pool::{Blocks, Pieces};
 use crate::chunk::{ChunkHeader, ChunkType};
@@ -10,14 +10,14 @@ use crate::simple::encode_front;
 use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;
 
-/// Bytes of blocks that are kept however small chunks are.
+/// Largest memory in blocks that is kept however small chunks are, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
-/// How chunks are encoded.
+/// The encoding options of chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     pub(super) compression: Compression,
-    /// Bytes that are compressed together in a transposed chunk; `None` for simple chunks.
+    /// Number of bytes compressed together in a transposed chunk; `None` for simple chunks.
     pub(super) transposed: Option<u64>,
 }
 
@@ -29,13 +29,13 @@ impl Format {
         }
     }
 
-    /// Returns whether the values of a chunk are stored as they are, behind what is encoded.
+    /// Returns whether the values of a chunk are stored unchanged, after the encoded part.
     pub(super) fn keeps_values(&self) -> bool {
         self.compression == Compression::None && self.transposed.is_none()
     }
 }
 
-/// What encodes one chunk after the other, with compressors and memory that are kept.
+/// Encodes one chunk after another, reusing compressors and memory.
 #[derive(Debug, Default)]
 pub(super) struct Encoder {
     pub(super) codecs: Encoders,
@@ -43,8 +43,8 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it in
-    /// front of the [values](Gathered::values).
+    /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it
+    /// before the [values](Gathered::values).
     pub(super) fn encode(
         &mut self,
         format: &Format,
@@ -68,8 +68,8 @@ impl Encoder {
         self.encode_simple(compression, *num_records, sizes, &[values], out)
     }
 
-    /// As [`encode`](Self::encode), for a simple chunk whose values are in parts, any that make all
-    /// records together.
+    /// Encodes a simple chunk as [`encode`](Self::encode) does; the values are parts whose
+    /// concatenation is that of all records.
     pub(super) fn encode_simple(
         &mut self,
         compression: &Compression,
@@ -105,7 +105,7 @@ impl Encoder {
         })
     }
 
-    /// A transposed chunk of one record, which isn't counted as one.
+    /// Encodes a transposed chunk of one record, which the header doesn't count.
     pub(super) fn encode_metadata(
         &mut self,
         compression: &Compression,
@@ -160,8 +160,8 @@ impl Encoder {
     }
 }
 
-/// Encodes a chunk of one record, which is in parts, to `out`: the data, or the part of it in front
-/// of the record.
+/// Encodes a chunk of one record, given in parts, to `out`: the data, or the part of it before the
+/// record.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
     compression: &Compression,
@@ -173,24 +173,24 @@ pub(super) fn encode_alone(
     encoder.encode_simple(compression, 1, &sizes, parts, out)
 }
 
-/// Records that share a chunk, gathered: in a row, or to be taken apart.
+/// Records that share a chunk: gathered contiguously, or to be taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) num_records: u64,
-    /// One varint a record.
+    /// Lengths of the records, as varints.
     sizes: Vec<u8>,
     values: Vec<u8>,
-    /// Those to be taken apart.
+    /// The records to be taken apart.
     records: Records,
-    /// The encoded records, once they are there.
+    /// The encoded records, after encoding.
     stored: Pieces,
-    /// The memory that all of this goes through.
+    /// The memory that the steps of encoding share.
     blocks: Blocks,
 }
 
 impl Gathered {
-    /// Adds a record; `most` is how many bytes of records a chunk has, unless it is of one that is
-    /// larger.
+    /// Adds a record; `most` is the largest number of bytes in a chunk, unless it has a single
+    /// larger record.
     pub(super) fn add(&mut self, len: u64, parts: &[&[u8]], most: u64) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);
@@ -200,13 +200,13 @@ impl Gathered {
         }
     }
 
-    /// Grows as a vector does, but not beyond what a chunk has.
+    /// Reserves memory as a vector does, but not beyond the size of a chunk.
     fn make_room(&mut self, len: u64, most: u64) {
         let room = self.values.capacity() - self.values.len();
         if len > room as u64 {
             let mut doubled = 2 * self.values.capacity() as u64;
             if doubled > most / 2 {
-                // The next step would be a small one, for which all would be held twice.
+                // The next growth would be small, but would hold everything twice.
                 doubled = most;
             }
             let more = len.max(doubled.saturating_sub(self.values.len() as u64));
@@ -215,7 +215,7 @@ impl Gathered {
         }
     }
 
-    /// The only record of a chunk that isn't compressed, hashed as it is copied.
+    /// Adds the only record of an uncompressed chunk, hashing it as it is copied.
     pub(super) fn add_hashed(&mut self, len: u64, parts: &[&[u8]], hasher: &mut Hasher) {
         self.add(len, &[], 0);
         for part in parts {
@@ -230,25 +230,25 @@ impl Gathered {
         self.records.add(len, parts, &mut self.blocks);
     }
 
-    /// Bytes of all records, until they are encoded.
+    /// Returns the size of all records, in bytes, until they are encoded.
     pub(super) fn size(&self) -> u64 {
         (self.values.len() + self.records.size()) as u64
     }
 
-    /// Returns what follows the part of the data that comes first, for a chunk whose values are stored as
-    /// they are, or that was taken apart.
+    /// Returns the values to write after the first part of the data, for a chunk whose values are
+    /// stored unchanged, or that was taken apart.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())
     }
 
-    /// Returns whether there is nothing in it, memory included.
+    /// Returns whether it is empty, without any memory.
     pub(super) fn is_unused(&self) -> bool {
         self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }
 
-    /// Forgets the records, not the memory, unless it is more than `usual`, or about `in_blocks` of
-    /// what is in blocks.
+    /// Removes the records. Keeps the memory, up to `usual` bytes, and about `in_blocks` bytes of
+    /// blocks.
     pub(super) fn clear(&mut self, usual: u64, in_blocks: u64) {
         self.records.clear(&mut self.blocks);
         self.stored.clear(&mut self.blocks);

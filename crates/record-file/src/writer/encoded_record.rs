@@ -1,4 +1,4 @@
-//! Records that are encoded first and placed later: several threads fill one file with them.
+//! Records that are encoded first and placed later, so that several threads can fill one file.
 use std::io::{Read, Write};
 
 use super::sink::BlockSink;
@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
-/// Returns where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at
-/// `begin`: where the next one can.
+/// Returns the end of an uncompressed record of `len` bytes in its own chunk that begins at
+/// `begin`: the position where the next one can begin.
 ///
 /// # Errors
 ///
-/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if that is beyond the positions of a file.
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the positions of a file.
 ///
 /// # Examples
 ///
@@ -40,8 +40,8 @@ pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
     }
 }
 
-/// A record in a chunk of its own that was compressed apart from the file it goes to: the header;
-/// the data is elsewhere.
+/// A record in its own chunk that was compressed separately from the file it goes to. Holds the
+/// header; the data is elsewhere.
 ///
 /// # Examples
 ///
@@ -87,11 +87,12 @@ impl EncodedRecord {
         Ok(EncodedRecord { header })
     }
 
-    /// Returns where it ends if it begins at `begin`: where the next one can.
+    /// Returns the end of the record if it begins at `begin`: the position where the next one can
+    /// begin.
     ///
     /// # Errors
     ///
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if that is beyond the positions of a
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the positions of a
     /// file.
     pub fn end(&self, begin: u64) -> Result<u64> {
         match self.header.end(begin) {
@@ -100,15 +101,15 @@ impl EncodedRecord {
         }
     }
 
-    /// Bytes of the chunk's data.
+    /// Returns the size of the chunk's data, in bytes.
     #[must_use]
     pub fn data_size(&self) -> u64 {
         self.header.data_size
     }
 }
 
-/// A record stored as it is, in a chunk of its own, that was read before: the header
-/// with its hash, for a writer that can't seek back to fill that in.
+/// An uncompressed record in its own chunk that was read before: the header with its hash, for a
+/// writer that can't seek back to fill it in.
 ///
 /// # Examples
 ///
@@ -134,7 +135,7 @@ pub struct PlainRecord {
 }
 
 impl PlainRecord {
-    /// Reads a record of `len` bytes from `source`, in pieces, and keeps nothing but its hash.
+    /// Reads a record of `len` bytes from `source`, in pieces, and keeps only its hash.
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl PlainRecord {
         Ok(PlainRecord { header })
     }
 
-    /// Bytes of the chunk's data: the record and what is before it.
+    /// Returns the size of the chunk's data, in bytes: the record and the bytes before it.
     #[must_use]
     pub fn data_size(&self) -> u64 {
         self.header.data_size
@@ -162,11 +163,12 @@ impl PlainRecord {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes on from `position` of a file, which is where `inner` stands. What is before it
-    /// is others' to write.
+    /// Creates a writer that continues a file at `position`, where `inner` must be. Other writers
+    /// write the part before it.
     ///
-    /// So several threads can fill a file, each with a handle of its own: [`plain_record_end`] says
-    /// where an uncompressed record will end, [`position`](Self::position) where any has.
+    /// So several threads can fill a file, each with its own handle: [`plain_record_end`] returns
+    /// the end of an uncompressed record in advance, [`position`](Self::position) that of any
+    /// record after writing it.
     ///
     /// # Errors
     ///
@@ -206,14 +208,14 @@ impl<W: Write> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a record that was encoded before, whose data is read from `data`, and returns its
-    /// position.
+    /// Writes an encoded record, whose data is read from `data`, and returns its position.
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if there is less data than there was;
-    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if it is other data;
-    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if there is less data than was encoded;
+    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data differs;
+    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error every later write
+    /// fails.
     pub fn write_encoded_record(
         &mut self,
         record: &EncodedRecord,
@@ -226,14 +228,15 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Writes a record that was read before, from `source` once more, and returns its position.
+    /// Writes a record that was read before, reading `source` again, and returns its position.
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than it had;
-    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if they are others;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file gets longer than one can be;
-    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than before;
+    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the bytes differ;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed its largest
+    /// length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error every later
+    /// write fails.
     pub fn write_plain_record(
         &mut self,
         record: &PlainRecord,

@@ -1,4 +1,4 @@
-//! Writing a record whose bytes come in pieces, when they come.
+//! Writing a record whose bytes arrive in pieces.
 use std::io::{Seek, Write};
 
 use super::RecordWriter;
@@ -49,7 +49,7 @@ impl<W: Write + Seek> RecordWriter<W> {
 
     pub(super) fn push_plain(&mut self, record: &mut Plain, piece: &[u8]) -> Result<()> {
         let left = record.left.checked_sub(piece.len() as u64);
-        // Before it is written: no block header can be after the end.
+        // Checked before writing: no block header may be after the end.
         record.left = left.ok_or_else(|| {
             let (len, left) = (piece.len(), record.left);
             let message = format!("a piece of {len} bytes, where the record has {left} left");
@@ -76,9 +76,9 @@ impl<W: Write + Seek> RecordWriter<W> {
     }
 }
 
-/// A writer in the midst of an uncompressed record, whose bytes are pushed as they come.
+/// A writer in the middle of an uncompressed record, to which bytes are pushed as they arrive.
 ///
-/// Dropping it leaves a part of a record: [`RecordWriter::starting_at`] writes over it.
+/// Dropping it leaves an incomplete record, which [`RecordWriter::starting_at`] can overwrite.
 ///
 /// # Examples
 ///
@@ -104,8 +104,8 @@ pub struct RecordInPieces<W: Write> {
 }
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Begins an uncompressed record of `len` bytes, in a chunk of its own. It can't be written to
-    /// otherwise until the record is finished.
+    /// Begins an uncompressed record of `len` bytes, in its own chunk. The writer can't be used for
+    /// anything else until the record is finished.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl<W: Write + Seek> RecordInPieces<W> {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](ErrorKind::InvalidConfig) if the record has fewer bytes left;
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) if fewer bytes of the record remain;
     /// [`Io`](ErrorKind::Io) if writing fails.
     pub fn push(&mut self, piece: &[u8]) -> Result<()> {
         let record = &mut self.record;
@@ -141,8 +141,8 @@ impl<W: Write + Seek> RecordInPieces<W> {
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](ErrorKind::SourceEnded) if the record lacks bytes; [`Io`](ErrorKind::Io) if
-    /// writing fails.
+    /// [`SourceEnded`](ErrorKind::SourceEnded) if bytes of the record are missing;
+    /// [`Io`](ErrorKind::Io) if writing fails.
     pub fn finish(mut self) -> Result<(RecordWriter<W>, RecordPosition)> {
         let (begin, record) = (self.record.begin, self.record);
         self.writer.attempt(|writer| writer.end_plain(record))?;

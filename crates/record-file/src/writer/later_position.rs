@@ -1,9 +1,9 @@
-//! Positions that are known only once the chunks in front are encoded.
+//! Positions that are known only once the chunks before them are encoded.
 use std::sync::{Arc, OnceLock};
 
 use crate::position::RecordPosition;
 
-/// The start of a chunk, as soon as that is known.
+/// The beginning of a chunk, as soon as it is known.
 #[derive(Debug, Clone)]
 pub(super) enum Begin {
     Known(u64),
@@ -30,9 +30,8 @@ impl Begin {
     }
 }
 
-/// The position of a record that was written, which may not be known yet: with
-/// [`threads`](crate::WriterOptions::threads), that takes the sizes of the chunks in front
-/// of it.
+/// The position of a written record, which may not be known yet: with
+/// [`threads`](crate::WriterOptions::threads), it depends on the sizes of the chunks before it.
 ///
 /// # Examples
 ///
@@ -57,7 +56,7 @@ pub struct LaterPosition {
 }
 
 impl LaterPosition {
-    /// The position, if it is known: at the latest when the writer was flushed or finished.
+    /// Returns the position, if it is known; it is once the writer was flushed or finished.
     #[must_use]
     pub fn get(&self) -> Option<RecordPosition> {
         let begin = self.begin.get()?;

@@ -1,9 +1,9 @@
-//! States, prepared for the fast way.
+//! States, prepared for the fast decoder.
 use super::super::states::{Emit, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A value of at most 8 bytes, perhaps none, and a tag, perhaps none.
+    /// A value of at most 8 bytes, or without bytes, and an optional tag.
     Small,
     /// A varint of 9 or 10 bytes.
     LongVarint,
@@ -14,25 +14,26 @@ pub(super) enum Kind {
     NonProto,
 }
 
-/// A state, prepared: what to do is data as far as possible, rather than a choice that may be
-/// foreseen wrongly.
+/// A prepared state: its operations are data as far as possible, rather than branches that may be
+/// mispredicted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    /// Of the next 8 bytes of the buffer, the bits that belong to the value.
+    /// Mask of the value's bits in the next 8 bytes of the buffer.
     pub(super) keep: u64,
     /// Bits of the value that are not in the buffer.
     pub(super) set: u64,
-    /// The tag, at the upper end.
+    /// The tag, aligned to the upper end.
     pub(super) tag: u64,
     pub(super) next: u32,
     pub(super) buffer: u32,
     pub(super) kind: Kind,
     pub(super) tag_len: u8,
-    /// Bytes of the value; of the tag that is put in front later, where a submessage ends.
+    /// Length of the value, in bytes; at the end of a submessage, length of the tag that is
+    /// prepended later.
     pub(super) len: u8,
-    /// How many of them come from the buffer.
+    /// Number of those bytes that come from the buffer.
     pub(super) advance: u8,
-    /// Brings the value to the upper end.
+    /// Shift that aligns the value to the upper end.
     pub(super) shift: u8,
     /// True if the next state follows without a transition.
     pub(super) implicit: bool,
@@ -72,7 +73,7 @@ impl Step {
                 from_buffer(buffer, len);
                 if len <= 8 {
                     step.keep &= 0x7f7f_7f7f_7f7f_7f7f;
-                    // The last byte doesn't say that another one follows.
+                    // The last byte has no continuation bit.
                     step.set = (u64::MAX >> step.shift >> 8) & 0x8080_8080_8080_8080;
                 } else {
                     step.kind = Kind::LongVarint;
@@ -94,7 +95,7 @@ impl Step {
                 step.tag_len = 0;
             }
             Emit::SubmessageEnd => {
-                // The tag comes before the message, which only ends here.
+                // The tag comes before the message, and going backwards this is the message's end.
                 step.kind = Kind::SubmessageEnd;
                 step.len = step.tag_len;
                 step.tag_len = 0;
