@@ -1,4 +1,5 @@
-//! Abilities of a build with only some of the codecs. CI runs this without any of them, and with all.
+//! Behavior of a build with only some of the codecs. CI runs this without any of them, and with
+//! all.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Cursor;

@@ -7,25 +7,25 @@ use crate::error::{Error, Result};
 use crate::metadata::RecordsMetadata;
 use crate::options::DEFAULT_STREAM_FROM;
 
-/// The compression of a writer, unless told otherwise.
+/// Default compression of a writer.
 pub const DEFAULT_COMPRESSION: Compression = Compression::BROTLI;
-/// Bytes of records that a chunk holds if it is compressed, unless told otherwise.
+/// Default size of a compressed chunk's records, in bytes.
 pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
-/// Bytes of records that a chunk holds if it is not compressed, unless told otherwise.
+/// Default size of an uncompressed chunk's records, in bytes.
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
-/// The part of a transposed chunk that is compressed as one, unless told otherwise.
+/// Default part of a transposed chunk that is compressed together.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
-/// Bytes of the largest record that is copied for a thread to compress or hash it, unless told
-/// otherwise.
+/// Default size of the largest record that is copied so that a thread can compress or hash it, in
+/// bytes.
 pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
-/// The multiple, in bytes, that `padding` in an option string means when it names none: that of a
+/// Multiple, in bytes, that `padding` in an option string means without a value: the size of a
 /// block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
-/// The largest multiple, in bytes, that files are padded to: 1 GiB. Padding is zeros that are
+/// Largest multiple, in bytes, that files are padded to: 1 GiB. The padding's zeros are really
 /// written.
 pub const LARGEST_PADDING: u64 = 1 << 30;
 
-/// The options of a writer: typed, or as the string that writers of this format take in any
+/// The options of a writer: typed, or as the string that writers of this format accept in every
 /// language.
 ///
 /// ```text
@@ -43,7 +43,7 @@ pub const LARGEST_PADDING: u64 = 1 << 30;
 ///           multiplies by powers of 1024
 /// ```
 ///
-/// `initial_padding` and `final_padding` say more than `padding`, wherever they stand.
+/// `initial_padding` and `final_padding` override `padding`, in any order.
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// The defaults, which are those of every writer of this format.
+    /// Returns the defaults, which are those of every writer of this format.
     #[must_use]
     pub const fn new() -> Self {
         WriterOptions {
@@ -87,20 +87,20 @@ impl WriterOptions {
         }
     }
 
-    /// Sets how chunks are compressed ([`DEFAULT_COMPRESSION`]).
+    /// Sets the compression of chunks. Default: [`DEFAULT_COMPRESSION`].
     #[must_use]
     pub const fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Returns how chunks are compressed.
+    /// Returns the compression of chunks.
     #[must_use]
     pub const fn codec(&self) -> Compression {
         self.compression
     }
 
-    /// Returns true if chunks are as by default, but for their compression.
+    /// Returns whether all options for chunks, except their compression, have their defaults.
     ///
     /// # Examples
     ///
@@ -115,40 +115,41 @@ impl WriterOptions {
         !self.transpose && self.chunk_size.is_none()
     }
 
-    /// Sets how many bytes of records share a chunk ([`DEFAULT_CHUNK_SIZE`] or, uncompressed,
-    /// [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]). A record that is larger gets a chunk of its own.
+    /// Sets the number of bytes of records that share a chunk. Default: [`DEFAULT_CHUNK_SIZE`] or,
+    /// uncompressed, [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]. A larger record gets its own chunk.
     #[must_use]
     pub const fn chunk_size(mut self, bytes: u64) -> Self {
         self.chunk_size = Some(bytes);
         self
     }
 
-    /// Sets whether records, if they are protobuf messages, are stored field by field, which compresses
-    /// better (no).
+    /// Sets whether records that are protobuf messages are stored field by field, which compresses
+    /// better. Default: false.
     #[must_use]
     pub const fn transpose(mut self, yes: bool) -> Self {
         self.transpose = yes;
         self
     }
 
-    /// Sets how much of a transposed chunk is compressed as one, from 0 to 1
-    /// ([`DEFAULT_BUCKET_FRACTION`]).
+    /// Sets the part of a transposed chunk that is compressed together, from 0 to 1. Default:
+    /// [`DEFAULT_BUCKET_FRACTION`].
     ///
-    /// Less compresses worse, and lets a reader of some fields decompress less.
+    /// A smaller part compresses worse, but a reader of some fields has less to decompress.
     #[must_use]
     pub const fn bucket_fraction(mut self, fraction: f64) -> Self {
         self.bucket_fraction = fraction;
         self
     }
 
-    /// Both [`initial_padding`](Self::initial_padding) and [`final_padding`](Self::final_padding).
+    /// Sets both [`initial_padding`](Self::initial_padding) and
+    /// [`final_padding`](Self::final_padding).
     #[must_use]
     pub const fn padding(self, bytes: u64) -> Self {
         self.initial_padding(bytes).final_padding(bytes)
     }
 
-    /// Pads what is appended to, to a multiple of this many bytes, up to [`LARGEST_PADDING`] (1: not
-    /// at all).
+    /// Pads an existing file before appending, to a multiple of this many bytes, up to
+    /// [`LARGEST_PADDING`]. Default: 1, without padding.
     #[must_use]
     pub const fn initial_padding(mut self, bytes: u64) -> Self {
         self.initial_padding = bytes;
@@ -156,7 +157,7 @@ impl WriterOptions {
     }
 
     /// Pads the file, when it is flushed and when it is finished, to a multiple of this many bytes,
-    /// up to [`LARGEST_PADDING`] (1: not at all).
+    /// up to [`LARGEST_PADDING`]. Default: 1, without padding.
     ///
     /// Files padded to 64 KiB can be concatenated.
     #[must_use]
@@ -165,19 +166,19 @@ impl WriterOptions {
         self
     }
 
-    /// On how many threads chunks are encoded and compressed (0: on that of the caller).
+    /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
     ///
-    /// The file is the same. Up to this many chunks are held meanwhile, with their compressed forms.
-    /// Those of 64 KiB or more that are neither compressed nor transposed are only hashed by
-    /// threads; of records of 1 MiB or more in such chunks, a thread copies one while the one
-    /// before is written, so that two are held, whatever the number.
+    /// The file is the same. Up to this many chunks are held meanwhile, with their compressed
+    /// forms. Chunks of 64 KiB or more that are neither compressed nor transposed are only hashed
+    /// by threads; if they consist of a record of 1 MiB or more, a thread copies one while the
+    /// previous one is written, so that two are held, whatever the number.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Returns what the file says of itself; only a file that is new says it.
+    /// Sets the metadata of the file; used only for a new file.
     ///
     /// # Examples
     ///
@@ -201,17 +202,16 @@ impl WriterOptions {
         self.serialized_metadata(metadata.serialize())
     }
 
-    /// [`metadata`](Self::metadata), as it is serialized already.
+    /// Sets the [`metadata`](Self::metadata) from its serialized form.
     #[must_use]
     pub fn serialized_metadata(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.metadata = Some(bytes.into());
         self
     }
 
-    /// Returns how many bytes of a transposed chunk are compressed together.
+    /// Returns the number of bytes of a transposed chunk that are compressed together.
     pub(crate) fn bucket_size(&self) -> u64 {
-        // Below 2^59, so a number of bytes is as exact as its rounding needs it to be; and not
-        // below 0.
+        // Below 2^59, so a double is as exact as the rounding requires; and not below 0.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -221,22 +221,23 @@ impl WriterOptions {
         size.max(1)
     }
 
-    /// Bytes of the largest record that is copied so that another thread can compress or hash it
-    /// ([`DEFAULT_MAX_COPIED`]): a larger one is compressed by the caller's, from where it is.
+    /// Sets the size of the largest record, in bytes, that is copied so that another thread can
+    /// compress or hash it. Default: [`DEFAULT_MAX_COPIED`]. The caller's thread compresses larger
+    /// records without copying them.
     ///
-    /// It matters with [`threads`](Self::threads) only, and isn't part of the string.
+    /// This has an effect only with [`threads`](Self::threads), and isn't part of the string.
     #[must_use]
     pub const fn max_copied(mut self, bytes: u64) -> Self {
         self.max_copied = bytes;
         self
     }
 
-    /// From how many bytes on a record is streamed that is compressed and in a chunk of its own
-    /// ([`DEFAULT_STREAM_FROM`]), by a writer that is [`seekable`](crate::RecordWriter::seekable):
-    /// what it is compressed to isn't held.
+    /// Sets the size, in bytes, from which a compressed record in its own chunk is streamed by a
+    /// [`seekable`](crate::RecordWriter::seekable) writer, without holding its compressed form.
+    /// Default: [`DEFAULT_STREAM_FROM`].
     ///
-    /// A record that a thread compresses isn't streamed (see [`max_copied`](Self::max_copied)), nor
-    /// is one in a transposed chunk. The file is the same; it isn't part of the string.
+    /// Records that a thread compresses (see [`max_copied`](Self::max_copied)) and records in
+    /// transposed chunks aren't streamed. The file is the same; this isn't part of the string.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
@@ -248,7 +249,7 @@ impl WriterOptions {
             Compression::None => DEFAULT_UNCOMPRESSED_CHUNK_SIZE,
             _ => DEFAULT_CHUNK_SIZE,
         };
-        // A record counts for 8 bytes at least, so this keeps a chunk from having too many.
+        // A record counts for at least 8 bytes, so this limits the number of records in a chunk.
         self.chunk_size.unwrap_or(default).min(MAX_RECORDS * 8)
     }
 

@@ -9,7 +9,7 @@ use crate::chunk::ChunkHeader;
 use crate::error::Result;
 use crate::threads::Threads;
 
-/// A chunk as it comes back from a thread, with the memory of its records.
+/// An encoded chunk from a thread, with the memory of its records.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) header: ChunkHeader,
@@ -20,15 +20,15 @@ pub(super) struct Done {
 /// A chunk's records, and memory for its data.
 type Job = (Gathered, Vec<u8>);
 
-/// Up to a number of chunks that are being encoded, or wait to be written.
+/// A limited number of chunks that are being encoded, or wait to be written.
 ///
-/// They come back in the order in which they were handed over.
+/// They are returned in the order in which they were submitted.
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: Threads<Encoder, Job, Result<Done>>,
-    /// The start of those chunks.
+    /// Beginnings of those chunks.
     begins: VecDeque<Begin>,
-    /// Memory for encoded data, and for records.
+    /// Reusable memory for encoded data.
     spare: Vec<Vec<u8>>,
     spare_gathered: Vec<Gathered>,
 }
@@ -55,7 +55,7 @@ impl Pool {
         self.threads.is_empty()
     }
 
-    /// Hands a chunk over, to be encoded to memory that was used before; there must be room.
+    /// Submits a chunk, to be encoded to reused memory; the pool must have room.
     pub(super) fn submit(&mut self, gathered: Gathered, begin: Begin) -> Result<()> {
         let data = self.spare.pop().unwrap_or_default();
         self.threads.submit((gathered, data))?;
@@ -63,13 +63,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Adds a chunk that is encoded already, to be written after all others.
+    /// Adds a chunk that is already encoded, to be written after all others.
     pub(super) fn add_done(&mut self, done: Done, begin: Begin) {
         self.threads.add_done(Ok(done));
         self.begins.push_back(begin);
     }
 
-    /// Waits for the chunk that was handed over first.
+    /// Waits for the chunk that was submitted first.
     pub(super) fn next(&mut self) -> Option<(Begin, Result<Done>)> {
         let begin = self.begins.pop_front()?;
         let done = self.threads.next()?;
@@ -78,7 +78,7 @@ impl Pool {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Has a chunk of one record made by another thread.
+    /// Submits a chunk of one record to another thread.
     pub(super) fn submit_alone(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let begin = self.next_begin();
         self.last = Some(LaterPosition {
@@ -89,8 +89,8 @@ impl<W: Write> RecordWriter<W> {
         self.submit(begin)
     }
 
-    /// Has a chunk made by another thread, of what is gathered, and writes the chunk that made room
-    /// for it.
+    /// Submits a chunk of the gathered records to another thread, and writes the chunk that made
+    /// room for it.
     pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;
@@ -101,14 +101,14 @@ impl<W: Write> RecordWriter<W> {
             pool.submit(gathered, begin)?;
             self.gathered = pool.spare_gathered.pop().unwrap_or_default();
         }
-        // Written only now that its thread has work again.
+        // Written only after its thread has work again.
         match first {
             Some((begin, done)) => self.write_done(&begin, done?),
             None => Ok(()),
         }
     }
 
-    /// Writes the chunk that was given to another thread first; false if there is none.
+    /// Writes the chunk that was submitted first; false if there is none.
     pub(super) fn write_next(&mut self) -> Result<bool> {
         let next = self.pool.as_mut().and_then(Pool::next);
         if let Some((begin, done)) = next {
@@ -145,7 +145,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Writes all chunks that other threads have.
+    /// Writes all submitted chunks.
     pub(super) fn settle(&mut self) -> Result<()> {
         while self.write_next()? {}
         Ok(())

@@ -1,4 +1,4 @@
-//! Putting chunks into blocks, on their way to the underlying writer.
+//! A sink that writes chunks, divided into blocks, to the underlying writer.
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 
 use crate::block::{
@@ -8,16 +8,16 @@ use crate::block::{
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, ChunkHeader, ChunkType, file_start};
 use crate::hash::Hasher;
 
-/// What is smaller is gathered in a buffer; what is not goes to the writer from where it is.
+/// Smallest slice that is written without copying it to the buffer, in bytes.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
-/// Blocks that go to the writer in one call: a system takes 1024 slices at most, two for each of
-/// them and those of the parts.
+/// Number of blocks that are written in one call: a system takes at most 1024 slices, and each
+/// block needs two, plus those of the parts.
 const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The chunk that is being written, as far as its block headers need to know.
+/// The chunk that is being written, as needed for its block headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Frame {
     Known {
@@ -37,19 +37,19 @@ impl Frame {
     }
 }
 
-/// What goes back to fill in headers, for underlying writers that can: [`BlockSink::patch`].
+/// A function that goes back to fill in headers: [`BlockSink::patch`], for seekable writers.
 pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, Frame) -> io::Result<()>;
 
 #[derive(Debug)]
 pub(crate) struct BlockSink<W> {
     inner: W,
-    /// Where in the file the next byte goes, that of the buffer included.
+    /// Position in the file of the next byte, including the buffered bytes.
     pos: u64,
     buffer: Vec<u8>,
 }
 
 impl<W: Write> BlockSink<W> {
-    /// A sink for a new file.
+    /// Returns a sink for a new file.
     pub(crate) fn new(inner: W) -> Self {
         let start = file_start();
         BlockSink {
@@ -59,7 +59,7 @@ impl<W: Write> BlockSink<W> {
         }
     }
 
-    /// A sink for a file of `pos` bytes so far; `inner` stands at its end.
+    /// Returns a sink for a file of `pos` bytes so far; `inner` must be at its end.
     ///
     /// If no chunk can begin there, zeros come first, up to the next block.
     pub(crate) fn append(inner: W, pos: u64) -> Self {
@@ -92,7 +92,7 @@ impl<W: Write> BlockSink<W> {
         self.inner
     }
 
-    /// Writes a chunk whose data is `data` and then `values`, one after the other.
+    /// Writes a chunk whose data is the concatenation of `data` and `values`.
     pub(crate) fn write_chunk(
         &mut self,
         header: &ChunkHeader,
@@ -144,7 +144,7 @@ impl<W: Write> BlockSink<W> {
     /// Writes zeros up to `end`, where a chunk ends.
     pub(crate) fn pad(&mut self, frame: Frame, end: u64) -> io::Result<()> {
         while self.pos < end {
-            // At least one: between the positions is more than a block header.
+            // At least one: the positions are more than a block header apart.
             let zeros = payload_between(self.pos, end).min(ZEROS.len() as u64);
             let zeros = usize::try_from(zeros).unwrap_or(ZEROS.len());
             self.emit(frame, &[&ZEROS[..zeros]])?;
@@ -155,7 +155,7 @@ impl<W: Write> BlockSink<W> {
         Ok(())
     }
 
-    /// Writes `parts` one after the other, with the block headers that come in between.
+    /// Writes `parts` one after another, with the block headers in between.
     pub(crate) fn emit(&mut self, frame: Frame, parts: &[&[u8]]) -> io::Result<()> {
         let mut left: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let small = left < GATHER_BELOW;
@@ -235,7 +235,7 @@ impl<W: Write> BlockSink<W> {
 
 impl<W: Write + Seek> BlockSink<W> {
     /// Fills in the header of the chunk that was written from `begin` to here in `frame`, and its
-    /// block headers if that left them as holes.
+    /// block headers if they were left as holes.
     pub(crate) fn patch(
         &mut self,
         begin: u64,
@@ -267,9 +267,9 @@ impl<W: Write + Seek> BlockSink<W> {
         self.seek_to(end, &mut distance)
     }
 
-    /// Goes to `target`, and looks whether that is as far as ever from where `inner` then says it
-    /// is: a file that was opened for appending goes to its end with every write.
-    // Relative, because the file needn't begin where the underlying stream does.
+    /// Seeks to `target`, and checks that the distance to the resulting position of `inner` is
+    /// constant: a file that was opened for appending goes to its end with every write.
+    // Relative, because the file may begin in the middle of the underlying stream.
     fn seek_to(&mut self, target: u64, distance: &mut Option<i128>) -> io::Result<()> {
         let by = i64::try_from(i128::from(target) - i128::from(self.pos))
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;

@@ -1,4 +1,4 @@
-//! Writing a record that never is in memory as a whole, or not a second time.
+//! Writing a record that is never in memory as a whole, or not in both forms.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
@@ -12,19 +12,19 @@ use crate::position::RecordPosition;
 use crate::simple::encode_front;
 use crate::varint;
 
-/// The bytes read from a source at once.
+/// Number of bytes read from a source at once.
 const STEP: usize = 1 << 20;
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Has large records [streamed](crate::WriterOptions::stream_from) that are given in memory and
-    /// compressed: a few MiB are held of what they are compressed to, and the header before it
-    /// is filled in afterwards.
+    /// Allows the writer to seek back, so that large compressed records given in memory are
+    /// [streamed](crate::WriterOptions::stream_from): a few MiB of their compressed form are held,
+    /// and the header before it is filled in afterwards.
     ///
     /// The file is the same. So that its headers can be filled in, it must not have been opened for
-    /// appending only (with `O_APPEND`, which [`append`](Self::append) doesn't need): that is an
-    /// error of the first record that is streamed. The underlying writer must tell its real
-    /// position when it seeks, which `/dev/null` doesn't. Where writing is cut off before one is
-    /// complete, what is there of it is damage to readers, rather than a file that was cut short.
+    /// appending only (with `O_APPEND`, which [`append`](Self::append) doesn't need): the first
+    /// streamed record would fail. The underlying writer must return its real position when it
+    /// seeks, which `/dev/null` doesn't. If writing is interrupted before a record is complete,
+    /// readers report the incomplete record as damage, rather than as a truncated file.
     ///
     /// # Examples
     ///
@@ -50,19 +50,19 @@ impl<W: Write + Seek> RecordWriter<W> {
         self
     }
 
-    /// Writes a record of `len` bytes read from `source`, in a chunk of its own, and returns its
+    /// Writes a record of `len` bytes read from `source` in its own chunk, and returns its
     /// position.
     ///
-    /// The record is streamed: a few MiB are held, whatever its length. What the source has beyond
-    /// `len` bytes is not read. For an underlying writer that can't seek there is
-    /// [`write_record_from_seekable`](Self::write_record_from_seekable), or an
-    /// [`EncodedRecord`](crate::EncodedRecord): also for one that doesn't tell its real position
-    /// when it seeks, as `/dev/null`.
+    /// The record is streamed: a few MiB are held, whatever its length. Bytes of the source beyond
+    /// `len` are not read. For an underlying writer that can't seek, or doesn't return its real
+    /// position when it seeks (such as `/dev/null`), use
+    /// [`write_record_from_seekable`](Self::write_record_from_seekable) or an
+    /// [`EncodedRecord`](crate::EncodedRecord).
     ///
     /// # Errors
     ///
     /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io)
-    /// if reading or writing fails: nothing more can be written then.
+    /// if reading or writing fails; after either, every later write fails.
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) if the record is longer than a file or its
     /// compression allows, which for snappy is just under 4 GiB.
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) if the compression's parameters are out of
@@ -108,7 +108,8 @@ impl<W: Write + Seek> RecordWriter<W> {
         })
     }
 
-    /// All lengths are known up front, and so is every block header; only the hash comes last.
+    /// Streams an uncompressed record. All lengths are known up front, and so is every block
+    /// header; only the hash comes last.
     fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
         let mut record = self.begin_plain(len)?;
         read_pieces(source, len, |piece| self.push_plain(&mut record, piece))?;
@@ -117,17 +118,17 @@ impl<W: Write + Seek> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// As [`write_record_from`](Self::write_record_from), where the underlying writer can't seek
-    /// but the source can: it is read twice, and compressed twice, since the header before
-    /// a record tells how long it gets and what its hash is.
+    /// Writes a record as [`write_record_from`](Self::write_record_from) does, if the underlying
+    /// writer can't seek but the source can: it is read and compressed twice, since the header
+    /// before a record has its length and hash.
     ///
     /// The bytes are the same.
     ///
     /// # Errors
     ///
     /// As [`write_record_from`](Self::write_record_from);
-    /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source gives other bytes when
-    /// it is read again.
+    /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source returns different bytes the
+    /// second time.
     ///
     /// # Examples
     ///
@@ -171,7 +172,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// How long the chunk gets shows at its end, so block headers are filled in then as well.
+    /// Streams a compressed record. The length of the chunk is known only at its end, so block
+    /// headers are filled in then as well.
     pub(super) fn stream_compressed(
         &mut self,
         source: Source<'_>,
@@ -193,8 +195,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known: `data` gives its data to what it is called with, and
-    /// must come to what the header says.
+    /// Writes a chunk whose header is known: `data` passes its data to the function it gets, and
+    /// must match the header.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -216,7 +218,7 @@ impl<W: Write> RecordWriter<W> {
         let mut hasher = Hasher::new();
         let mut left = header.data_size;
         data(&mut |piece| {
-            // Before it is written: no block header can be behind the end.
+            // Checked before writing: no block header may be after the end.
             left = left.checked_sub(piece.len() as u64).ok_or_else(other)?;
             hasher.update(piece);
             self.emit(frame, &[piece])
@@ -234,7 +236,7 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-/// The header of a chunk with one record of `len` bytes, before its data is known.
+/// Returns the header of a chunk with one record of `len` bytes, before its data is known.
 fn unfilled_header(len: u64) -> ChunkHeader {
     ChunkHeader {
         kind: ChunkType::Simple,
@@ -245,8 +247,8 @@ fn unfilled_header(len: u64) -> ChunkHeader {
     }
 }
 
-/// The header, but for the hash, of a chunk with one uncompressed record, and what its data begins
-/// with.
+/// Returns the header, except for the hash, of a chunk with one uncompressed record, and the first
+/// bytes of its data.
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);
@@ -259,14 +261,14 @@ pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHe
     Ok((header, front))
 }
 
-/// Where the bytes of a record come from.
+/// The source of a record's bytes.
 pub(super) enum Source<'a> {
     Read(&'a mut dyn Read),
     Parts(&'a [&'a [u8]]),
 }
 
 impl Source<'_> {
-    /// Gives `len` bytes, which are all of them if they are in parts.
+    /// Passes `len` bytes to `each`: all of them, if the source is in parts.
     fn pieces(self, len: u64, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Source::Read(source) => read_pieces(source, len, each),
@@ -275,7 +277,7 @@ impl Source<'_> {
     }
 }
 
-/// Encodes a chunk with one record of `len` bytes, and gives its data to `emit` as it comes.
+/// Encodes a chunk with one record of `len` bytes, and passes its data to `emit` as it is produced.
 pub(super) fn encode_record(
     encoders: &mut Encoders,
     source: Source<'_>,

@@ -1,8 +1,8 @@
-//! Sinks that can outlive a crash of the machine.
+//! Sinks whose data can be made to survive a crash of the machine.
 use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Write};
 
-/// A sink that can be told to bring what it has to where it survives a crash of the machine.
+/// A sink that can write its data to storage that survives a crash of the machine.
 ///
 /// # Examples
 ///
@@ -20,7 +20,7 @@ pub trait SyncData {
     ///
     /// # Errors
     ///
-    /// Any error of the sink. Bytes written before may then be lost.
+    /// Any error of the sink. Bytes written before the call may then be lost.
     fn sync_data(&mut self) -> io::Result<()>;
 }
 
@@ -55,7 +55,7 @@ impl<W: Write + SyncData> SyncData for BufWriter<W> {
     }
 }
 
-/// Memory is as safe as it gets.
+/// Memory needs no syncing.
 impl SyncData for Vec<u8> {
     fn sync_data(&mut self) -> io::Result<()> {
         Ok(())

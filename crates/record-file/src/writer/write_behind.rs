@@ -1,5 +1,5 @@
-//! Large uncompressed records, each written only when the next one comes: another thread copies and
-//! hashes that meanwhile.
+//! Writing large uncompressed records one late: meanwhile another thread copies and hashes the next
+//! one.
 use std::io::Write;
 use std::thread;
 
@@ -14,8 +14,8 @@ use crate::hash::Hasher;
 use crate::threads::stopped;
 
 impl<W: Write> RecordWriter<W> {
-    /// Has another thread make a chunk of one record, whose slices it can use only now, while this
-    /// one writes those before it.
+    /// Lets another thread make a chunk of one record, whose slices are valid only during this
+    /// call, while this thread writes the chunks before it.
     pub(super) fn write_behind(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let done = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Going on with a file that is there.
+//! Continuing an existing file.
 use std::io::{Cursor, Read};
 
 use record_file::{

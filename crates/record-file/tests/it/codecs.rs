@@ -1,4 +1,4 @@
-//! The compressors at the bounds of what they can be told.
+//! The compressors at the limits of their parameters.
 use std::io::Read;
 
 use record_file::{
@@ -15,7 +15,7 @@ fn brotli(level: u32, window_log: Option<u32>) -> Compression {
     Compression::Brotli { level, window_log }
 }
 
-/// Half of it repeats what came long before.
+/// Half of the record repeats bytes far before it.
 fn record() -> Vec<u8> {
     let block = noise(70_000, 1);
     [&block[..], &[7; 50_000], &block].concat()
@@ -53,7 +53,7 @@ fn every_level_and_window_is_read_back_with_the_default_limits() {
 
 #[test]
 fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the_option() {
-    // Windows are no larger than what is compressed needs.
+    // Windows are no larger than the data needs.
     let record = vec![1; (16 << 20) + 1];
     for compression in [zstd(1, Some(25)), brotli(5, Some(25))] {
         let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
@@ -72,7 +72,7 @@ fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the
                 assert!(error.to_string().contains("max_window_log"), "{error}");
             }
         }
-        // As a whole it needs no window.
+        // Decoding it as a whole needs no window.
         let options = ReaderOptions::new().max_window_log(10);
         let file = RecordFile::open(&bytes, options).unwrap();
         let mut read = vec![0; record.len()];
@@ -83,7 +83,7 @@ fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the
 
 #[test]
 fn what_is_decoded_whole_needs_no_window_however_much_it_expands() {
-    // More than memory is taken for on a chunk's word, and far more than is stored.
+    // More than is allocated on a chunk's claim, and far more than is stored.
     let record = [&[0x12, 0x80, 0x80, 0x80, 0x0c][..], &vec![1; 24 << 20]].concat();
     let compression = zstd(1, Some(25));
     for transpose in [false, true] {

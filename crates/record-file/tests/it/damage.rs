@@ -1,4 +1,4 @@
-//! Every flip and every cut of small files: an error or the same records, and nothing else.
+//! Every bit flip and every truncation of small files: an error or the same records, nothing else.
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ struct Subject {
     name: String,
     bytes: Vec<u8>,
     records: Records,
-    /// Where chunks end, the beginning of the file included.
+    /// Ends of chunks, including the beginning of the file.
     ends: BTreeSet<u64>,
 }
 
@@ -98,7 +98,7 @@ fn large_files() -> Vec<Subject> {
     ]
 }
 
-/// All records, one after the other; those before damage, if it is not all.
+/// Returns all records, in order; in case of an error, those before the damage.
 fn in_sequence(bytes: &[u8]) -> Result<Records, (Records, record_file::Error)> {
     in_sequence_on(bytes, 0)
 }
@@ -124,7 +124,7 @@ fn read_to_end<I: record_file::RecordInput>(
     }
 }
 
-/// Every way to the records, without recovery.
+/// Checks every way to read the records, without recovery.
 fn check_strict(bad: &[u8], subject: &Subject, what: &str) {
     let name = &subject.name;
     let mut streamed = RecordReader::from_read(bad, ReaderOptions::new());
@@ -146,7 +146,7 @@ fn check_strict(bad: &[u8], subject: &Subject, what: &str) {
     };
     let mut chunks = BTreeSet::new();
     for (position, record) in &subject.records {
-        // Of chunks with many records, some.
+        // Only some records of large chunks.
         if subject.records.len() > 1000 && position.record_index() % 997 != 0 {
             continue;
         }
@@ -169,7 +169,7 @@ fn check_strict(bad: &[u8], subject: &Subject, what: &str) {
 
 type Regions = Vec<(u64, u64)>;
 
-/// Returns what recovery finds, and what it skips.
+/// Returns the records that recovery finds, and the regions that it skips.
 fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);
@@ -183,8 +183,8 @@ fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     (records, regions)
 }
 
-/// With recovery: some of the records, each as it was and where it was, and the rest lies in what
-/// was reported.
+/// Checks recovery: it finds some of the records, unchanged and in their places, and the others are
+/// in reported regions.
 fn check_recovery(bad: &[u8], subject: &Subject, what: &str) {
     let (records, regions) = recover_on(bad, 0);
     let name = &subject.name;
@@ -293,7 +293,7 @@ fn check_cut(subject: &Subject, cut: usize) {
             Err((records, error)) => {
                 assert!(!subject.ends.contains(&(cut as u64)), "{name} cut at {cut}");
                 assert_eq!(error.kind(), ErrorKind::Truncated, "{name} cut at {cut}");
-                // Where what is cut short begins.
+                // The beginning of the truncated chunk.
                 let begin = subject.ends.range(..cut as u64).next_back().unwrap();
                 assert_eq!(error.offset(), Some(*begin), "{name} cut at {cut}: {error}");
                 records

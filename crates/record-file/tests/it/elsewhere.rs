@@ -1,9 +1,9 @@
-//! Bytes that can only be read.
+//! A source without a slice of its bytes.
 use std::io;
 
 use record_file::ReadAt;
 
-/// A file that isn't in memory, as far as a reader can tell.
+/// A source that hides from readers that it is in memory.
 pub(crate) struct Elsewhere<'a>(pub(crate) &'a [u8]);
 
 impl ReadAt for Elsewhere<'_> {

@@ -1,4 +1,4 @@
-//! Every call to what is below that may fail, whichever way a file is written or read.
+//! Failures of every call to the underlying source or sink, for every way to write or read a file.
 use std::cmp::Ordering;
 use std::io::{self, Cursor};
 
@@ -21,7 +21,7 @@ fn compressions() -> [Compression; 3] {
     ]
 }
 
-/// A file to copy from, and to go on with.
+/// Returns a file to copy from, and to continue.
 fn existing() -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     for compression in compressions() {
@@ -36,7 +36,7 @@ fn existing() -> Vec<u8> {
 /// One way to write.
 type Way = (&'static str, fn(Sink) -> Result<Sink, Error>);
 
-/// What is streamed has its headers written back when it is there.
+/// Writes streamed records, whose headers are written back afterwards.
 fn streams(sink: Sink) -> Result<Sink, Error> {
     let mut writer = RecordWriter::new(sink, WriterOptions::new().chunk_size(100))?;
     for compression in compressions() {
@@ -47,7 +47,7 @@ fn streams(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
-/// The same for what is in memory, where that was asked for.
+/// The same for records in memory, with a seekable writer.
 fn streams_slices(sink: Sink) -> Result<Sink, Error> {
     let options = WriterOptions::new()
         .compression(Compression::zstd(1))
@@ -74,7 +74,7 @@ fn copied(sink: Sink) -> Result<Sink, Error> {
 }
 
 fn appended(mut sink: Sink) -> Result<Sink, Error> {
-    // What is there already isn't what is tried.
+    // Creating the existing file isn't part of the test.
     let bytes = existing();
     sink.inner_mut().get_mut().extend_from_slice(&bytes);
     let options = WriterOptions::new().padding(1 << 16);
@@ -166,7 +166,7 @@ fn a_sink_that_fails_at_any_call_is_an_error_in_every_way_of_writing() {
                 Fault::Error,
                 &what,
             );
-            // A disk that is full lets one seek and flush.
+            // A full disk still allows one seek and one flush.
             if let Err(error) = write(sink(From::Calls(call), Fault::Zero)) {
                 check(&error, Fault::Zero, &what);
             }
@@ -179,8 +179,8 @@ fn a_sink_that_fails_after_any_number_of_bytes_is_an_error_in_every_way_of_writi
     for (name, write) in WAYS {
         let whole = write(sink(From::Bytes(u64::MAX), Fault::Error)).unwrap();
         let (_, bytes) = whole.counts();
-        // What is written back is at the end of each record: some numbers of bytes in a row, and
-        // some far apart.
+        // Headers are written back at the end of each record: test some consecutive numbers of
+        // bytes, and some far apart.
         let few = (0..120).chain(bytes.saturating_sub(200)..bytes);
         for bytes in few.chain((0..bytes).step_by(1999)) {
             for fault in [Fault::Error, Fault::Zero] {
@@ -201,7 +201,7 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
     let ways = compressions()
         .into_iter()
         .flat_map(|compression| [(compression, true), (compression, false)]);
-    // What isn't compressed has its header first, where it is in memory.
+    // An uncompressed record in memory has its header first.
     for (compression, from_source) in ways.filter(|way| *way != (Compression::None, false)) {
         let write = |from| {
             let mut file = Cursor::new(Vec::new());
@@ -225,7 +225,7 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
         };
         let ((_, all), _, whole) = write(From::Bytes(u64::MAX));
         let written_back = all - whole.len() as u64;
-        // The header, and if its length wasn't known that of each block in it.
+        // The header, and if the length wasn't known, that of each block in it.
         let blocks = if compression == Compression::None {
             0
         } else {
@@ -239,8 +239,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             match reader.read_record() {
                 Err(error) => assert!(error.is_corrupt(), "{left}: {error}"),
-                // What was missing was there before: zeros of a length, or the end of a header, in
-                // front of which are the hashes.
+                // The missing bytes were already there: zeros of a length, or the end of a header
+                // after its hashes.
                 Ok(read) => {
                     let same = if blocks == 0 { 16 } else { 7 };
                     assert!(left <= same && read == Some(&record[..]), "{left}");
@@ -278,7 +278,7 @@ fn a_copied_chunk_whose_source_fails_or_is_damaged_is_an_error() {
     }
 }
 
-/// Sorted records in chunks of a few, and large ones between them.
+/// Returns sorted records in chunks of a few, with large ones between them.
 fn sorted() -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(Compression::zstd(1))
@@ -383,7 +383,7 @@ fn a_source_that_fails_at_any_call_is_an_error_in_every_way_of_reading_or_hides_
                     assert_eq!(io_kind(&error), Some(KIND), "{name}, call {call}: {error}");
                     errors += 1;
                 }
-                // What was read ahead for nothing may fail.
+                // Reading ahead may fail without effect.
                 Ok(result) => assert_eq!(result, expected, "{name}, call {call}"),
             }
         }

@@ -9,7 +9,7 @@ use record_file::{
 
 use crate::support::noise;
 
-/// What a sink was asked for, in order.
+/// The calls to a sink, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Write,
@@ -17,7 +17,7 @@ enum Call {
     Sync,
 }
 
-/// A sink that keeps what it gets, and fails a kind of call.
+/// A sink that keeps its input, and fails one kind of call.
 #[derive(Default, Clone)]
 struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -173,7 +173,7 @@ fn a_failure_found_by_asking_for_a_position_is_not_lost() {
                 writer.write_record(&noise(300_000, seed)).unwrap();
             }
             ask(&mut writer);
-            // Asked again, it is still not said.
+            // Asking again returns the same position.
             ask(&mut writer);
             let (error, writer) = next(writer);
             assert_eq!(error.kind(), ErrorKind::Io);

@@ -1,5 +1,5 @@
-//! Damage in the data of a chunk: the hash says so, whatever a decoder or a check on the way may
-//! have found in it.
+//! Damage in the data of a chunk: the wrong hash is reported, whatever a decoder or an earlier
+//! check may have found.
 use std::io::{self, Read};
 
 use record_file::{
@@ -10,7 +10,7 @@ use record_file::{
 use crate::support::message::bytes_field;
 use crate::support::noise;
 
-/// A file with chunks of one record and of several, and where the data of each begins and ends.
+/// A file with chunks of one record and of several, and the range of the data of each.
 struct Subject {
     name: String,
     bytes: Vec<u8>,
@@ -24,7 +24,7 @@ fn subject(compression: Compression, transpose: bool) -> Subject {
         .transpose(transpose);
     let name = options.to_string();
     let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
-    // Something that compresses, and something that doesn't.
+    // Compressible and incompressible data.
     let record = [noise(80, 3), vec![7; 100], noise(40, 3)].concat();
     let mut records = vec![writer.write_record_alone(&record, compression).unwrap()];
     for index in 0..7 {
@@ -126,7 +126,7 @@ const WAYS: [Way; 9] = [
 fn into(bytes: &[u8], records: &[RecordPosition], options: ReaderOptions) -> Result<(), Error> {
     let file = RecordFile::open(bytes, options)?;
     for &record in records {
-        // What a length is asked of is decoded too, unless it is in a chunk of its own.
+        // For a length the record is decoded too, unless it has its own chunk.
         let len = file.record_len(record)?;
         file.read_record_into(record, &mut vec![0; usize::try_from(len).unwrap()])?;
     }

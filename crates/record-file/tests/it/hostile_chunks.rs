@@ -1,4 +1,4 @@
-//! Simple chunks, and chunks without records, with the right hashes and the wrong content.
+//! Simple chunks, and chunks without records, with correct hashes and invalid content.
 use record_file::{
     ChunkOffset, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
 };
@@ -21,7 +21,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
         let position = RecordPosition::new(BEGIN, index);
         let record = file.read_record(position);
         assert_eq!(record.is_ok(), decoded.is_ok());
-        // As a stream, or by its length, the record itself may be all that is looked at.
+        // Streaming, or asking for the length, may look only at the record itself.
         if let (Ok(len), Ok(record)) = (file.record_len(position), &record) {
             assert_eq!(len, record.len() as u64);
         }
@@ -45,7 +45,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
                     let first = decoded.as_ref().unwrap_err();
                     assert_eq!(error.kind(), first.kind(), "{error}, {first}");
                     assert_eq!(error.offset(), first.offset());
-                    // It stays: nothing is jumped over.
+                    // The error stays: the reader skips nothing.
                     assert_eq!(reader().unwrap_err().kind(), first.kind());
                     break;
                 }
@@ -60,14 +60,14 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     decoded.map(|chunk| chunk.records().map(<[u8]>::to_vec).collect())
 }
 
-/// Expects the chunk to be refused, for a reason that has this in it.
+/// Checks that the chunk is refused, for a reason that contains this text.
 pub(crate) fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
     let error = read(frame).expect_err(what);
     assert_eq!(error.kind(), kind, "{what}: {error}");
     assert!(error.to_string().contains(reason), "{what}: {error}");
 }
 
-/// The data of a simple chunk that isn't compressed.
+/// Returns the data of an uncompressed simple chunk.
 fn plain(sizes: &[u64], values: &[u8]) -> Vec<u8> {
     let sizes: Vec<u8> = sizes.iter().copied().flat_map(varint_of).collect();
     plain_raw(&sizes, values)
@@ -77,7 +77,7 @@ fn plain_raw(sizes: &[u8], values: &[u8]) -> Vec<u8> {
     [&[0], &varint_of(sizes.len() as u64)[..], sizes, values].concat()
 }
 
-/// The data of a simple chunk, compressed, with sizes that may lie.
+/// Returns the data of a compressed simple chunk, with sizes that may be false.
 fn compressed(codec: u8, sizes: (u64, &[u8]), values: (u64, &[u8])) -> Vec<u8> {
     let sizes = [&varint_of(sizes.0)[..], sizes.1].concat();
     [
@@ -107,7 +107,7 @@ fn simple_chunks_that_contradict_themselves() {
     let ok = plain(&[1, 2], b"abc");
     let records = read(&Frame::new(b'r', 2, 3, &ok)).unwrap();
     assert_eq!(records, [&b"a"[..], b"bc"]);
-    // No records at all are fine, if strange.
+    // A chunk without records is valid, if unusual.
     let none = plain(&[], b"");
     assert_eq!(read(&Frame::new(b'r', 0, 0, &none)).unwrap().len(), 0);
 
@@ -154,7 +154,7 @@ fn simple_chunks_that_contradict_themselves() {
             "",
         );
     }
-    // More than there can be of anything: the chunk would go on far beyond the file.
+    // The largest possible count: the chunk would extend far beyond the file.
     let frame = Frame::new(b'r', max_records, 0, &ok);
     refused("2^56 - 1 records", &frame, ErrorKind::Truncated, "");
     for size in [huge, huge - 40, huge - 100, 1 << 62] {
@@ -168,7 +168,7 @@ fn simple_chunks_that_contradict_themselves() {
         let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
         let error = reader.read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
-        // A stream can't tell that before it has read this much.
+        // A stream finds that out only after reading this much.
         let mut reader = RecordReader::from_read(&bytes[..], ReaderOptions::new());
         let error = reader.read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
@@ -254,11 +254,11 @@ fn a_bomb_costs_no_more_than_it_claims() {
     for codec in [b'z', b'b'] {
         let bomb = compress(codec, &zeros);
         assert!(bomb.len() < 10_000);
-        // It claims little, and holds much.
+        // A small claim with large content.
         let data = compressed(codec, (1, &compress(codec, &[10])), (10, &bomb));
         let frame = Frame::new(b'r', 1, 10, &data);
         refused("a bomb", &frame, ErrorKind::Corrupt, "");
-        // It claims much: a limit of the reader's, unless it is streamed.
+        // A large claim exceeds the reader's limit, unless the record is streamed.
         let size = zeros.len() as u64;
         let sizes = varint_of(size);
         let data = compressed(codec, (4, &compress(codec, &sizes)), (size, &bomb));
@@ -270,7 +270,7 @@ fn a_bomb_costs_no_more_than_it_claims() {
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
         let error = RecordReader::new(&bytes, tight).read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-        // That is not a damage, so nothing is skipped.
+        // Exceeding a limit is not damage, so nothing is skipped.
         let mut reader = RecordReader::new(&bytes, tight).on_damage(|region| panic!("{region:?}"));
         assert_eq!(
             reader.read_record().unwrap_err().kind(),
@@ -298,7 +298,7 @@ fn chunks_that_claim_what_their_kind_cannot_have() {
         let frame = Frame::new(kind, num_records, decoded, data);
         refused(reason, &frame, ErrorKind::Corrupt, reason);
     }
-    // Such a chunk is a region of its own, and reading goes on after it.
+    // Such a chunk is a separate region, and reading continues after it.
     let good = plain(&[3], b"abc");
     for &(kind, num_records, decoded, data, _) in table {
         let bad = Frame::new(kind, num_records, decoded, data);

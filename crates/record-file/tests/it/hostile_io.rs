@@ -1,4 +1,4 @@
-//! Sources and sinks that give little, are interrupted, or fail at any byte.
+//! Sources and sinks with short reads and writes, interruptions, or a failure at any byte.
 use std::io::{self, Cursor};
 
 use record_file::{
@@ -11,7 +11,7 @@ use crate::support::{Fixture, formats, noise};
 
 type Records = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Files of several chunks, with blocks in between, in every format.
+/// Returns files of several chunks, with blocks in between, in every format.
 fn files() -> Vec<Vec<u8>> {
     let mut files: Vec<_> = [
         "cpp_pad1000_flush.riegeli",
@@ -35,8 +35,8 @@ fn files() -> Vec<Vec<u8>> {
     files
 }
 
-/// Offsets worth failing at: all of a small file, and of a larger one those around blocks and
-/// chunks.
+/// Returns the offsets worth failing at: all of a small file, and of a larger one those around
+/// blocks and chunks.
 pub(crate) fn offsets(bytes: &[u8]) -> Vec<u64> {
     let file = RecordFile::open(bytes, ReaderOptions::new()).unwrap();
     let edges: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
@@ -50,7 +50,7 @@ pub(crate) fn offsets(bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// All records, then how it ended.
+/// Reads all records, and returns them with the final result.
 fn drain<I: record_file::RecordInput>(
     reader: &mut RecordReader<I>,
 ) -> (Records, Result<(), record_file::Error>) {
@@ -120,12 +120,12 @@ fn a_stream_that_fails_at_any_byte_loses_nothing_before_it_and_hides_nothing() {
             assert_eq!(io_kind(&error), Some(KIND), "{at}: {error}");
             assert!(error.offset().is_some_and(|offset| offset <= at), "{at}");
             assert!(all.starts_with(&records), "{at}");
-            // Every chunk that came as a whole was read.
+            // Every complete chunk was read.
             let whole = all
                 .iter()
                 .filter(|(position, _)| chunk_end(&bytes, *position) <= at);
             assert_eq!(records.len(), whole.count(), "{at}");
-            // What a stream lost it can't get back.
+            // A stream can't recover lost bytes.
             let again = reader.read_record().unwrap_err();
             assert_eq!(
                 (again.kind(), again.offset(), io_kind(&again)),
@@ -153,7 +153,7 @@ fn damage_callbacks_are_not_asked_about_sources_that_fail() {
 
 #[test]
 fn a_bad_place_in_a_file_costs_the_chunk_around_it_only() {
-    /// A byte that can't be read, as on a bad disk.
+    /// A source with one unreadable byte, as on a bad disk.
     #[derive(Debug)]
     struct BadSector<'a>(&'a [u8], u64);
     impl ReadAt for BadSector<'_> {
@@ -192,7 +192,7 @@ fn a_bad_place_in_a_file_costs_the_chunk_around_it_only() {
                     }
                 }
             }
-            // In sequence, all before it is read, and it can be passed by.
+            // In sequence, all records before it are read, and it can be skipped.
             let mut reader = RecordReader::new(source, ReaderOptions::new());
             let (records, end) = drain(&mut reader);
             assert!(all.starts_with(&records), "{at}");
@@ -252,7 +252,7 @@ fn a_source_that_ends_before_its_size_is_cut_short() {
     }
 }
 
-/// Writes records in all ways a plain sink takes them, with a flush in between.
+/// Writes records in all ways that a plain sink supports, with a flush in between.
 fn write<W: io::Write>(sink: W) -> Result<W, record_file::Error> {
     write_on(sink, WriterOptions::new().compression(Compression::zstd(1)))
 }
@@ -276,7 +276,7 @@ fn write_on<W: io::Write>(sink: W, options: WriterOptions) -> Result<W, record_f
     writer.finish()
 }
 
-/// As [`write`], with what needs a sink that seeks.
+/// Writes records as [`write`] does, in the ways that need a seekable sink.
 fn write_streams<W: io::Write + io::Seek>(sink: W) -> Result<W, record_file::Error> {
     let mut writer = RecordWriter::new(sink, WriterOptions::new().chunk_size(100))?;
     for compression in [
@@ -384,8 +384,7 @@ fn what_was_written_before_a_failure_is_the_beginning_of_the_file() {
         let manner = Manner::failing(at, Fault::Error);
         write(Hostile::new(&mut written, manner)).unwrap_err();
         assert!(expected.starts_with(&written), "{at}");
-        // What can be read of it are records that were written, and then the place where it broke
-        // off.
+        // The readable part consists of written records, followed by the place of the failure.
         let mut reader = RecordReader::new(&written, ReaderOptions::new());
         let (records, end) = drain(&mut reader);
         if let Err(error) = end {
@@ -461,7 +460,7 @@ fn a_record_whose_source_fails_is_an_error_and_the_file_ends_before_it() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             assert!(!matches!(reader.read_record(), Ok(Some(_))));
         }
-        // Little by little it is the same record.
+        // In small pieces it is the same record.
         for manner in Manner::harmless() {
             let record = &record[..5000];
             let len = record.len() as u64;

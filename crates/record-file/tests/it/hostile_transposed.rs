@@ -1,4 +1,4 @@
-//! Transposed chunks with the right hashes and machines that no writer would write.
+//! Transposed chunks with correct hashes and machines that no writer would write.
 use record_file::{
     ChunkOffset, Error, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordReader,
 };
@@ -6,7 +6,7 @@ use record_file::{
 use crate::hostile_chunks::{BEGIN, read, refused};
 use crate::support::frame::{self, Frame, varint_of};
 
-/// A transposed chunk that isn't compressed, part by part.
+/// An uncompressed transposed chunk, part by part.
 #[derive(Debug, Clone)]
 struct Machine {
     buckets: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ impl Machine {
     /// One message in another: fields 1 and 2, of which field 2 is a message with field 1.
     ///
     /// States go backwards: the end of the submessage, its field, its beginning, field 1, the
-    /// beginning of all.
+    /// beginning of the whole message.
     fn nested() -> Self {
         let implicit = |state: u64| 5 + state;
         Machine {
@@ -45,7 +45,7 @@ impl Machine {
             buffers: vec![2],
             tags: vec![2 << 3 | 6, 1 << 3, 2, 1 << 3, 3],
             next: vec![implicit(1), implicit(2), implicit(3), implicit(4), 0],
-            // Two bytes out of the buffer, and a value that is in the state.
+            // Two bytes from the buffer, and a value that is in the state.
             kinds: vec![1, 10 + 5],
             state_buffers: vec![0],
             first: 0,
@@ -87,7 +87,7 @@ impl Machine {
         self.around(&header)
     }
 
-    /// With another header.
+    /// Encodes the machine with another header.
     fn around(&self, header: &[u8]) -> Vec<u8> {
         [
             &[0],
@@ -196,7 +196,7 @@ fn transposed_chunks_that_contradict_themselves() {
         let frame = Frame::new(b't', num_records, decoded, &data);
         refused(what, &frame, ErrorKind::Corrupt, "");
     }
-    // What can never be in memory meets a limit first.
+    // A size beyond any memory exceeds a limit first.
     let data = Machine::nested().encode();
     let frame = Frame::new(b't', 1, u64::MAX, &data);
     refused(
@@ -251,7 +251,7 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
         let stream = zstd::bulk::compress(bytes, 3).unwrap();
         [&varint_of(bytes.len() as u64), &stream[..]].concat()
     };
-    // Buckets of nothing but their sizes, with a buffer each, and the state of raw records.
+    // Buckets that consist only of their sizes, with a buffer each, and the state of raw records.
     for sizes in [
         &[1 << 63, 1 << 63][..],
         &[u64::MAX, 1],
@@ -291,7 +291,7 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
 
 #[test]
 fn projection_finds_the_same_faults_in_what_it_looks_at() {
-    // Of both fields the message has, so that it is the projection that looks at them.
+    // The projection has both fields of the message, so that it decides about them.
     let projection = FieldProjection::none().field(&[1]).field(&[2]);
     let project = |num_records: u64, data: &[u8]| {
         let bytes = frame::file(&[Frame::new(b't', num_records, 7, data)]);
@@ -328,7 +328,7 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
     }
 }
 
-/// A field in a group and the same field after it, or before it, that one state stands for.
+/// Returns a field in a group and the same field after it, or before it, represented by one state.
 fn aliased(group_first: bool) -> Machine {
     let implicit = |state: u64| 4 + state;
     let (field, end, start, message) = (0, 1, 2, 3);

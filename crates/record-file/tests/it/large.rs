@@ -1,4 +1,4 @@
-//! Records that are large: straight to their place, in bounded memory, and beyond 4 GiB.
+//! Large records: read directly to their destination, in bounded memory, and beyond 4 GiB.
 use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use record_file::{
 
 use crate::support::noise;
 
-/// Memory that hides to be that, and counts the bytes it was asked to put elsewhere than in a range
-/// of addresses.
+/// A source that hides that it is in memory, and counts the bytes it has to put outside a range of
+/// addresses.
 struct Watched<'a> {
     bytes: &'a [u8],
     place: Range<usize>,
@@ -37,7 +37,7 @@ impl ReadAt for Watched<'_> {
         let mut filled = 0;
         for buf in bufs {
             let n = self.read_at(offset, buf)?;
-            // Some come short.
+            // Some reads are short.
             let n = n.min(50_000);
             filled += n;
             offset += n as u64;
@@ -79,11 +79,11 @@ fn an_uncompressed_record_is_read_straight_to_its_place() {
         let file = RecordFile::open(watched, ReaderOptions::new()).unwrap();
         file.read_record_into(position, &mut read).unwrap();
         assert!(read == record);
-        // What comes with the headers, and 24 bytes a block; again where a read came short.
+        // The bytes read with the headers, and 24 bytes a block; again after a short read.
         let elsewhere = file.into_inner().elsewhere.into_inner().unwrap();
         assert!(elsewhere < 300_000, "{elsewhere}");
 
-        // Damage is found in every place all the same.
+        // Damage is found everywhere nevertheless.
         let begin = usize::try_from(position.chunk_begin().0).unwrap();
         for at in [begin + 1_000_000, (begin / 65_536 + 9) * 65_536 + 9] {
             bytes[at] ^= 1;
@@ -100,7 +100,7 @@ fn an_uncompressed_record_is_read_straight_to_its_place() {
     }
 }
 
-/// A file that remembers only what isn't zero, and how far it goes.
+/// A file that stores only its nonzero pages, and its length.
 #[derive(Default)]
 struct Sparse {
     pos: u64,
@@ -207,7 +207,7 @@ fn beyond_4_gib(compression: Compression) {
     past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
 }
 
-/// Reads what is around a record that is too large, which is streamed or skipped: that takes time,
+/// Reads the records around one that is too large, which is streamed or skipped: that takes time,
 /// so it is read once.
 fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
@@ -220,7 +220,7 @@ fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     let mut front = [1; 5];
     stream.read_exact(&mut front).unwrap();
     assert_eq!(front, [0; 5]);
-    // What is left of it is passed over.
+    // The rest of it is skipped.
     assert_eq!(reader.read_record().unwrap(), Some(&b"after"[..]));
     assert_eq!(reader.read_record().unwrap(), None);
 }

@@ -1,5 +1,4 @@
-//! The layout of bytes around the boundaries of blocks, compared with files that are put together byte
-//! by byte.
+//! The layout of bytes around block boundaries, compared with files assembled byte by byte.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
     WriterOptions,
@@ -10,7 +9,7 @@ use crate::support::noise;
 
 const BLOCK: usize = 1 << 16;
 
-/// The data of a simple chunk of one record.
+/// Returns the data of a simple chunk of one record.
 fn data(record: &[u8]) -> Vec<u8> {
     let size = varint_of(record.len() as u64);
     [&[0], &varint_of(size.len() as u64)[..], &size, record].concat()
@@ -42,7 +41,7 @@ fn check(records: &[&[u8]]) {
         assert!(reader.read_record().unwrap() == Some(record), "{len}");
         assert!(stream.read_record().unwrap() == Some(record), "{len}");
         assert_eq!(reader.last_position(), Some(*position));
-        // By its number, from the header of the block it is in.
+        // By its number, found through the header of the block it is in.
         assert_eq!(file.locate(position.numeric()).unwrap(), *position);
     }
     // A chunk never begins within a block header, nor at its end.
@@ -57,9 +56,9 @@ fn check(records: &[&[u8]]) {
 #[test]
 fn chunks_end_and_headers_are_cut_at_every_place_around_a_boundary() {
     let noise = noise(2 * BLOCK, 1);
-    // The first chunk ends from 130 bytes before the end of the first block to 100 behind it: at
-    // it, 1, 24 and 25 after it among others. The header of the next one is cut by the
-    // boundary at every place, and then its data is.
+    // The first chunk ends from 130 bytes before the end of the first block to 100 after it: among
+    // others exactly at it, and 1, 24 and 25 bytes after it. The boundary falls on every place in
+    // the header of the next chunk, and then in its data.
     let front = 64 + 40 + data(b"").len() + 2;
     for end in BLOCK - 130..BLOCK + 100 {
         check(&[

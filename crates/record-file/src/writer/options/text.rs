@@ -84,7 +84,7 @@ impl<'a> Parsed<'a> {
                 });
                 Ok(())
             }
-            // Which of two encoders of the same format another implementation is to use.
+            // Chooses between two encoders of the same format in another implementation.
             "brotli_encoder" => match value {
                 Some("rbrotli_or_cbrotli" | "cbrotli" | "rbrotli") => Ok(()),
                 _ => Err(invalid(
@@ -159,7 +159,7 @@ fn none(key: &str, value: Option<&str>) -> Result<()> {
     }
 }
 
-/// A number; its absence is an error unless there is a default.
+/// Parses a number; a missing value is an error unless there is a default.
 fn number<T: FromStr>(key: &str, value: Option<&str>, default: Option<T>) -> Result<T> {
     match (value, default) {
         (None | Some(""), Some(default)) => Ok(default),
@@ -175,7 +175,7 @@ fn padding(field: &mut Option<u64>, key: &str, value: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// A number of bytes.
+/// Parses a number of bytes.
 fn size(key: &str, value: Option<&str>, default: Option<u64>) -> Result<u64> {
     match (value, default) {
         (None | Some(""), Some(default)) => Ok(default),
@@ -200,7 +200,7 @@ fn parse_size(text: &str) -> Option<u64> {
         (at, 'E') => (&text[..at], 60),
         _ => (text, 0),
     };
-    // Exact where it can be: a double has 53 bits.
+    // Exact where possible: a double has 53 bits.
     if let Ok(whole) = digits.parse::<u64>() {
         return Some(whole.saturating_mul(1 << shift));
     }
@@ -221,8 +221,8 @@ fn invalid(key: &str, value: Option<&str>, expected: &str) -> Error {
     ))
 }
 
-/// The string that [`FromStr`] reads the same options from: the compression, and what is not the
-/// default.
+/// Formats the string that [`FromStr`] parses to the same options: the compression, and all options
+/// that differ from their defaults.
 impl fmt::Display for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transpose {
