@@ -1,4 +1,4 @@
-//! `record-file` and the `riegeli` crate behind one interface, so that they can be compared.
+//! `record-file` and the `riegeli` crate with one interface, to compare them.
 #![forbid(unsafe_code)]
 
 pub mod records;
@@ -8,13 +8,13 @@ use std::io::Cursor;
 
 use record_file::{Compression, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
 
-/// What can go wrong in either.
+/// The result of either crate.
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A way to compress that both know.
+/// A compression that both crates support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
     /// Zstd, with a level.
     Zstd(i32),
@@ -35,23 +35,23 @@ impl std::fmt::Display for Codec {
     }
 }
 
-/// How a file is written: what both can do.
+/// The options of a file that both crates support.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The compression.
+    /// Compression.
     pub codec: Codec,
-    /// Bytes of records that share a chunk.
+    /// Size of the records that share a chunk, in bytes.
     pub chunk_size: u64,
-    /// Whether chunks are transposed.
+    /// True if chunks are transposed.
     pub transpose: bool,
-    /// How much of a chunk's size a bucket has.
+    /// Size of a bucket as a fraction of a chunk's size.
     pub bucket_fraction: f64,
-    /// What the file is padded to a multiple of.
+    /// Multiple to which the file is padded, in bytes.
     pub final_padding: u64,
 }
 
 impl Settings {
-    /// Chunks of 1 MiB, simple, not padded.
+    /// Returns settings with simple chunks of 1 MiB, without padding.
     #[must_use]
     pub const fn new(codec: Codec) -> Self {
         Settings {
@@ -63,14 +63,14 @@ impl Settings {
         }
     }
 
-    /// The same, transposed.
+    /// Returns the same settings, with transposed chunks.
     #[must_use]
     pub const fn transposed(mut self) -> Self {
         self.transpose = true;
         self
     }
 
-    /// As options of ours.
+    /// Returns the settings as options of `record-file`.
     #[must_use]
     pub fn ours(&self) -> WriterOptions {
         let compression = match self.codec {
@@ -87,7 +87,7 @@ impl Settings {
             .final_padding(self.final_padding)
     }
 
-    /// As options of theirs.
+    /// Returns the settings as options of the `riegeli` crate.
     #[must_use]
     pub fn theirs(&self) -> riegeli::WriterOptions {
         let options = riegeli::WriterOptions::new()
@@ -112,7 +112,7 @@ impl Settings {
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// Any error of the writer.
 pub fn write_ours(
     records: &[Vec<u8>],
     options: WriterOptions,
@@ -132,7 +132,7 @@ pub fn write_ours(
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// Any error of the writer.
 pub fn write_theirs(
     records: &[Vec<u8>],
     options: riegeli::WriterOptions,
@@ -150,14 +150,14 @@ pub fn write_theirs(
     Ok(out)
 }
 
-/// A record and its position: where its chunk begins, and its index in it.
+/// A record and its position: the offset of its chunk, and its index in the chunk.
 pub type Positioned = (u64, u64, Vec<u8>);
 
 /// Reads a file with `record-file`.
 ///
 /// # Errors
 ///
-/// What the reader says.
+/// Any error of the reader.
 pub fn read_ours(file: &[u8]) -> Outcome<Vec<Positioned>> {
     let mut reader = RecordReader::new(file, ReaderOptions::new());
     let mut records = Vec::new();
@@ -174,7 +174,7 @@ pub fn read_ours(file: &[u8]) -> Outcome<Vec<Positioned>> {
 ///
 /// # Errors
 ///
-/// What the reader says.
+/// Any error of the reader.
 pub fn read_theirs(file: &[u8]) -> Outcome<Vec<Positioned>> {
     let mut reader = riegeli::RecordReader::new(Cursor::new(file), riegeli::ReaderOptions::new())?;
     let mut records = Vec::new();

@@ -1,17 +1,17 @@
-//! Records: the same for the same seed.
+//! Reproducible records, the same for the same seed.
 
-/// Numbers at random, but always the same.
+/// A reproducible sequence of random numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Those of a seed.
+    /// Returns the sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next one.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -19,21 +19,21 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// One below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// One of the bell curve around 0 whose standard deviation is 1.
+    /// Returns a normally distributed number with mean 0 and standard deviation 1.
     pub fn normal(&mut self) -> f32 {
-        // Box and Muller.
+        // The Box-Muller transform.
         let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         let radius = (-2.0 * unit(self.draw()).ln()).sqrt();
         (radius * (std::f64::consts::TAU * unit(self.draw())).cos()) as f32
     }
 }
 
-/// Workload (a): records of random-normal float32, `bytes` each.
+/// Returns workload (a): records of normally distributed float32, `bytes` each.
 #[must_use]
 pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(1);
@@ -44,7 +44,7 @@ pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(floats).collect()
 }
 
-/// Workload (b): as [`floats`], rounded to halves.
+/// Returns workload (b): as [`floats`], rounded to halves.
 #[must_use]
 pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let halves = |value: &[u8; 4]| {
@@ -57,8 +57,8 @@ pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Workload (c): messages of about 160 bytes: a number, a name, a time, a score, tags, and a
-/// message in the message.
+/// Returns workload (c): messages of about 160 bytes: a number, a name, a time, a score, tags, and
+/// a nested message.
 #[must_use]
 pub fn messages(count: usize) -> Vec<Vec<u8>> {
     const WORDS: [&str; 12] = [
@@ -114,13 +114,13 @@ pub fn tag(out: &mut Vec<u8>, field: u64, wire_type: u64) {
     varint(out, field << 3 | wire_type);
 }
 
-/// Appends a field that is a number.
+/// Appends a varint field.
 pub fn varint_field(out: &mut Vec<u8>, field: u64, value: u64) {
     tag(out, field, 0);
     varint(out, value);
 }
 
-/// Appends a field that has a length.
+/// Appends a length-delimited field.
 pub fn bytes_field(out: &mut Vec<u8>, field: u64, value: &[u8]) {
     tag(out, field, 2);
     varint(out, value.len() as u64);

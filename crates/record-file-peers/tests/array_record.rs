@@ -1,5 +1,5 @@
 //! Files of array_record: Riegeli/records files whose chunks are groups of records, with an index
-//! behind them.
+//! after them.
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use std::sync::Once;
 use record_file::{ChunkType, ReaderOptions, RecordFile};
 use record_file_peers::{read_ours, records};
 
-/// Has array_record write a file; `None` if it isn't installed.
+/// Writes a file with array_record; `None` if it isn't installed.
 fn write(records: &[Vec<u8>], options: &str) -> Option<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("../../.interop/array_record/bin/python");
     if !python.exists() {
         static SAID: Once = Once::new();
         SAID.call_once(|| {
-            // What is printed by a test that passes isn't shown; this is.
+            // Output of a passing test is hidden; this message should be visible.
             let message = "array_record isn't installed, so nothing is compared with it: \
                 see array_record/setup.sh\n";
             std::io::stderr().write_all(message.as_bytes()).unwrap();
@@ -73,7 +73,8 @@ fn groups_are_chunks_and_an_index_follows_them() {
                 indices.eq((0..count as u64).map(|index| index % group)),
                 "{what}"
             );
-            // One record for the index, one for each group, and three copies of where the index is.
+            // One record for the index, one for each group, and three copies of the index's
+            // position.
             let groups = count.div_ceil(usize::try_from(group).unwrap());
             assert_eq!(read.len(), count + 1 + groups + 3, "{what}");
 

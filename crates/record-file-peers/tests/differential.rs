@@ -1,5 +1,5 @@
-//! The same records through `record-file` and the `riegeli` crate: each reads what the other
-//! writes, and what isn't compressed is the same file byte by byte.
+//! The same records through `record-file` and the `riegeli` crate: each reads the other's files,
+//! and uncompressed files are identical.
 use std::io::Cursor;
 
 use proptest::collection::vec;
@@ -10,7 +10,7 @@ use record_file_peers::{
     Codec, Positioned, Settings, read_ours, read_theirs, write_ours, write_theirs,
 };
 
-/// As many files as a run can wait for; `PROPTEST_CASES` asks for more.
+/// Number of cases that a normal run can wait for; `PROPTEST_CASES` raises it.
 const CASES: u32 = 64;
 
 fn config() -> ProptestConfig {
@@ -47,7 +47,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-/// A message, or nearly one: fields of all kinds, groups, messages in messages.
+/// Returns a message, or nearly one: fields of all kinds, groups, nested messages.
 fn message(random: &mut Random, depth: u32) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..random.below(8) {
@@ -107,7 +107,8 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Mostly different ones; sometimes many of the same kind, so that transposing finds something.
+/// Returns mostly different records; sometimes many of the same kind, which transposing benefits
+/// from.
 fn some_records() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop_oneof![
         4 => vec(record(), 0..40),

@@ -2,7 +2,7 @@
 //!
 //!     cargo run -p record-file --example describe -- some.riegeli
 //!
-//! Without a path, the example writes a file of its own making first. Only headers are read,
+//! Without a path, the example writes a sample file first. Only headers are read,
 //! whatever the size of the file.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -10,7 +10,7 @@
 //! ```text
 //! file   = chunk *        the first one is the signature, without data
 //! chunk  = header (40 bytes) | data | fill
-//! block  = header (24 bytes) at every multiple of 65,536; it interrupts whatever stands there
+//! block  = header (24 bytes) at every multiple of 65,536; it interrupts the chunk there
 //! ```
 //!
 //! The fill is zeros, so that a chunk spans at least as many bytes as it has records: each record

@@ -1,5 +1,5 @@
-//! array_record, which is Google's C++ behind a Python module: a process that is told what to do
-//! and says how long it took.
+//! array_record, which is Google's C++ with a Python module: a process that takes commands and
+//! returns the time each took.
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,7 +15,7 @@ pub(crate) struct ArrayRecord {
 }
 
 impl ArrayRecord {
-    /// Starts it, if it was installed by `array_record/setup.sh`.
+    /// Starts the process, if `array_record/setup.sh` has installed it.
     pub(crate) fn start(folder: &Path) -> Outcome<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let python = root.join("../../.interop/array_record/bin/python");
@@ -51,7 +51,7 @@ impl ArrayRecord {
         Ok(Duration::from_secs_f64(self.ask(command)?.parse()?))
     }
 
-    /// Has it hold these records.
+    /// Loads these records into the process.
     pub(crate) fn load(&mut self, records: &[Vec<u8>]) -> Outcome<()> {
         let mut out = BufWriter::new(std::fs::File::create(&self.raw)?);
         for record in records {
@@ -64,12 +64,12 @@ impl ArrayRecord {
         Ok(std::fs::remove_file(&self.raw)?)
     }
 
-    /// Has it write them to a new file.
+    /// Writes them to a new file.
     pub(crate) fn write(&mut self, path: &Path, options: &str) -> Outcome<Duration> {
         self.time(&format!("write\t{}\t{options}", path.display()))
     }
 
-    /// Has it read a file: `each` record by itself, or `all` at once.
+    /// Reads a file: `each` record separately, or `all` at once.
     pub(crate) fn read(&mut self, path: &Path, options: &str, how: &str) -> Outcome<Duration> {
         self.time(&format!("read\t{}\t{options}\t{how}", path.display()))
     }

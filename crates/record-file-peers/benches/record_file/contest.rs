@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use record_file_peers::Outcome;
 use record_file_peers::records::Random;
 
-/// How often the contenders take turns, and in which order.
+/// The number and the order of the contenders' turns.
 pub(crate) struct Turns {
     count: usize,
     random: Random,
@@ -31,7 +31,7 @@ impl Turns {
 
 type Work<'a> = Box<dyn FnMut() -> Outcome<Duration> + 'a>;
 
-/// One piece of work, and who does it: the first is what the others are compared with.
+/// A piece of work and its contenders: the first is the baseline of the others.
 pub(crate) struct Contest<'a> {
     work: String,
     bytes: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// Work on so many bytes of records.
+    /// Creates a contest over this many bytes of records.
     pub(crate) fn new(work: impl Into<String>, bytes: u64) -> Self {
         Contest {
             work: work.into(),
@@ -48,8 +48,8 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// One that is timed from here. What it returns is something it couldn't know without having
-    /// done the work.
+    /// Adds a contender that is timed here. It returns a value that it couldn't know without doing
+    /// the work.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,
@@ -64,7 +64,7 @@ impl<'a> Contest<'a> {
         self
     }
 
-    /// One whose result is the bytes of all records.
+    /// Adds a contender whose result is the bytes of all records.
     pub(crate) fn by_reading(
         self,
         name: impl Into<String>,
@@ -77,7 +77,7 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// One that says itself how long it took.
+    /// Adds a contender that measures its own time.
     pub(crate) fn by_other(
         mut self,
         name: impl Into<String>,
@@ -87,7 +87,7 @@ impl<'a> Contest<'a> {
         self
     }
 
-    /// One turn that isn't counted, then the others in an order that is another one in each.
+    /// Runs one turn that isn't counted, then the others, each in a different order.
     pub(crate) fn run(mut self, turns: &mut Turns) -> Outcome<()> {
         let mut times = vec![Vec::new(); self.contenders.len()];
         let mut order: Vec<_> = (0..self.contenders.len()).collect();
@@ -105,7 +105,7 @@ impl<'a> Contest<'a> {
         for ((name, _), mut times) in self.contenders.iter().zip(times) {
             times.sort_by(f64::total_cmp);
             let (median, min) = (times[times.len() / 2], times[0]);
-            // Others on the machine only make it slower: the least says what the work takes.
+            // Other processes only make it slower, so the minimum is the cost of the work.
             let first = *first.get_or_insert(min);
             println!(
                 "| {} | {name} | {median:.4} | {min:.4} | {:.2} | {:.2} |",

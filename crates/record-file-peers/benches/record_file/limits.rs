@@ -1,10 +1,10 @@
-//! What bounds a record file: copying, hashing, and the codecs alone.
+//! Lower bounds for a record file: copying, hashing, and the codecs alone.
 use std::io::Write;
 
 use highway::{HighwayHash, HighwayHasher, Key};
 use record_file_peers::Outcome;
 
-/// Copies all records one behind the other.
+/// Copies all records, one after another.
 pub(crate) fn copy(records: &[Vec<u8>], out: &mut [u8]) -> u64 {
     let mut at = 0;
     for record in records {
@@ -22,7 +22,7 @@ pub(crate) fn hash(records: &[Vec<u8>]) -> u64 {
         .fold(0, u64::wrapping_add)
 }
 
-/// Hashes each record and copies it, 64 KiB at a time, so that it is in the cache for the second.
+/// Hashes each record and copies it, 64 KiB at a time, so that it is in the cache for the copy.
 pub(crate) fn hash_and_copy(records: &[Vec<u8>], out: &mut [u8]) -> u64 {
     let mut at = 0;
     let mut sum = 0u64;
@@ -42,7 +42,7 @@ fn hasher() -> HighwayHasher {
     HighwayHasher::new(Key([1, 2, 3, 4]))
 }
 
-/// Compresses each piece with zstd; bytes that come out.
+/// Compresses each piece with zstd, and returns the compressed size.
 pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -> Outcome<u64> {
     let mut compressor = zstd::bulk::Compressor::new(level)?;
     let mut total = 0;
@@ -53,10 +53,10 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     Ok(total)
 }
 
-/// As [`zstd_compress`], through zstd's window, a bit at a time: it then cuts a piece into other
-/// blocks.
+/// Compresses as [`zstd_compress`] does, through zstd's window, a part at a time: zstd then chooses
+/// other blocks.
 pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
-    /// Counts the bytes, and forgets them.
+    /// A sink that counts the bytes, and drops them.
     struct Count(u64);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -77,7 +77,7 @@ pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<
     Ok(total)
 }
 
-/// As [`zstd_compress`], on a thread for each of `outs`.
+/// Compresses as [`zstd_compress`] does, on a thread for each of `outs`.
 pub(crate) fn zstd_compress_on_threads(
     pieces: &[Vec<u8>],
     level: i32,
@@ -88,13 +88,13 @@ pub(crate) fn zstd_compress_on_threads(
     })
 }
 
-/// As [`zstd_decompress`], on a thread for each of `outs`.
+/// Decompresses as [`zstd_decompress`] does, on a thread for each of `outs`.
 pub(crate) fn zstd_decompress_on_threads(pieces: &[Vec<u8>], outs: &mut [Vec<u8>]) -> Outcome<u64> {
     on_threads(pieces, outs, zstd_decompress)
 }
 
-/// Gives every thread, of which there are as many as `outs`, its share of the pieces; the sum of
-/// what they come to.
+/// Divides the pieces among as many threads as there are `outs`, and returns the sum of their
+/// results.
 fn on_threads(
     pieces: &[Vec<u8>],
     outs: &mut [Vec<u8>],
@@ -115,13 +115,13 @@ fn on_threads(
     })
 }
 
-/// Each piece, compressed with zstd.
+/// Returns each piece, compressed with zstd.
 pub(crate) fn zstd_pieces(pieces: &[Vec<u8>], level: i32) -> Outcome<Vec<Vec<u8>>> {
     let compress = |piece: &Vec<u8>| Ok(zstd::bulk::compress(piece, level)?);
     pieces.iter().map(compress).collect()
 }
 
-/// Decompresses each piece with zstd; bytes that come out.
+/// Decompresses each piece with zstd, and returns the decompressed size.
 pub(crate) fn zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<u64> {
     let mut decompressor = zstd::bulk::Decompressor::new()?;
     let mut total = 0;
@@ -132,7 +132,7 @@ pub(crate) fn zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<
     Ok(total)
 }
 
-/// As [`zstd_compress`], and hashes what comes out, as a file of this format has to.
+/// Compresses as [`zstd_compress`] does, and hashes the output, as a file of this format requires.
 pub(crate) fn zstd_compress_and_hash(
     pieces: &[Vec<u8>],
     level: i32,
@@ -148,7 +148,7 @@ pub(crate) fn zstd_compress_and_hash(
     Ok(sum)
 }
 
-/// As [`zstd_decompress`], and hashes what goes in.
+/// Decompresses as [`zstd_decompress`] does, and hashes the input.
 pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<u64> {
     let mut decompressor = zstd::bulk::Decompressor::new()?;
     let mut total = 0;
@@ -160,7 +160,7 @@ pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) ->
     Ok(total)
 }
 
-/// Each piece, compressed with the C library of brotli.
+/// Returns each piece, compressed with the C library of brotli.
 pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8>>> {
     let mut out = Vec::new();
     for piece in pieces {

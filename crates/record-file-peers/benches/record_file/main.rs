@@ -1,11 +1,11 @@
 //! `record-file` against other implementations of its format and against the limits of the machine:
 //! `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench record_file`.
 //!
-//! Who does the same work takes turns, in a shuffled order, after one turn that isn't counted. In
-//! memory, all work on buffers that were allocated and touched before. Arguments: `--quick` for a
-//! small size that only shows that all runs, and parts to run instead of all (`memory`, `zstd`,
-//! `messages`, `transposed`, `brotli`, `files`). array_record takes part if `array_record/setup.sh`
-//! has installed it.
+//! Contenders take turns at the same work, in a shuffled order, after one turn that isn't counted.
+//! In memory, all use buffers that were allocated and touched before. Arguments: `--quick` for a
+//! small size that only checks that everything runs, and the parts to run instead of all (`memory`,
+//! `zstd`, `messages`, `transposed`, `brotli`, `files`). array_record takes part if
+//! `array_record/setup.sh` has installed it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod array_record;
@@ -25,16 +25,16 @@ use record_file_peers::{Codec, Outcome, Settings, records};
 use array_record::ArrayRecord;
 use contest::{Contest, Turns};
 
-/// How much there is of everything.
+/// The sizes of the workloads.
 struct Sizes {
-    /// Bytes of a large record.
+    /// Size of a large record, in bytes.
     record: usize,
-    /// Large records, as they are.
+    /// Number of large uncompressed records.
     floats: usize,
-    /// Large records that are compressed.
+    /// Number of large compressed records.
     compressed: usize,
     messages: usize,
-    /// Messages that are compressed with brotli.
+    /// Number of messages that are compressed with brotli.
     brotli_messages: usize,
     turns: usize,
 }
@@ -74,7 +74,7 @@ fn main() -> Outcome<()> {
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--quick" => sizes = QUICK,
-            // Cargo's own.
+            // Passed by Cargo.
             "--bench" => {}
             name if PARTS.iter().any(|part| part.0 == name) => wanted.push(argument),
             other => return Err(format!("no part of the benchmark: {other}").into()),
@@ -93,7 +93,7 @@ fn total(records: &[Vec<u8>]) -> u64 {
     records.iter().map(|record| record.len() as u64).sum()
 }
 
-/// Memory to write a file of these records to, which was written to before.
+/// Returns memory for a file of these records, already touched.
 fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     let len = total(records) + total(records) / 8 + (1 << 20);
     let mut memory = vec![1; usize::try_from(len).unwrap_or(0)];
@@ -101,14 +101,14 @@ fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     RefCell::new(memory)
 }
 
-/// The memory, of which nothing is used.
+/// Takes the memory, emptied.
 fn emptied(memory: &RefCell<Vec<u8>>) -> Vec<u8> {
     let mut memory = memory.take();
     memory.clear();
     memory
 }
 
-/// Writing with each, to the same memory.
+/// Adds writing with each contender, to the same memory.
 fn writing<'a>(
     mut contest: Contest<'a>,
     records: &'a [Vec<u8>],
@@ -133,7 +133,7 @@ fn writing<'a>(
     }
 }
 
-/// Copying and hashing the same records.
+/// Adds copying and hashing of the same records.
 fn limits<'a>(
     contest: Contest<'a>,
     records: &'a [Vec<u8>],
@@ -149,7 +149,7 @@ fn limits<'a>(
         })
 }
 
-/// (a), uncompressed: against the other crate, and against copying and hashing.
+/// Workload (a), uncompressed: compared with the other crate, and with copying and hashing.
 fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let records = records::floats(sizes.floats, sizes.record);
     let bytes = total(&records);
@@ -178,7 +178,7 @@ fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     limits(contest, &records, &place).run(turns)
 }
 
-/// (a) and (b) with zstd:3: against the other crate, and against the codec alone.
+/// Workloads (a) and (b) with zstd:3: compared with the other crate, and with the codec alone.
 fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: i32 = 3;
     let floats = records::floats(sizes.compressed, sizes.record);
@@ -243,7 +243,7 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// Writing and reading messages with these settings.
+/// Writes and reads messages with these settings.
 fn small_records(
     name: &str,
     messages: &[Vec<u8>],
@@ -256,8 +256,7 @@ fn small_records(
         ("record-file", settings.ours()),
         ("record-file, 2 threads", settings.ours().threads(2)),
     ];
-    // What is hashed and compressed is no longer the records in the order they came in, if it is
-    // transposed.
+    // In a transposed chunk, the hashed and compressed bytes differ from the records in sequence.
     let codec = if settings.transpose {
         Codec::Snappy
     } else {
@@ -319,7 +318,7 @@ fn small_records(
     contest.run(turns)
 }
 
-/// (c), simple.
+/// Workload (c), simple.
 fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let messages = records::messages(sizes.messages);
     for codec in [Codec::None, Codec::Zstd(3), Codec::Snappy] {
@@ -329,7 +328,7 @@ fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// (c), transposed.
+/// Workload (c), transposed.
 fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let messages = records::messages(sizes.messages);
     for codec in [Codec::None, Codec::Zstd(3)] {
@@ -340,7 +339,7 @@ fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// The decoders of brotli that there are, and files compressed with it.
+/// The available decoders of brotli, and files compressed with it.
 fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: u8 = 6;
     let messages = records::messages(sizes.brotli_messages);
@@ -378,9 +377,10 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
-/// Files in the page cache, made anew in every turn, against the other crate and array_record.
+/// Files in the page cache, created again in every turn, compared with the other crate and
+/// array_record.
 fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
-    // In target/, which is on the disk that builds are on.
+    // In target/, so on the disk used for builds.
     let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().ok_or("a folder")?)?;
     let array_record = ArrayRecord::start(folder.path())?.map(RefCell::new);
     if array_record.is_none() {
@@ -409,7 +409,7 @@ fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     run("(a)", some, Codec::Zstd(3), "1", turns)?;
     drop(floats);
     let messages = records::messages(sizes.messages);
-    // About 1 MiB of records, as in the chunks of the others.
+    // About 1 MiB of records, as in the others' chunks.
     for codec in [Codec::None, Codec::Zstd(3)] {
         run("(c)", &messages, codec, "6500", turns)?;
     }
@@ -430,8 +430,8 @@ fn file_contests(
     let settings = Settings::new(codec);
     let path = |name: &str| folder.join(name);
     let large = records.len() < 1000;
-    // A new file, and its pages too. To free those of the one before takes as long as writing them,
-    // so it is not counted.
+    // A new file, with new pages. Freeing the pages of the previous one takes as long as writing
+    // them, so that isn't counted.
     let timed = |name: &str, write: &dyn Fn(File) -> Outcome<()>| -> Outcome<Duration> {
         let path = path(name);
         let _ = fs::remove_file(&path);

@@ -1,4 +1,4 @@
-//! The two crates: writing to memory that was used before, and reading from it.
+//! The two crates: writing to reused memory, and reading from it.
 use std::io::{Cursor, Read, Seek, Write};
 
 use record_file::{
@@ -16,7 +16,7 @@ pub(crate) fn write_ours<W: Write + Send>(
     write_all(records, RecordWriter::new(out, options.clone())?)
 }
 
-/// Writes all records to what headers can be filled in of later.
+/// Writes all records to a sink that can seek back to fill in headers.
 pub(crate) fn write_seekable<W: Write + Seek>(
     records: &[Vec<u8>],
     options: &WriterOptions,
@@ -46,8 +46,8 @@ pub(crate) fn write_theirs<W: Write>(
     Ok(writer.close()?)
 }
 
-/// Reads one record after the other, as they lie in their chunks, which so many threads decode (0:
-/// this one).
+/// Reads all records in order, borrowed from their chunks, which this many threads decode (0: this
+/// one).
 pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     let options = ReaderOptions::new().threads(threads);
     let mut reader = RecordReader::new(source, options);
@@ -58,7 +58,7 @@ pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     Ok(total)
 }
 
-/// Reads one record after the other, each in memory of its own.
+/// Reads all records in order, each to its own memory.
 pub(crate) fn read_theirs<R: Read + Seek>(source: R) -> Outcome<u64> {
     let mut reader = riegeli::RecordReader::new(source, riegeli::ReaderOptions::new())?;
     let mut total = 0;
@@ -68,12 +68,12 @@ pub(crate) fn read_theirs<R: Read + Seek>(source: R) -> Outcome<u64> {
     Ok(total)
 }
 
-/// As [`read_theirs`], from memory.
+/// Reads as [`read_theirs`] does, from memory.
 pub(crate) fn read_theirs_of(file: &[u8]) -> Outcome<u64> {
     read_theirs(Cursor::new(file))
 }
 
-/// Where all records are.
+/// Returns the positions of all records.
 pub(crate) fn positions(file: &[u8]) -> Outcome<Vec<RecordPosition>> {
     let mut reader = RecordReader::new(file, ReaderOptions::new());
     let mut positions = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn positions(file: &[u8]) -> Outcome<Vec<RecordPosition>> {
     Ok(positions)
 }
 
-/// Reads records of one size into their places, on so many threads.
+/// Reads records of one size into a buffer, on this many threads.
 pub(crate) fn read_into<S: ReadAt>(
     source: S,
     positions: &[RecordPosition],
@@ -98,7 +98,7 @@ pub(crate) fn read_into<S: ReadAt>(
     Ok(positions.len() as u64 * size as u64)
 }
 
-/// The values of each chunk, as a codec gets them.
+/// Returns the values of each chunk, as a codec gets them.
 pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let file = RecordFile::open(file, ReaderOptions::new())?;
     let mut values = Vec::new();
@@ -111,7 +111,7 @@ pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     Ok(values)
 }
 
-/// Options for a file that is written only to be read.
+/// Returns options for a file that is written only to be read.
 pub(crate) fn plain() -> WriterOptions {
     WriterOptions::new()
         .compression(Compression::None)

@@ -29,8 +29,8 @@ pub const LARGEST_PADDING: u64 = 1 << 30;
 /// language.
 ///
 /// ```text
-/// options = option? ("," option?)*        in any order, none of them twice
-/// option  = "default"                     only in front of all others
+/// options = option? ("," option?)*        in any order, each at most once
+/// option  = "default"                     only before all others
 ///         | "transpose" (":" ("true" | "false"))?
 ///         | "uncompressed" | "brotli" (":" 0..11)? | "zstd" (":" -131072..22)? | "snappy" (":" 1..2)?
 ///         | "window_log" ":" ("auto" | 10..31)             of zstd, 10..30 of brotli
@@ -39,7 +39,7 @@ pub const LARGEST_PADDING: u64 = 1 << 30;
 ///         | "bucket_fraction" ":" 0..1
 ///         | ("padding" | "initial_padding" | "final_padding") (":" size)?           alone: 64K
 ///         | "parallelism" ":" threads
-/// size    = a number of bytes, 1 or more; one with a fraction is rounded, a suffix B, k, K, M, G, T, P or E
+/// size    = a number of bytes, 1 or more; a fraction is rounded, a suffix B, k, K, M, G, T, P or E
 ///           multiplies by powers of 1024
 /// ```
 ///

@@ -1,4 +1,4 @@
-//! The targets of the fuzzer, with mutations that are the same each time.
+//! The fuzz targets, with reproducible mutations.
 use record_file::{ReaderOptions, RecordFile};
 
 use crate::support::frame::mend;
@@ -7,7 +7,7 @@ use crate::targets::{TARGETS, seeds};
 
 const MUTATIONS: usize = 100;
 
-/// Numbers at random, but always the same.
+/// A reproducible sequence of random numbers.
 struct Random(std::vec::IntoIter<u8>);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Some changes, of the kinds that fuzzers make.
+/// Applies some changes, of the kinds that fuzzers make.
 fn mutate(data: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const EDGES: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0x3f, 0x40, 0xfe];
     for _ in 0..=random.below(4) {
@@ -71,7 +71,7 @@ fn mending_changes_nothing_of_a_whole_file() {
         let mut mended = fixture.bytes.clone();
         mend(&mut mended);
         assert!(mended == fixture.bytes, "{}", fixture.name);
-        // And makes a damaged one such that the damage is not found by its hash.
+        // It also damages the file such that the hash doesn't detect the damage.
         let last = fixture.open().last_record().unwrap();
         let Some(last) = last.filter(|_| fixture.bytes.len() < 1 << 16) else {
             continue;

@@ -1,4 +1,4 @@
-//! Records of a reader that are streamed or skipped, each by itself and among others that are read.
+//! Records that a reader streams or skips, alone and among others that it reads.
 use std::io::{self, Read};
 
 use record_file::{
@@ -10,7 +10,7 @@ use crate::support::io::{Hostile, Manner};
 use crate::support::message::bytes_field;
 use crate::support::{Records, noise, records, valid};
 
-/// Chunks of one record and of many, of no records, of every compression, simple and transposed.
+/// Returns chunks of one record, of many and of none, of every compression, simple and transposed.
 fn mixed() -> Vec<u8> {
     let mut file = Vec::new();
     for (index, compression) in [
@@ -60,7 +60,7 @@ fn all_options() -> Vec<ReaderOptions> {
     threads.into_iter().flatten().collect()
 }
 
-/// Reads, streams and skips by turns, as `seed` says, and compares.
+/// Reads, streams and skips in a sequence that `seed` selects, and compares.
 fn by_turns<I: RecordInput>(
     mut reader: RecordReader<I>,
     expected: &Records,
@@ -68,7 +68,7 @@ fn by_turns<I: RecordInput>(
     what: &str,
 ) {
     for (index, (position, record)) in expected.iter().enumerate() {
-        // Of very many records, runs: most are in one chunk.
+        // If there are very many records, in runs: most are in one chunk.
         match (index + seed) * 7 / 3 % 5 {
             0 => assert!(reader.read_record().unwrap() == Some(&record[..]), "{what}"),
             1 => assert!(reader.skip_record().unwrap(), "{what}"),
@@ -131,7 +131,7 @@ fn one_can_seek_and_go_back_from_behind_a_record_that_was_not_loaded() {
             assert!(reader.seek_back().unwrap());
             assert_eq!(reader.position(), *position, "{options:?}");
             assert!(reader.read_record().unwrap() == Some(&record[..]));
-            // The same place again, by its name.
+            // The same place again, by its position.
             reader.seek(behind).unwrap();
             assert_eq!(reader.position(), behind, "{options:?}");
             let next = expected.get(index + 1).map(|(_, record)| &record[..]);
@@ -141,7 +141,7 @@ fn one_can_seek_and_go_back_from_behind_a_record_that_was_not_loaded() {
     }
 }
 
-/// Records that are too large for the limit: alone in their chunks, and many in one.
+/// Returns records that are too large for the limit: alone in their chunks, and many in one.
 fn too_large(compression: Compression) -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(compression)
@@ -164,7 +164,7 @@ fn too_large(compression: Compression) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads what can be, streams what can't, and skips what can be neither.
+/// Reads records where possible, streams those that are too large, and skips the others.
 fn around_limits<I: RecordInput>(
     mut reader: RecordReader<I>,
     ask_first: bool,
@@ -248,11 +248,11 @@ fn from_io(error: io::Error) -> Error {
     *error.into_inner().unwrap().downcast().unwrap()
 }
 
-/// The kinds of what is wrong when all records are streamed to their ends, and what is read of the
-/// others.
+/// Returns the errors when all records are streamed to their ends, and the lengths of the records
+/// read.
 fn streamed<I: RecordInput>(reader: &mut RecordReader<I>) -> (Vec<ErrorKind>, Vec<usize>) {
     let (mut errors, mut lens) = (Vec::new(), Vec::new());
-    // Enough, where an error stays.
+    // Enough, since an error may repeat forever.
     while errors.len() < 5 {
         match reader.read_record_stream() {
             Ok(Some(mut stream)) => {
@@ -291,7 +291,7 @@ fn damage_in_a_streamed_record_is_an_error_of_its_stream_and_reading_goes_on_beh
         let begin = usize::try_from(damaged.chunk_begin().0).unwrap();
         bytes[begin + 150_000] ^= 1;
         for threads in [0, 2] {
-            // Threads have what is after a record that was read; here none is.
+            // Threads have the chunks after a record that was read; here no record is read.
             let options = ReaderOptions::new().threads(threads).stream_from(0);
             let expected = (vec![ErrorKind::ChecksumMismatch], vec![10, 30]);
             let mut random = RecordReader::new(&bytes, options);
@@ -322,7 +322,7 @@ fn damage_in_a_record_that_is_not_streamed_is_recovered_from_as_in_reading() {
         assert!(random.last_skipped().is_some());
         let mut plain = RecordReader::from_read(&bytes[..], options).on_damage(|_| true);
         assert_eq!(streamed(&mut plain), (vec![], vec![10, 30]));
-        // Without a callback it's an error that stays, but for one who skips.
+        // Without a callback the error repeats, unless the record is skipped.
         let mut random = RecordReader::new(&bytes, options);
         skip_the_second(&mut random);
         let mut plain = RecordReader::from_read(&bytes[..], options);
@@ -369,7 +369,7 @@ fn a_file_that_ends_inside_a_skipped_record_is_cut_short() {
 
 fn ends_inside_the_second<I: RecordInput>(reader: &mut RecordReader<I>) {
     assert!(reader.skip_record().unwrap());
-    // A plain stream can't tell before it is read to the end of the record.
+    // A plain stream finds that out only at the end of the record.
     let error = reader.skip_record().and_then(|_| reader.skip_record());
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Truncated);
     let error = reader.read_record().unwrap_err();

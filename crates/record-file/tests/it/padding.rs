@@ -11,7 +11,7 @@ fn plain() -> WriterOptions {
     WriterOptions::new().compression(Compression::None)
 }
 
-/// A file of one record, so long that the file would have `len` bytes without padding.
+/// Returns a file of one record, long enough that the file would have `len` bytes without padding.
 fn file_of(len: u64, options: WriterOptions) -> (Vec<u8>, Vec<u8>) {
     let headers = if len > BLOCK { 24 } else { 0 };
     for size_len in 1..=3 {
@@ -76,7 +76,7 @@ fn every_alignment_ends_at_a_multiple_with_room_for_a_chunk_header() {
             };
             assert_eq!(chunk.header.kind, ChunkType::Padding);
             assert_eq!((chunk.begin().0, chunk.end().0), (len, end));
-            // No end nearer would have done.
+            // No closer end is possible.
             let shorter = (len + 1..end).filter(|nearer| nearer % padding == 0);
             for nearer in shorter {
                 let inside_header = (1..=24).contains(&(nearer % BLOCK));
@@ -105,7 +105,8 @@ fn a_gap_of_exactly_a_chunk_header_is_padded_without_data() {
 
 #[test]
 fn a_span_too_short_for_a_header_once_a_block_header_cut_into_it_is_made_longer() {
-    // 8 bytes before a block's end: 60, 61 or 70 further there are fewer than 40 left.
+    // 8 bytes before the end of a block: the next multiples of 60, 61 or 70 leave fewer than 40
+    // bytes.
     for padding in [60, 61, 70] {
         let (file, record) = file_of(BLOCK - 8, plain().final_padding(padding));
         assert_eq!(file.len() as u64 % padding, 0);

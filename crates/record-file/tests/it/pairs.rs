@@ -8,7 +8,7 @@ use record_file::{
 
 use crate::support::noise;
 
-/// Keeps all that it sees, and which record it is.
+/// Keeps all observed bytes, and the number of the record.
 struct Seen(usize, Vec<u8>);
 
 impl Watch for Seen {
@@ -19,8 +19,8 @@ impl Watch for Seen {
 
 type Written = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Records of all kinds of lengths, compressed in every way, alone in their chunks and together
-/// with others.
+/// Returns records of all kinds of lengths, with every compression, alone in their chunks and
+/// together with others.
 fn written() -> (Vec<u8>, Written) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     let mut written = Written::new();
@@ -45,7 +45,7 @@ fn written() -> (Vec<u8>, Written) {
     (writer.finish().unwrap(), written)
 }
 
-/// Returns what became of each record, and what was seen of it.
+/// Returns the result of each record, and the bytes observed of it.
 fn read_all<S: ReadAt>(
     file: &RecordFile<S>,
     written: &Written,
@@ -104,7 +104,8 @@ fn a_damaged_record_fails_alone() {
     let damaged = |index: usize| index % 5 == 2;
     for (index, (position, record)) in written.iter().enumerate() {
         let begin = usize::try_from(position.chunk_begin().0).unwrap();
-        // The last byte of its chunk's data, where no other record is and no block header.
+        // The last byte of its chunk's data, which belongs to this record and is not in a block
+        // header.
         let alone = index % 3 != 2;
         if damaged(index) && alone && !record.is_empty() {
             let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();

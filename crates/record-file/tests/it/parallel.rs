@@ -8,7 +8,7 @@ use record_file::{
 
 use crate::support::noise;
 
-/// Records small and large, some of which compress.
+/// Returns small and large records, some of them compressible.
 fn records() -> Vec<Vec<u8>> {
     (0..250)
         .map(|seed| match seed % 10 {
@@ -20,7 +20,8 @@ fn records() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns what a writer wrote, and the positions it gave; everything it can do is done at some place.
+/// Returns the written file, and the positions that the writer returned; uses every method of a
+/// writer.
 fn written(options: WriterOptions) -> (Vec<u8>, Vec<RecordPosition>) {
     let mut writer = RecordWriter::new(Cursor::new(Vec::new()), options).unwrap();
     let mut positions: Vec<LaterPosition> = Vec::new();
@@ -73,7 +74,7 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
             assert!(parallel.0 == serial, "{text} on {threads} threads");
             assert_eq!(parallel.1, positions, "{text} on {threads} threads");
         }
-        // A record too large to be copied is compressed where it is, to the same bytes.
+        // A record too large to be copied is compressed in place, to the same bytes.
         let in_place = written(options.threads(2).max_copied(10_000));
         assert!(in_place.0 == serial, "{text} with few records copied");
         let file = RecordFile::open(serial, ReaderOptions::new()).unwrap();
@@ -84,8 +85,8 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Uncompressed records that threads copy and hash, those that they only hash, and those that
-/// aren't worth it.
+/// Returns uncompressed records that threads copy and hash, that they only hash, and that are too
+/// small for threads.
 fn large_records() -> Vec<Vec<u8>> {
     const MIB: usize = 1 << 20;
     let lens = [

@@ -9,7 +9,7 @@ use record_file::{
 
 use crate::support::{all, noise};
 
-/// What a reader found, in order.
+/// The results of a reader, in order.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
     Record(RecordPosition, Vec<u8>),
@@ -17,7 +17,7 @@ enum Event {
     Failed(ErrorKind, Option<u64>, String),
 }
 
-/// Reads to the end, or to an error that stays.
+/// Reads to the end, or to an error that repeats.
 fn events<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
     let events = Arc::new(Mutex::new(Vec::new()));
     if recover {
@@ -66,7 +66,7 @@ fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_on
             let stream =
                 |threads| events(RecordReader::from_read(bytes, options(threads)), recover);
             let (serial, serial_stream) = (random(0), stream(0));
-            // Decoded as it is read, too.
+            // The same when chunks are decoded as they are read.
             let streamed = options(0).stream_from(0);
             let pieces = events(RecordReader::new(bytes, streamed), recover);
             assert!(pieces == serial, "{} {recover}", fixture.name);
@@ -85,7 +85,7 @@ fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_on
     }
 }
 
-/// A file of many chunks, and where its records are.
+/// Returns a file of many chunks, and the positions of its records.
 fn written(text: &str) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     let mut records = Vec::new();
@@ -131,7 +131,7 @@ fn a_projection_counts_at_once_for_what_was_read_ahead_with_another() {
     }
 }
 
-/// Small chunks, and a large one of one record after every third.
+/// Returns small chunks, with a large one of one record after every third.
 fn mixed(text: &str) -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     for seed in 0..24 {
@@ -148,7 +148,7 @@ fn mixed(text: &str) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads records in turns whole, as streams, and not at all.
+/// Reads records whole, as streams, and skips some, in turns.
 fn in_every_way<I: RecordInput>(
     mut reader: RecordReader<I>,
 ) -> Vec<(Option<RecordPosition>, Vec<u8>)> {
@@ -208,7 +208,7 @@ fn a_file_that_grew_is_read_on() {
     let growing = Growing(Arc::new(Mutex::new(Vec::new())));
     let mut reader = RecordReader::new(growing.clone(), options(3));
     let mut read = Vec::new();
-    // By chunks, a few at a time.
+    // Chunk by chunk, a few at a time.
     let file = RecordFile::open(&whole, ReaderOptions::new()).unwrap();
     let ends: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
     for end in ends.iter().step_by(2).chain(ends.last()) {
@@ -221,7 +221,7 @@ fn a_file_that_grew_is_read_on() {
     assert!(read.iter().eq(records.iter().map(|(_, record)| record)));
 }
 
-/// Memory that others write to.
+/// Memory that other threads append to.
 #[derive(Clone)]
 struct Growing(Arc<Mutex<Vec<u8>>>);
 
@@ -255,7 +255,7 @@ fn records_are_read_each_to_its_own_place() {
                 wanted.push((*position, place));
                 rest = behind;
             }
-            // The order of the places is free.
+            // The records may be requested in any order.
             wanted.reverse();
             file.read_records_into(wanted).unwrap();
             let expected: Vec<u8> = records.iter().flat_map(|(_, r)| r.clone()).collect();

@@ -1,4 +1,4 @@
-//! Positions: where records are, and where none is.
+//! Positions of records, and invalid positions.
 use record_file::{
     ChunkOffset, Compression, ErrorKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
 };

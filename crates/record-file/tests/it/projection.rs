@@ -27,7 +27,7 @@ fn read(file: &[u8], projection: FieldProjection) -> Vec<Vec<u8>> {
     records
 }
 
-/// Returns what is read of a single record.
+/// Returns a single record as read through the projection.
 fn project(record: &[u8], projection: FieldProjection) -> Vec<u8> {
     let file = write(&[record], WriterOptions::new());
     read(&file, projection).remove(0)
@@ -146,7 +146,7 @@ fn another_projection_holds_from_the_next_record_on() {
 
 #[test]
 fn buckets_of_fields_that_are_not_wanted_are_not_even_looked_at() {
-    // Field 2 is incompressible, and large enough for a bucket of its own.
+    // Field 2 is incompressible, and large enough for a separate bucket.
     let noise: Vec<_> = (0..50)
         .map(|seed| [&b"\x07"[..], &crate::support::noise(200, seed + 1)].concat())
         .collect();

@@ -1,4 +1,4 @@
-//! Any records, any options: what was written is read, from wherever one comes to it.
+//! Any records with any options read back as written, from any position.
 use std::cmp::Ordering;
 use std::io::Cursor;
 
@@ -9,20 +9,20 @@ use record_file::{
     RecordPosition, RecordReader, RecordWriter, SearchResult, WriterOptions,
 };
 
-/// What is done to a writer.
+/// The operations on a writer.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A record, and where it is cut in slices.
+    /// A record, and the positions where it is divided into slices.
     Write(Vec<u8>, Vec<usize>),
     WriteAlone(Vec<u8>, Compression),
     /// A record read from a source.
     Stream(Vec<u8>, Compression),
     Flush,
-    /// The file is finished, and gone on with.
+    /// The file is finished, and then continued.
     Reopen,
 }
 
-/// Any level of any codec. The slow ones are for small records.
+/// Any level of any codec. The slow levels are for small records.
 fn any_compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         (-5..=22i32).prop_map(Compression::zstd),
@@ -34,7 +34,7 @@ fn any_compression() -> impl Strategy<Value = Compression> {
     ]
 }
 
-/// Quick ones.
+/// Fast levels.
 fn compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         3 => Just(Compression::None),
@@ -85,8 +85,8 @@ fn options() -> impl Strategy<Value = WriterOptions> {
     )
 }
 
-/// Messages of some fields, which transposing takes apart: numbers, a string, a message with the
-/// same.
+/// Messages of some fields, which transposing takes apart: numbers, a string, and a message with
+/// the same fields.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         (1..6u8, 0..0x80u8).prop_map(|(field, value)| vec![field << 3, value]),
@@ -109,7 +109,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![4 => field, 1 => nested], 0..8).prop_map(|fields| fields.concat())
 }
 
-/// Mostly small ones, and some that need blocks; of noise, or of the same byte.
+/// Mostly small records, and some that need blocks; of noise, or of one repeated byte.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => vec(any::<u8>(), 0..60),
@@ -189,7 +189,7 @@ fn read_all<I: record_file::RecordInput>(mut reader: RecordReader<I>) -> Records
     records
 }
 
-/// In sequence, by position, and backwards.
+/// Reads in sequence, by position, and backwards.
 fn check_reading(bytes: &[u8], records: &Records) {
     let options = ReaderOptions::new();
     assert!(read_all(RecordReader::new(bytes, options)) == *records);
@@ -369,7 +369,7 @@ proptest! {
             let read = (reader.last_position().unwrap(), record);
             prop_assert!(expected.any(|expected| *expected == read));
         }
-        // Backwards the same holds.
+        // The same holds backwards.
         let mut expected = records.iter().rev();
         reader.seek_numeric(bytes.len() as u64).unwrap();
         while reader.seek_back().unwrap() {

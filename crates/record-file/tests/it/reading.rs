@@ -1,4 +1,4 @@
-//! Reading in order, and past damage, as the sidecars say.
+//! Reading in order, and past damage, compared with the fixtures' sidecars.
 use std::sync::{Arc, Mutex};
 
 use record_file::{
@@ -12,7 +12,7 @@ use crate::support::{Fixture, all, sha256, valid};
 
 type Regions = Vec<(u64, u64)>;
 
-/// Everything a reader gives, with the regions it skips.
+/// Returns all records of a reader, and the regions it skips.
 fn read_all<I: RecordInput>(reader: RecordReader<I>) -> (Vec<(RecordPosition, String)>, Regions) {
     let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);
@@ -38,7 +38,7 @@ fn strict<I: RecordInput>(mut reader: RecordReader<I>) -> (usize, Option<record_
             Ok(Some(_)) => count += 1,
             Ok(None) => return (count, None),
             Err(error) => {
-                // It persists, at the same place.
+                // The error repeats, at the same place.
                 let again = reader.read_record().unwrap_err();
                 assert_eq!(
                     (again.kind(), again.offset()),
@@ -118,7 +118,7 @@ fn damage_is_an_error_at_its_place() {
                 (None, None) => {}
                 (Some(expected), Some(error)) => {
                     let kind = match expected {
-                        // Theirs says what is wrong with a hash of it.
+                        // The other implementation reports a wrong hash.
                         _ if begins_otherwise => ErrorKind::NotARecordFile,
                         text if text.contains("Truncated") => ErrorKind::Truncated,
                         text if text.contains("hash mismatch") => ErrorKind::ChecksumMismatch,

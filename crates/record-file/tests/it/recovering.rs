@@ -1,5 +1,5 @@
-//! Recovery beyond plain reading: while seeking, in metadata, in files that grow, from headers that
-//! are valid and wrong.
+//! Recovery in other situations than plain reading: seeking, metadata, growing files, and headers
+//! with valid hashes and wrong content.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ fn recovering<S: ReadAt>(source: S) -> (RecordReader<S>, Regions) {
     (reader, regions)
 }
 
-/// Records of 100 bytes, each in a chunk of its own, and where these begin.
+/// Returns records of 100 bytes, each in its own chunk, and the beginnings of the chunks.
 fn chunks(count: u64) -> (Vec<u8>, Vec<usize>) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     let mut begins = Vec::new();
@@ -56,16 +56,18 @@ fn block_header(file: &mut [u8], block: usize, previous: u64, next: u64) {
 fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
     let (good, begins) = chunks(1500);
     let block = 1 << 16;
-    // The chunk around the block, and the one behind it.
+    // The chunk around the block, and the next one.
     let around = *begins.iter().rfind(|&&begin| begin < block).unwrap();
     let after = *begins.iter().find(|&&begin| begin > block).unwrap();
     let [previous, next] = [(block - around) as u64, (after - block) as u64];
-    // What the header says, and from where on chunks are looked for, if that is one step.
+    // The header's content, and the position where the search for chunks continues, if one step
+    // leads there.
     let table = [
-        // The beginning is another one: reading goes on where the header says.
+        // The beginning differs: reading continues at the header's end.
         ("previous", previous - 1, next, after as u64),
         ("previous, far", previous + 1000, next, after as u64),
-        // So far is nobody sent; nor to where no chunk can begin, nor backwards.
+        // A far end is not followed, nor one where no chunk can begin, nor one that leads
+        // backwards.
         ("next, far", previous - 1, 3 << 16, 2 * block as u64),
         (
             "next, inside of a header",
@@ -75,7 +77,7 @@ fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
         ),
         ("next, 0", previous - 1, 0, 0),
         ("next, beyond all", previous - 1, u64::MAX, 2 * block as u64),
-        // The end is another one than the chunk's own: neither can be relied on.
+        // The end differs from the chunk's own, so neither is reliable.
         ("end", previous, next + 200, 2 * block as u64),
         ("a chunk that begins here", 0, next, 0),
     ];
@@ -100,7 +102,7 @@ fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
         if resumed == after as u64 {
             assert_eq!((regions.len(), end), (1, resumed), "{what}");
         } else if resumed > 0 {
-            // From the next block's header to the first chunk that begins behind it.
+            // From the next block's header to the first chunk that begins after it.
             let expected = begins.iter().find(|&&begin| begin as u64 >= resumed);
             assert_eq!(end, *expected.unwrap() as u64, "{what}");
         }
@@ -131,7 +133,7 @@ fn seeking_recovers_too() {
         *regions.lock().unwrap(),
         [(begins[4] as u64, begins[5] as u64)]
     );
-    // And backwards over it.
+    // Also when going backwards.
     reader
         .seek(RecordPosition::new(begins[5] as u64, 0))
         .unwrap();
@@ -193,7 +195,7 @@ fn metadata_that_is_damaged_costs_no_records() {
         let records = fixture.records().len();
         let end = fixture.records()[0].position.chunk_begin().0;
         let inside = usize::try_from(end).unwrap() - 1;
-        // Its data, by the hash; and what the data says, with the right hash.
+        // Damage to its data, found by the hash; and damage to the content, with the right hash.
         for mended in [false, true] {
             let mut bad = fixture.bytes.clone();
             bad[inside] ^= 0xff;
@@ -203,7 +205,7 @@ fn metadata_that_is_damaged_costs_no_records() {
             }
             let mut strict = RecordReader::new(&bad, ReaderOptions::new());
             let error = match strict.read_metadata() {
-                // A value in it was changed, and nobody can tell.
+                // A value in it changed, which can't be detected.
                 Ok(_) if mended => continue,
                 result => result.unwrap_err(),
             };
@@ -243,7 +245,7 @@ fn a_file_that_grows_is_recovered_only_where_it_is_damaged() {
     let growing = Growing::default();
     let (mut reader, regions) = recovering(growing.clone());
     let mut read = Vec::new();
-    // It grows by whole chunks: what is cut short in between is another matter.
+    // The file grows by whole chunks; another test covers incomplete chunks.
     for &end in &begins[1..] {
         *growing.0.lock().unwrap() = file[..end].to_vec();
         read.extend(read_all(&mut reader));
@@ -278,7 +280,7 @@ fn what_is_appended_to_a_file_cut_anywhere_is_found_by_recovery() {
             .chain([new.chunk_begin().0])
             .collect();
         if cut < 64 {
-            // With the signature gone, the first block is.
+            // Without the signature, the first block is lost.
             assert_eq!(read, expected[expected.len() - 1..], "{cut}");
         } else {
             assert_eq!(read, expected, "{cut}");

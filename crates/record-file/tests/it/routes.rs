@@ -1,4 +1,4 @@
-//! One record, however it comes to a writer: the same bytes of the file.
+//! One record, written in every possible way: the bytes of the file are the same.
 use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor};
 
@@ -29,8 +29,7 @@ fn compressions() -> Vec<Compression> {
     ]
 }
 
-/// Bytes that change their nature again and again, so that compressors look for where to end their
-/// blocks.
+/// Returns bytes whose statistics change often, so that compressors search for block boundaries.
 fn changing(len: usize) -> Vec<u8> {
     let noise = noise(len, 5);
     let mut bytes = Vec::with_capacity(len);
@@ -45,7 +44,8 @@ fn changing(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// About where blocks and fragments of compressors end, and beyond the windows of some.
+/// Returns records with lengths near the boundaries of blocks and of compressors' fragments, and
+/// beyond the windows of some.
 fn records() -> Vec<Vec<u8>> {
     [
         0,
@@ -63,21 +63,21 @@ fn records() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// Ways to cut a record.
+/// Returns the ways to divide a record.
 fn cuts(record: &[u8]) -> Vec<Vec<&[u8]>> {
     let (front, back) = record.split_at(record.len() / 3);
     let mut cuts = vec![vec![record], vec![&[], front, &[], back, &[]]];
     for most in [1 << 17, 70_001] {
         cuts.push(record.chunks(most).collect());
     }
-    // The last one begins where zstd, at its level 1, comes to the end of its memory.
+    // The last part begins where zstd, at level 1, reaches the end of its memory.
     let at = record.len().min((1 << 19) + (1 << 17));
     cuts.push(vec![&record[..at], &record[at..]]);
     cuts
 }
 
 type Writer<'a> = RecordWriter<Cursor<&'a mut Vec<u8>>>;
-/// A way to write a record that has a chunk for itself.
+/// A way to write a record to its own chunk.
 type Way = (
     &'static str,
     fn(&mut Writer<'_>, &[u8], Compression) -> Result<(), Error>,
@@ -105,7 +105,7 @@ const WAYS: [Way; 3] = [
     }),
 ];
 
-/// A file with the record alone between two others.
+/// Returns a file with the record alone between two others.
 fn file(
     options: WriterOptions,
     seekable: bool,
@@ -126,11 +126,11 @@ fn file(
 #[test]
 fn the_file_is_the_same_whichever_way_a_record_comes_to_it() {
     for compression in compressions() {
-        // Every record has a chunk for itself, so that each way of writing gives the same ones.
+        // Every record has its own chunk, so that all ways of writing make the same chunks.
         let options = WriterOptions::new().compression(compression).chunk_size(1);
         let streaming = options.clone().stream_from(0);
         let beside = streaming.clone().threads(2).max_copied(1000);
-        // How many ways to cut a record are tried.
+        // Number of ways to divide a record that are tested.
         let variants = [
             ("held", options.clone(), false, usize::MAX),
             ("streamed", streaming, true, usize::MAX),
@@ -178,7 +178,7 @@ fn read_all(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn only_records_from_the_size_of_the_option_on_are_streamed() {
-    /// Counts how often it is sent somewhere.
+    /// Counts the seeks.
     struct Sent(Cursor<Vec<u8>>, usize);
     impl io::Write for Sent {
         fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
@@ -200,7 +200,7 @@ fn only_records_from_the_size_of_the_option_on_are_streamed() {
         (1000, Compression::ZSTD, false, false),
         (1000, Compression::brotli(3), true, true),
         (1000, Compression::SNAPPY, true, true),
-        // Nothing of it is held anyway.
+        // An uncompressed record isn't held in any case.
         (1000, Compression::None, true, false),
     ] {
         let options = WriterOptions::new().stream_from(1000);
@@ -273,7 +273,7 @@ fn a_file_that_only_appends_is_an_error_where_a_header_is_filled_in() {
         let error = writer.write_record(b"more").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed);
     }
-    // What needs no header to be filled in can be appended.
+    // Without headers to fill in, appending works.
     std::fs::remove_file(&path).unwrap();
     for _ in 0..2 {
         let file = OpenOptions::new()

@@ -1,4 +1,4 @@
-//! Moving around in a file, and searching in it.
+//! Seeking in a file, and searching it.
 use std::cmp::Ordering;
 
 use record_file::{
@@ -41,7 +41,7 @@ fn every_number_leads_to_its_record_or_the_next() {
             .seek_numeric(fixture.bytes.len() as u64 + 1)
             .unwrap_err();
         assert_eq!(beyond.kind(), ErrorKind::InvalidPosition);
-        // And the reader still works.
+        // The reader still works.
         reader.seek_numeric(0).unwrap();
         assert!(reader.read_record().unwrap().is_some());
     }

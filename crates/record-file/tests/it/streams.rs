@@ -29,7 +29,8 @@ fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// A file with every record written as a stream, after some others so that chunks begin anywhere.
+/// Returns a file with every record written as a stream, after some others so that chunks begin
+/// anywhere.
 fn streamed(compression: Compression) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
     let mut writer = RecordWriter::new(Cursor::new(Vec::new()), WriterOptions::new()).unwrap();
     let mut written = Vec::new();
@@ -98,7 +99,7 @@ fn a_sink_that_cannot_seek_gets_the_same_bytes_from_a_source_that_is_read_twice(
         let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
         for (index, (position, record)) in written.iter().enumerate() {
             writer.write_record(&noise(index * 11, 3)).unwrap();
-            // From where the source stands.
+            // From the current position of the source.
             let mut source = Cursor::new([b"before", &record[..], b"behind"].concat());
             source.set_position(6);
             let len = record.len() as u64;
@@ -121,7 +122,7 @@ fn a_plain_record_that_was_read_before_gives_the_same_bytes() {
         let len = record.len() as u64;
         let before = PlainRecord::read(&mut &record[..], len).unwrap();
         assert!(before.data_size() > len);
-        // What is behind it is left alone.
+        // The bytes after the record are not read.
         let mut source = &[&record[..], b"behind"].concat()[..];
         let again = writer.write_plain_record(&before, &mut source).unwrap();
         assert_eq!(again, *position);
@@ -154,7 +155,7 @@ fn a_plain_record_is_read_from_the_source_that_it_was_read_from_before() {
 
 #[test]
 fn a_source_that_changes_while_it_is_read_twice_is_an_error() {
-    /// Other bytes from the first time it is sent back.
+    /// A source whose bytes differ once it has been rewound.
     struct Changing(Cursor<Vec<u8>>, Vec<u8>);
     impl Read for Changing {
         fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
@@ -288,7 +289,7 @@ fn limits_hold_for_what_must_be_in_memory() {
     let error = file.read_record(*position).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert!(error.to_string().contains("max_chunk_memory"));
-    // Straight into a buffer, or streamed, it isn't held.
+    // Read into a buffer, or streamed, it isn't held.
     let mut buf = vec![0; record.len()];
     file.read_record_into(*position, &mut buf).unwrap();
     assert!(buf == *record);

@@ -1,4 +1,4 @@
-//! Fixtures, records to write, and where they are read from.
+//! Fixtures, records to write, and sources to read them from.
 pub(crate) mod frame;
 pub(crate) mod io;
 pub(crate) mod message;
@@ -24,7 +24,7 @@ pub(crate) struct Fixture {
     pub(crate) sidecar: Value,
 }
 
-/// One record as its sidecar describes it.
+/// A record as its sidecar describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) len: u64,
@@ -56,7 +56,7 @@ impl Fixture {
         chunks.iter().any(|chunk| chunk["type"] == "t")
     }
 
-    /// After how many records each its writer flushed.
+    /// Returns the number of records after which the writer flushed.
     pub(crate) fn flush_every(&self) -> usize {
         let every = &self.sidecar["flush_every"];
         let every = every
@@ -112,10 +112,10 @@ pub(crate) fn valid() -> Vec<Fixture> {
     all().into_iter().filter(Fixture::is_valid).collect()
 }
 
-/// Records, and where they are.
+/// Records and their positions.
 pub(crate) type Records = Vec<(RecordPosition, Vec<u8>)>;
 
-/// The records of a file, read in sequence.
+/// Reads the records of a file in sequence.
 pub(crate) fn records(bytes: &[u8]) -> Records {
     let mut reader = RecordReader::new(bytes, ReaderOptions::new());
     let mut records = Vec::new();
@@ -131,7 +131,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Simple and transposed chunks, with each compression.
+/// Returns the options for simple and transposed chunks, with each compression.
 pub(crate) fn formats() -> Vec<WriterOptions> {
     let compressions = [
         Compression::None,

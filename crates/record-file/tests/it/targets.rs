@@ -1,5 +1,5 @@
-//! Fuzz targets: functions that take any bytes and check properties that must hold for them. `/fuzz`
-//! runs them with libFuzzer, and `mutations.rs` with mutations that are the same each time.
+//! Fuzz targets: functions that take any bytes and check properties that must always hold. `/fuzz`
+//! runs them with libFuzzer, and `mutations.rs` with reproducible mutations.
 use std::io::Read;
 
 use record_file::{
@@ -10,10 +10,10 @@ use record_file::{
 
 use crate::support::frame::{self, Frame};
 
-/// What takes bytes.
+/// A function that takes any bytes.
 pub(crate) type Target = fn(&[u8]);
 
-/// All of them, by name.
+/// All targets, by name.
 pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("sequence", sequence),
     ("positioned", positioned),
@@ -24,19 +24,20 @@ pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("text", text),
 ];
 
-/// Memory for hostile claims, and none to speak of.
+/// Limits with little memory for hostile claims.
 const OPTIONS: ReaderOptions = ReaderOptions::new()
     .max_chunk_memory(1 << 20)
     .max_window_log(20);
 
-/// Records of one file that are looked at.
+/// Largest number of records that are checked per file.
 const MOST: usize = 10_000;
 
-/// Those that are looked at one by one: to get at any of a damaged chunk, all of it is read.
+/// Largest number of records that are checked one by one: reading any record of a damaged chunk
+/// reads the whole chunk.
 const MOST_ONE_BY_ONE: usize = 100;
 
-/// The file in `data`; if its last byte, which doesn't belong to it, is odd, with all hashes
-/// mended.
+/// Returns the file in `data`. The last byte doesn't belong to it; if it is odd, all hashes are
+/// corrected.
 fn file_of(data: &[u8]) -> Vec<u8> {
     let Some((mode, file)) = data.split_last() else {
         return Vec::new();
@@ -68,8 +69,8 @@ fn read_all<I: RecordInput>(
     (records, Ok(()))
 }
 
-/// Streams what can be streamed, and skips the rest, or all of it: no record is another than in
-/// reading, and none is met twice.
+/// Streams records where possible and skips the others, or skips all: each record equals the one
+/// that reading returns, and occurs once.
 fn one_by_one<I: RecordInput>(
     mut reader: RecordReader<I>,
     skips: bool,
@@ -121,19 +122,19 @@ fn one_by_one<I: RecordInput>(
     }
 }
 
-/// A file from its beginning to its end: a stream gives what a slice does, and recovery passes over
-/// all damage.
+/// Reads a file in sequence: a stream returns the same records as a slice, and recovery skips all
+/// damage.
 pub(crate) fn sequence(data: &[u8]) {
     let file = file_of(data);
     let (records, end) = read_all(&mut RecordReader::new(&file, OPTIONS));
     let (streamed, streamed_end) = read_all(&mut RecordReader::from_read(&file[..], OPTIONS));
     let limited = |end: &Ending| matches!(end, Err((ErrorKind::LimitExceeded, _)));
-    // A stream meets the limit where a slice knows that the file ends before.
+    // A stream reports the limit where a slice knows that the file ends earlier.
     if !limited(&streamed_end) || limited(&end) {
         assert_eq!(streamed_end, end);
         assert!(streamed == records);
     }
-    // One way each, to be quick: threads take time to begin.
+    // Only one way per file, to be fast: starting threads takes time.
     let way = file.len() % 16;
     let options = OPTIONS.stream_from(0).threads(u32::from(way == 0));
     let skips = way % 4 == 1;
@@ -153,7 +154,7 @@ pub(crate) fn sequence(data: &[u8]) {
     assert!(end.is_ok() || limited(&end), "{end:?}");
 }
 
-/// A file at random places: whatever way leads to a record, it is the same one.
+/// Reads a file at random positions: every way to reach a record leads to the same one.
 pub(crate) fn positioned(data: &[u8]) {
     let file = file_of(data);
     let mut reader = RecordReader::new(&file, OPTIONS).on_damage(|_| true);
@@ -225,8 +226,8 @@ fn one_record(file: &RecordFile<&Vec<u8>>, position: RecordPosition, record: &[u
     }
 }
 
-/// A chunk of this kind: two bytes for the number of its records, three for their size, then its
-/// data.
+/// Reads a chunk of this kind: two bytes for the number of its records, three for their size, then
+/// its data.
 fn chunk(kind: u8, data: &[u8]) {
     let Some((claims, data)) = data.split_at_checked(5) else {
         return;
@@ -246,17 +247,17 @@ fn chunk(kind: u8, data: &[u8]) {
     }
 }
 
-/// What the fuzzer makes of `data` is the content of a simple chunk.
+/// Reads a simple chunk with the fuzzer's `data` as its content.
 pub(crate) fn simple_chunk(data: &[u8]) {
     chunk(b'r', data);
 }
 
-/// What the fuzzer makes of `data` is the content of a transposed chunk.
+/// Reads a transposed chunk with the fuzzer's `data` as its content.
 pub(crate) fn transposed_chunk(data: &[u8]) {
     chunk(b't', data);
 }
 
-/// A projection reads no more than there is.
+/// Checks that a projection returns no more than the whole records.
 fn project(file: &[u8]) {
     let projections = [
         FieldProjection::none(),
@@ -274,7 +275,7 @@ fn project(file: &[u8]) {
     }
 }
 
-/// The content of a metadata chunk after a size of three bytes, and the message by itself.
+/// Reads a metadata chunk, with its size in the first three bytes, and the message directly.
 pub(crate) fn metadata(data: &[u8]) {
     if let Ok(parsed) = RecordsMetadata::parse(data) {
         let again = RecordsMetadata::parse(&parsed.serialize());
@@ -297,7 +298,8 @@ pub(crate) fn metadata(data: &[u8]) {
     assert_eq!(positioned, sequential);
 }
 
-/// Two bytes for options, then records of a length byte each: what is written of them is read.
+/// Writes records, each after a length byte, with options from the first two bytes, and reads them
+/// back.
 pub(crate) fn round_trip(data: &[u8]) {
     let Some((&[how, size], mut rest)) = data.split_first_chunk() else {
         return;
@@ -329,7 +331,8 @@ pub(crate) fn round_trip(data: &[u8]) {
     assert!(read == records);
 }
 
-/// Positions and options as text, positions as bytes: what is read is written the same.
+/// Parses positions and options as text, and positions as bytes: formatting them restores the
+/// input.
 pub(crate) fn text(data: &[u8]) {
     if let Ok(position) = RecordPosition::from_bytes(data) {
         let again = RecordPosition::from_bytes(&position.to_bytes());
@@ -348,7 +351,7 @@ pub(crate) fn text(data: &[u8]) {
     }
 }
 
-/// Returns what a target begins with, made of the files in `dir`.
+/// Returns the seeds of a target, made of the files in `dir`.
 pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
     const LARGEST: usize = 6000;
     if target == "text" {
@@ -390,7 +393,7 @@ pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The first records of a file as [`round_trip`] takes them.
+/// Returns the first records of a file in the form that [`round_trip`] takes.
 fn records_of(file: &[u8]) -> Vec<u8> {
     const LARGEST: usize = 2000;
     let mut out = vec![0, 255];
@@ -406,7 +409,7 @@ fn records_of(file: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The chunks of a file that a target is for, with their claims in front.
+/// Returns the chunks of a file that a target is for, with their claims in front.
 fn chunks(target: &str, file: &[u8]) -> Vec<Vec<u8>> {
     let Ok(records) = RecordFile::open(file, OPTIONS) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Transposed chunks whose records need the room of what they are put together from.
+//! Transposed chunks whose records need the memory of their stored form.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
@@ -70,7 +70,7 @@ fn records_of_every_shape_are_put_together_where_their_parts_were() {
             "no messages",
             (0..60_000).map(|index| noise(40, index)).collect(),
         ),
-        // Their lengths take more room than they do.
+        // Their lengths take more room than their content.
         (
             "empty ones and others",
             (0..100_000)
@@ -85,7 +85,7 @@ fn records_of_every_shape_are_put_together_where_their_parts_were() {
 
 #[test]
 fn records_are_read_that_are_larger_than_is_believed_of_what_is_stored() {
-    // More than 16 MiB, and more than 16 times what is stored.
+    // More than 16 MiB, and more than 16 times the stored size.
     let records: Vec<_> = (0..30u8)
         .map(|index| bytes_field(1, &vec![index; 1 << 20]))
         .collect();

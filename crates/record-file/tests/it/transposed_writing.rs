@@ -1,4 +1,4 @@
-//! Transposed chunks as other writers make them, and read back.
+//! Transposed chunks, identical to those of other writers, and read back.
 use proptest::prelude::*;
 use record_file::{
     Compression, FieldProjection, ReaderOptions, RecordFile, RecordReader, RecordWriter,
@@ -8,7 +8,7 @@ use record_file::{
 use crate::support::message::{bytes_field, group, messages, serialize, tag, varint_field};
 use crate::support::{Fixture, noise, valid};
 
-/// All records of a file.
+/// Returns all records of a file.
 fn records(file: &RecordFile<&[u8]>) -> Vec<Vec<u8>> {
     file.chunks()
         .map(|chunk| chunk.unwrap())
@@ -30,7 +30,7 @@ fn write<R: AsRef<[u8]>>(records: &[R], options: &WriterOptions) -> Vec<u8> {
 
 #[test]
 fn a_message_of_very_many_fields_is_stored_in_one_piece() {
-    // Above 4 Mi fields, and a message inside that alone has as many.
+    // More than 4 Mi fields, and a nested message that alone has as many.
     let fields = varint_field(1, 1).repeat(5 << 20);
     let outer = [varint_field(2, 2), bytes_field(3, &fields)].concat();
     let records = [fields, outer];
@@ -133,7 +133,7 @@ fn check<R: AsRef<[u8]>>(written: &[R]) {
     }
 }
 
-/// Returns whether a record is taken apart: then nothing is left of it when no field is wanted.
+/// Returns whether a record is taken apart: then it is empty when no field is wanted.
 fn is_taken_apart(record: &[u8]) -> bool {
     let file = write(&[record], &WriterOptions::new());
     let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
@@ -179,7 +179,7 @@ fn varints_of_every_length_are_read_back() {
 
 #[test]
 fn values_at_the_beginning_of_a_record_are_read_back() {
-    // Nothing stands before them that could be moved along.
+    // No bytes precede them that could be moved along.
     let records: Vec<_> = (0..130)
         .flat_map(|len| {
             let text = [&b"\x07"[..], &noise(len, 1)].concat();
@@ -252,7 +252,7 @@ fn what_a_message_would_not_be_serialized_to_is_no_message() {
     ];
     for (what, record) in cases {
         assert!(!is_taken_apart(record), "{what}");
-        // In a field it is bytes.
+        // In a field it is just bytes.
         let field = bytes_field(1, record);
         assert!(is_taken_apart(&field), "{what}");
         check(&[record, &field, b"", record]);
@@ -277,8 +277,8 @@ fn equal_records_take_next_to_no_transitions() {
     let records = vec![record.as_slice(); 10_000];
     check(&records);
     let file = write(&records, &plain());
-    // Nothing has a buffer, each state but one leads to only one other: a quarter of a byte a
-    // record.
+    // No values have a buffer, and each state but one leads to only one other: a quarter of a byte
+    // per record.
     let padding = 10_000;
     assert!(file.len() < 64 + 200 + padding, "{}", file.len());
 }
@@ -354,7 +354,7 @@ fn smaller_buckets_make_more_of_them() {
         let magic = b"\x28\xb5\x2f\xfd";
         file.windows(4).filter(|window| window == magic).count()
     };
-    // Besides, the header and the transitions are compressed.
+    // In addition, the header and the transitions are compressed.
     assert_eq!(frames(1.0), 3);
     assert_eq!(frames(0.0), 19 + 2);
     assert!((4..21).contains(&frames(0.05)));

@@ -1,4 +1,5 @@
-//! Files in memory, of which two chunks are verified at once: as files elsewhere, chunk by chunk.
+//! Files in memory, where two chunks are verified at once, compared with other sources, chunk by
+//! chunk.
 
 use record_file::{
     FieldProjection, ReaderOptions, RecordInput, RecordPosition, RecordReader, RecordWriter,
@@ -7,7 +8,7 @@ use record_file::{
 use crate::elsewhere::Elsewhere;
 use crate::support::{frame::varint_of, noise};
 
-/// Chunks of one to three blocks, with one of many small records among them.
+/// Returns chunks of one to three blocks, with one of many small records among them.
 fn written(text: &str) -> (Vec<u8>, Vec<RecordPosition>) {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     let mut positions = Vec::new();
@@ -34,10 +35,11 @@ const FORMATS: [&str; 4] = [
     "transpose,zstd:1",
 ];
 
-/// One result of a reader: a record, or an error.
+/// A result of a reader: a record, or an error.
 type Said = Result<(Vec<u8>, RecordPosition), String>;
 
-/// All that a reader says until the end, or until an error stays, and where it is then.
+/// Returns all results of a reader until the end, or until an error repeats, and its final
+/// position.
 fn said<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> (Vec<Said>, RecordPosition) {
     let (sender, regions) = std::sync::mpsc::channel();
     if recover {
@@ -99,7 +101,7 @@ fn seeking_and_changing_the_projection_lead_to_the_same_records() {
         let mut together = RecordReader::new(&file, ReaderOptions::new());
         let mut alone = RecordReader::new(Elsewhere(&file), ReaderOptions::new());
         for (index, position) in positions.iter().enumerate() {
-            // To the chunk that was verified already, past it, and back.
+            // To the chunk that was already verified, past it, and back.
             for distance in [0, 4, 9] {
                 let other = positions[(index + distance) % positions.len()];
                 for position in [*position, other] {

@@ -1,5 +1,5 @@
-//! Ways through a file: chunks that hold nothing, kinds of chunks in turn, positions before,
-//! between and behind records.
+//! Navigation in a file: chunks without records, alternating kinds of chunks, positions before,
+//! between and after records.
 use std::cmp::Ordering;
 use std::io::Cursor;
 
@@ -11,14 +11,14 @@ use record_file::{
 use crate::support::frame::{self, Frame};
 use crate::support::noise;
 
-/// The data of a simple chunk with one record of less than 128 bytes.
+/// Returns the data of a simple chunk with one record of less than 128 bytes.
 fn one(record: &[u8]) -> Vec<u8> {
     let len = record.len().to_le_bytes()[0];
     [&[0, 1, len], record].concat()
 }
 
-/// Records between chunks that hold none: padding, metadata in the middle, an empty simple chunk,
-/// one of an unknown type.
+/// Returns records between chunks without records: padding, metadata in the middle, an empty simple
+/// chunk, and one of an unknown type.
 fn with_gaps() -> (Vec<u8>, Vec<RecordPosition>) {
     let empty = [0, 0];
     let gaps = [
@@ -125,7 +125,7 @@ fn ten_thousand_records_in_simple_and_transposed_chunks_by_turns() {
     let record = |index: u64| {
         let mut message = vec![0x08];
         frame::varint(&mut message, index);
-        // Some are not messages.
+        // Some records are not messages.
         message.extend(if index.is_multiple_of(7) {
             &b"\xff"[..]
         } else {
@@ -175,7 +175,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
         assert_eq!(reader.position(), RecordPosition::new(64, 1));
     }
     assert_eq!(reader.read_record().unwrap(), Some(&b"second"[..]));
-    // The end of the chunk is the beginning of what may come after it.
+    // The end of the chunk is the beginning of any later chunk.
     let end = reader.position();
     assert_eq!(end, RecordPosition::new(64, 2));
     assert_eq!(reader.read_record().unwrap(), None);
@@ -183,7 +183,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
     reader.seek(end).unwrap();
     assert_eq!(reader.read_record().unwrap(), None);
     assert_eq!(reader.last_position(), None);
-    // From the end back, and to what was read before.
+    // From the end back, to records that were read before.
     reader.seek_numeric(65).unwrap();
     assert_eq!(reader.read_record().unwrap(), Some(&b"second"[..]));
     let beyond = RecordPosition::new(file.len() as u64 + 1, 0);
@@ -195,7 +195,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
     assert_eq!(reader.read_record().unwrap(), Some(&b"first"[..]));
 }
 
-/// Numbers in chunks of three, with metadata in front.
+/// Returns numbers in chunks of three, after metadata.
 fn numbers(count: u32) -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(Compression::None)
@@ -217,7 +217,7 @@ fn numbers_lead_to_records_past_damage_that_lies_elsewhere() {
         .map(|chunk| usize::try_from(chunk.unwrap().begin().0).unwrap())
         .collect();
     // Data near the beginning, and the header of a chunk, both in a block before that of the last
-    // ones.
+    // chunks.
     file[begins[3] + 41] ^= 1;
     file[begins[20] + 3] ^= 1;
     let mut reader = reader(&file);
@@ -249,8 +249,7 @@ fn searching_goes_on_from_any_state_and_as_often_as_wanted() {
             read.map(|read| u32::from_be_bytes(read.try_into().unwrap())),
         )
     };
-    // At the beginning, where metadata is; after reading some; after having read all; twice the
-    // same.
+    // At the beginning, with metadata; after reading some; after reading all; the same twice.
     assert_eq!(find(&mut reader, 0), (SearchResult::Equal, Some(0)));
     assert_eq!(find(&mut reader, 999), (SearchResult::Equal, Some(999)));
     assert_eq!(reader.read_record().unwrap(), None);
@@ -261,7 +260,7 @@ fn searching_goes_on_from_any_state_and_as_often_as_wanted() {
         );
     }
     assert_eq!(find(&mut reader, 1000), (SearchResult::Nothing, None));
-    // Backwards from what was found.
+    // Backwards from the record found.
     assert_eq!(find(&mut reader, 300).0, SearchResult::Equal);
     assert!(reader.seek_back().unwrap() && reader.seek_back().unwrap());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Files as other writers make them, and what a writer does when things fail.
+//! Files identical to those of other writers, and the behavior of a writer on failure.
 use std::io::{self, Write};
 
 use record_file::{
@@ -111,8 +111,8 @@ fn everything_read_back_with_every_compression() {
 
 #[test]
 fn chunks_are_closed_by_the_rule() {
-    // Each record counts 8 more than its length; a chunk is closed when the next one, or an empty
-    // one, won't fit.
+    // Each record counts 8 bytes more than its length; a chunk is closed when the next record, or
+    // an empty one, doesn't fit.
     let layout = |lens: &[usize], chunk_size: u64| {
         let options = WriterOptions::new()
             .compression(Compression::None)
@@ -154,7 +154,7 @@ fn bad_options_are_refused_before_anything_is_written() {
     assert!(RecordWriter::new(Vec::new(), WriterOptions::new().chunk_size(0)).is_err());
 }
 
-/// Takes some bytes, a few at a time, and then fails in one of two ways.
+/// A sink that takes some bytes, a few at a time, and then fails in one of two ways.
 struct Failing {
     left: usize,
     zero: bool,
@@ -215,7 +215,7 @@ fn flush_makes_records_readable_and_is_nothing_without_records() {
 
 #[test]
 fn a_chunk_is_as_long_as_it_has_records_and_the_next_one_begins_behind() {
-    // Empty records take a byte of sizes each when stored, and less when compressed: the rest is
+    // Empty records take one byte of sizes each when stored, and less when compressed: the rest is
     // zeros.
     for (compression, count) in [
         (Compression::None, 200_000),

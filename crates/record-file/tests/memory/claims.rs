@@ -1,4 +1,4 @@
-//! Chunks of a few bytes that claim to hold much.
+//! Chunks of a few bytes with large claims.
 use record_file::{
     ChunkOffset, Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, Sequential,
     WriterOptions,
@@ -9,12 +9,12 @@ use super::frame::{self, Frame};
 use super::{MIB, alone, check, most};
 
 const CLAIM: u64 = 1 << 30;
-/// The start of the first chunk of records, and bytes of its header.
+/// Beginning of the first chunk of records, and offsets in its header.
 const BEGIN: usize = 64;
 const HEADER: usize = 40;
 
-/// A file of one small chunk, as written but for what it claims to be in memory and, with
-/// `stored`, in the file.
+/// Returns a file of one small chunk that claims a large decoded size and, if given, `stored` bytes
+/// in the file.
 fn claiming(compression: Compression, transpose: bool, stored: Option<u64>) -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(compression)

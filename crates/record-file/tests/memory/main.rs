@@ -1,6 +1,6 @@
-//! The memory that readers and writers hold at most. Alone in its process: the allocator counts for
-//! all of it. What zstd and brotli allocate themselves, in C, isn't counted: a context for each
-//! thread, and a window, which an option limits.
+//! The peak memory of readers and writers. These tests have their own process, since the allocator
+//! counts all of its allocations. The allocations of zstd and brotli themselves, in C, aren't
+//! counted: a context for each thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod claims;
@@ -27,18 +27,19 @@ use record_file::{
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// Memory held whatever the size of chunks and records: buffers for input, output, and streams.
+/// Memory independent of the size of chunks and records: buffers for input, output, and streams.
 const FIXED: usize = 3 * MIB;
 const CHUNK: usize = 4 * MIB;
 const LARGE: usize = 72 * MIB;
 
-/// The other tests of this process wait, so that nothing they allocate is counted.
+/// Returns a lock that makes the other tests of this process wait, so that their allocations aren't
+/// counted.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most that was allocated at once while `work` ran.
+/// Returns the peak of allocated memory while `work` ran.
 fn most(work: impl FnOnce()) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -46,7 +47,7 @@ fn most(work: impl FnOnce()) -> usize {
     MEMORY.peak_usage() - before
 }
 
-/// Counts the bytes, and forgets them.
+/// A sink that counts the bytes, and drops them.
 #[derive(Default)]
 struct Counted {
     pos: u64,
@@ -85,7 +86,7 @@ fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
         large_record(&noise, compression);
         copied_records(&noise, compression);
     }
-    // Chunks that are stored in a tenth of what they decode to.
+    // Chunks whose stored size is a tenth of their decoded size.
     let repeated = noise[..LARGE / 10].chunks(100);
     let repeated: Vec<u8> = repeated.flat_map(|bytes| bytes.repeat(10)).collect();
     for transpose in [false, true] {
@@ -93,7 +94,7 @@ fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
     }
 }
 
-/// Records of a chunk each, which are copied for threads.
+/// Tests records in their own chunks, which are copied for threads.
 fn copied_records(noise: &[u8], compression: Compression) {
     for threads in [1, 2, 3] {
         let options = WriterOptions::new()
@@ -117,7 +118,7 @@ fn copied_records(noise: &[u8], compression: Compression) {
     }
 }
 
-/// A record in memory is compressed without another copy of it, nor of what it is compressed to.
+/// A record in memory is compressed without copying it, or holding its compressed form.
 #[test]
 fn large_records_in_memory_stream_to_what_can_seek() {
     let _alone = alone();
@@ -151,7 +152,7 @@ fn large_records_in_memory_stream_to_what_can_seek() {
     }
 }
 
-/// Threads hold what is small; a large record is held once, and not at all if it is streamed.
+/// Threads hold small chunks; a large record is held once, or if it is streamed, never.
 #[test]
 fn a_reader_with_threads_holds_one_large_record_or_none() {
     const RECORD: usize = 24 * MIB;
@@ -179,7 +180,7 @@ fn a_reader_with_threads_holds_one_large_record_or_none() {
             let of_stream = || RecordReader::from_read(&file[..], options);
             let used = most(|| read(of_file()));
             check(&format!("reading {what}"), used, RECORD + small);
-            // Whose size nobody knows before it is read: memory doubles.
+            // The size is unknown before reading: memory doubles.
             let used = most(|| read(of_stream()));
             check(
                 &format!("reading a stream {what}"),
@@ -204,14 +205,14 @@ fn check(what: &str, used: usize, bound: usize) {
     assert!(used <= bound, "{what}: {used} bytes, not {bound}");
 }
 
-/// Messages of two fields, 1000 bytes each.
+/// Returns messages of two fields, 1000 bytes each.
 fn messages(noise: &[u8]) -> Vec<Vec<u8>> {
     let field = |tag: u8, bytes: &[u8]| [&[tag, 0xf4, 0x03], bytes].concat();
     let message = |bytes: &[u8]| [field(0x0a, &bytes[..500]), field(0x12, &bytes[500..])].concat();
     noise.chunks_exact(1000).map(message).collect()
 }
 
-/// Many records to a chunk.
+/// Tests chunks of many records.
 fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     let records = messages(noise);
     let options = WriterOptions::new()
@@ -242,7 +243,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     }
     let file = writer.finish().unwrap();
     for threads in [0, 1, 3] {
-        // As it is stored, and as it is decoded.
+        // In its stored form, and decoded.
         let bound = threads.max(1) as usize * 2 * CHUNK + FIXED;
         let reading = ReaderOptions::new().threads(threads);
         let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
@@ -272,7 +273,7 @@ fn read<I: RecordInput>(mut reader: RecordReader<I>) {
     while reader.read_record().unwrap().is_some() {}
 }
 
-/// One record, far larger than what may be held.
+/// Tests one record, far larger than the memory limit.
 fn large_record(noise: &[u8], compression: Compression) {
     let len = noise.len() as u64;
     let new = || RecordWriter::with_defaults(Counted::default());

@@ -1,4 +1,4 @@
-//! The memory held for transposed chunks.
+//! Peak memory of transposed chunks.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
@@ -6,15 +6,15 @@ use record_file::{
 use crate::noise::noise;
 use crate::{Counted, Elsewhere, MIB, alone, check, most, read};
 
-/// What each thread holds whatever the size of chunks: of a writer, for each field a block of 64
-/// KiB that isn't full, and the smaller ones before it, which wait for the next chunk; of a reader,
-/// some room for a next chunk that is a little larger.
+/// Memory of each thread, independent of the size of chunks: in a writer, for each field a partly
+/// filled block of 64 KiB and the smaller ones before it, which wait for the next chunk; in a
+/// reader, some room for a next chunk that is a little larger.
 const PER_THREAD: usize = MIB;
-/// What a writer or reader holds besides: what is about to go to the file, or was read of it.
+/// Additional memory of a writer or reader: the bytes about to be written, or just read.
 const FIXED: usize = MIB;
 
-/// Messages with numbers, a name, a time, and a message of 80 bytes that don't compress in each:
-/// some 130 bytes.
+/// Returns messages with numbers, a name, a time, and a message of 80 incompressible bytes: about
+/// 130 bytes each.
 fn messages(total: usize) -> Vec<Vec<u8>> {
     const NAMES: [&str; 5] = ["conv2d", "dense", "embedding", "gather", "logits"];
     let varint = |out: &mut Vec<u8>, mut value: u64| {
@@ -46,14 +46,14 @@ fn messages(total: usize) -> Vec<Vec<u8>> {
     parts.map(message).collect()
 }
 
-/// Bytes of the largest chunk as it is stored.
+/// Returns the stored size of the largest chunk, in bytes.
 fn most_stored(file: &[u8]) -> usize {
     let file = RecordFile::open(file, ReaderOptions::new()).unwrap();
     let stored = file.chunks().map(|chunk| chunk.unwrap().header.data_size);
     usize::try_from(stored.max().unwrap()).unwrap()
 }
 
-/// Returns what is written in a test: chunks of many messages.
+/// Returns the parameters of the tests, with chunks of many messages.
 fn cases() -> impl Iterator<Item = (usize, Compression)> {
     let sizes = [4 * MIB, 16 * MIB, 64 * MIB].into_iter();
     sizes.flat_map(|chunk| [Compression::None, Compression::zstd(1)].map(|by| (chunk, by)))
@@ -66,7 +66,7 @@ fn options(chunk: usize, compression: Compression) -> WriterOptions {
         .chunk_size(chunk as u64)
 }
 
-/// Two full chunks and one that isn't, or more of those that are small.
+/// Returns messages for two full chunks and a partial one, or for more if they are small.
 fn some(messages: &[Vec<u8>], chunk: usize) -> impl Iterator<Item = &[u8]> {
     let mut left = (9 * chunk / 4).max(40 * MIB);
     let fits = move |message: &&[u8]| {
@@ -88,9 +88,9 @@ fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
                 some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
                 writer.finish().unwrap();
             });
-            // The caller's thread has the chunk that is being gathered. How long each record is
-            // takes a byte or two. What is stored takes the place of records, so this
-            // is less than a chunk and its compressed form.
+            // The caller's thread has the chunk that is being gathered. The length of each record
+            // takes a byte or two. Stored data replaces records, so this is less than a chunk and
+            // its compressed form.
             let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
             check(&format!("writing, {options}"), used, bound);
         }

@@ -1,16 +1,16 @@
-//! Files put together chunk by chunk, with whatever claims: what no writer would write.
+//! Files assembled chunk by chunk, with arbitrary claims that no writer would make.
 use highway::{HighwayHash, HighwayHasher, Key};
 
 const BLOCK: usize = 1 << 16;
 
-/// A chunk to be: its kind, its claims, its data.
+/// A chunk to assemble: its kind, its claims, its data.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame<'a> {
     pub(crate) kind: u8,
     pub(crate) num_records: u64,
     pub(crate) decoded_data_size: u64,
     pub(crate) data: &'a [u8],
-    /// Other than the length of the data, if it lies.
+    /// Claimed length of the data, if it is false.
     pub(crate) data_size: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A file of the frames, after a signature.
+/// Returns a file of the frames, after a signature.
 pub(crate) fn file(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     push(&mut out, &Frame::new(b's', 0, 0, &[]));
@@ -36,7 +36,7 @@ pub(crate) fn file(frames: &[Frame<'_>]) -> Vec<u8> {
     out
 }
 
-/// Appends a chunk where the file ends, and returns where that was.
+/// Appends a chunk at the end of the file, and returns its position.
 pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     let begin = file.len();
     let mut header = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     payload.extend(frame.data);
 
     let end_of_data = end_after(begin, payload.len());
-    // Every record needs a position of its own; of claims beyond that nothing is written.
+    // Every record needs its own position; excessive claims get no fill.
     let records = usize::try_from(frame.num_records.min(1 << 20)).unwrap_or(0);
     let end = end_of_data.max(boundary_from(begin + records));
     let mut payload = payload.into_iter();
@@ -69,7 +69,7 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     begin
 }
 
-/// Returns where this many bytes end that begin at `begin`, past the block headers between them.
+/// Returns the end of this many bytes that begin at `begin`, past the block headers between them.
 fn end_after(begin: usize, len: usize) -> usize {
     let mut end = begin;
     for _ in 0..len {
@@ -81,7 +81,8 @@ fn end_after(begin: usize, len: usize) -> usize {
     end
 }
 
-/// The first position from `pos` on at which a chunk can begin: a block's header can't be.
+/// Returns the first position from `pos` on at which a chunk can begin, which excludes block
+/// headers.
 fn boundary_from(pos: usize) -> usize {
     match pos % BLOCK {
         within @ 1..=24 => pos - within + 25,
@@ -89,7 +90,7 @@ fn boundary_from(pos: usize) -> usize {
     }
 }
 
-/// HighwayHash-64, with the format's key.
+/// Computes the HighwayHash-64 with the format's key.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let half = |text: &[u8; 8]| u64::from_le_bytes(*text);
     let [a, b] = [half(b"Riegeli/"), half(b"records\n")];
@@ -105,16 +106,15 @@ pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// A varint.
+/// Returns an encoded varint.
 pub(crate) fn varint_of(value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     varint(&mut out, value);
     out
 }
 
-/// Makes every hash of a file right again, so that what follows it is looked at: those of block
-/// headers wherever a block begins, those of chunks as far as their sizes lead from one to the
-/// next.
+/// Corrects every hash of a file, so that the checks after the hashes are tested: the hash of every
+/// block header, and those of chunks as far as their sizes lead from one to the next.
 pub(crate) fn mend(file: &mut [u8]) {
     for block in (0..file.len()).step_by(BLOCK) {
         if let Some(header) = file.get_mut(block..block + 24) {
@@ -123,7 +123,7 @@ pub(crate) fn mend(file: &mut [u8]) {
         }
     }
     let mut begin = 0;
-    // A chunk is at least its header.
+    // A chunk has at least its header.
     while let Some(header) = payload(file, begin, 40) {
         let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
         let data_size = usize::try_from(word(8)).unwrap_or(usize::MAX);
@@ -146,7 +146,8 @@ pub(crate) fn mend(file: &mut [u8]) {
     }
 }
 
-/// This many bytes of a chunk that begins at `begin`, without the block headers between them.
+/// Returns this many bytes of a chunk that begins at `begin`, without the block headers between
+/// them.
 fn payload(file: &[u8], begin: usize, len: usize) -> Option<Vec<u8>> {
     if len > file.len() || begin > file.len() {
         return None;

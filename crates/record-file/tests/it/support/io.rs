@@ -1,44 +1,44 @@
-//! Readers and writers that do what the traits allow, and nobody hopes for.
+//! Readers and writers with unusual behavior that their traits allow.
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::sync::Mutex;
 
 use record_file::ReadAt;
 
-/// What goes wrong somewhere.
+/// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An error of a kind that nothing else here has.
+    /// An error of a kind that occurs nowhere else here.
     Error,
-    /// 0 bytes, as at the end of a file or of a disk.
+    /// 0 bytes, as at the end of a file or on a full disk.
     Zero,
 }
 
-/// From where on it goes wrong.
+/// The point from which on calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
-    /// An offset in the file. What is written back before it is written.
+    /// An offset in the file. Writes before it still succeed afterwards.
     Offset(u64),
-    /// This many bytes, wherever they went.
+    /// A number of bytes, at any offsets.
     Bytes(u64),
-    /// So many calls, seeking and flushing included.
+    /// A number of calls, including seeks and flushes.
     Calls(u64),
 }
 
-/// The kind of [`Fault::Error`].
+/// Kind of [`Fault::Error`].
 pub(crate) const KIND: io::ErrorKind = io::ErrorKind::ConnectionReset;
 
-/// How calls go until a fault is reached.
+/// The behavior of calls until a fault is reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
-    /// The most bytes of one call.
+    /// Largest number of bytes per call.
     pub(crate) most: usize,
     /// True if every other call is interrupted.
     pub(crate) interrupted: bool,
-    /// Where it ends, and how.
+    /// The point of failure, and its kind.
     pub(crate) fault: Option<(From, Fault)>,
 }
 
-/// What has been asked for so far.
+/// The numbers of calls and bytes so far.
 #[derive(Debug, Default)]
 struct Counts {
     calls: u64,
@@ -63,7 +63,7 @@ impl Manner {
         }
     }
 
-    /// All manners in which nothing is lost.
+    /// Returns all manners that lose nothing.
     pub(crate) fn harmless() -> Vec<Self> {
         let mut manners = Vec::new();
         for most in [1, 7, 1000, usize::MAX] {
@@ -78,7 +78,7 @@ impl Manner {
         manners
     }
 
-    /// Returns how many of `len` bytes are let through at `offset`.
+    /// Returns the number of the `len` bytes at `offset` that the call may transfer.
     fn allowed(&self, counts: &mut Counts, offset: u64, len: usize) -> io::Result<usize> {
         counts.calls += 1;
         if self.interrupted && counts.calls % 2 == 1 {
@@ -102,7 +102,7 @@ impl Manner {
         }
     }
 
-    /// As `allowed`, for a call that moves no bytes.
+    /// As `allowed`, for a call that transfers no bytes.
     fn allows_call(&self, counts: &mut Counts) -> io::Result<()> {
         counts.calls += 1;
         match self.fault {
@@ -114,7 +114,7 @@ impl Manner {
     }
 }
 
-/// A stream over bytes, a file that is read at random, or a file that is written.
+/// A stream over bytes, a file read at random, or a file being written.
 #[derive(Debug)]
 pub(crate) struct Hostile<T> {
     inner: T,
@@ -154,7 +154,7 @@ impl<T> Hostile<T> {
         self.manner.allows_call(&mut self.counts.lock().unwrap())
     }
 
-    /// Calls so far, and bytes.
+    /// Returns the numbers of calls and bytes so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let counts = self.counts.lock().unwrap();
         (counts.calls, counts.bytes)
@@ -189,7 +189,7 @@ impl<T: Write> Write for Hostile<T> {
         Ok(n)
     }
 
-    // Stops in the middle of any slice, and not only of the first one, as the default would.
+    // Can stop in the middle of any slice, not only of the first one, as the default would.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let len = slices.iter().map(|slice| slice.len()).sum();
         let most = self.allowed(self.pos, len)?;
@@ -217,7 +217,7 @@ impl<T: Seek> Seek for Hostile<T> {
     }
 }
 
-/// The I/O error inside one of this crate.
+/// Returns the kind of the I/O error inside an error of this crate.
 pub(crate) fn io_kind(error: &record_file::Error) -> Option<io::ErrorKind> {
     let source = std::error::Error::source(error)?;
     source

@@ -1,5 +1,4 @@
-//! Messages to be taken apart: as trees, which know what is left of them when only some fields are
-//! wanted.
+//! Messages to be taken apart: as trees, which can be restricted to some of their fields.
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -22,7 +21,7 @@ pub(crate) fn tag(out: &mut Vec<u8>, field: u32, wire_type: u32) {
     varint(out, u64::from(field << 3 | wire_type));
 }
 
-/// A field with a length in front.
+/// Returns a length-delimited field.
 pub(crate) fn bytes_field(field: u32, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     tag(&mut out, field, 2);
@@ -46,12 +45,12 @@ pub(crate) fn group(field: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A message on the wire.
+/// Serializes a message.
 pub(crate) fn serialize(fields: &Fields) -> Vec<u8> {
     Wanted::default().all(&[]).serialize(fields)
 }
 
-/// Paths of fields that are wanted: with everything in them, or only whether they are there.
+/// Paths of wanted fields: with all of their content, or only their existence.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) paths: Vec<(Vec<u32>, bool)>,
@@ -70,7 +69,7 @@ impl Wanted {
         self
     }
 
-    /// Returns what is left of a message.
+    /// Serializes the wanted part of a message.
     pub(crate) fn serialize(&self, fields: &Fields) -> Vec<u8> {
         self.within(&mut Vec::new(), fields)
     }
@@ -125,7 +124,7 @@ impl Wanted {
     }
 }
 
-/// Few small numbers, so that paths meet, and now and then one of more bytes.
+/// Returns few small numbers, so that paths coincide, and occasionally a longer one.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 1..6u32, 1 => 15..18u32, 1 => 1..=(1u32 << 29) - 1]
 }
@@ -136,7 +135,7 @@ fn value() -> impl Strategy<Value = Value> {
         2 => (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| Value::Varint(bits >> shift)),
         1 => any::<u32>().prop_map(Value::Fixed32),
         1 => any::<u64>().prop_map(Value::Fixed64),
-        // Field 0: these can't be taken for messages.
+        // Field 0: these can't be mistaken for messages.
         3 => vec(any::<u8>(), 0..90).prop_map(|mut bytes| {
             bytes.iter_mut().take(1).for_each(|first| *first &= 7);
             Value::Bytes(bytes)
@@ -150,7 +149,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any messages, of which some come again and again.
+/// Returns any messages, some of which recur.
 pub(crate) fn messages() -> impl Strategy<Value = Vec<Fields>> {
     let distinct = vec(vec((number(), value()), 0..8), 1..12);
     (distinct, vec(any::<prop::sample::Index>(), 0..120)).prop_map(|(distinct, picks)| {
@@ -159,7 +158,7 @@ pub(crate) fn messages() -> impl Strategy<Value = Vec<Fields>> {
     })
 }
 
-/// Some paths of at most three fields, perhaps not of any message.
+/// Returns some paths of at most three fields, which may match no message.
 pub(crate) fn wanted() -> impl Strategy<Value = Wanted> {
     vec((vec(number(), 1..4), any::<bool>()), 0..5).prop_map(|paths| Wanted { paths })
 }
