@@ -1,4 +1,4 @@
-//! Where a merge finds the chunks: in memory, or as records of open files.
+//! The chunks of a merge: in memory, or as records of open files.
 
 pub(super) mod checked_stream;
 pub(super) mod chunk_store;

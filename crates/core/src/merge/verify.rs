@@ -1,4 +1,4 @@
-//! Checking a file without keeping anything of it.
+//! Verifying a file without keeping its content.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,7 +19,7 @@ use crate::read_options::ReadOptions;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// What reading all of a file showed.
+/// The result of reading a whole file.
 #[derive(Debug)]
 pub struct Verification {
     records: u64,
@@ -28,53 +28,53 @@ pub struct Verification {
     merge: MergeCheck,
 }
 
-/// Whether the file's chunks make a message, and the one that was split.
+/// The result of checking that a file's chunks form the message that was split.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MergeCheck {
-    /// They do.
+    /// The chunks form a message.
     Merged {
-        /// Bytes of the message.
+        /// Size of the message, in bytes.
         size: u64,
-        /// Its crc32c.
+        /// crc32c of the message.
         crc32c: u32,
-        /// How it compares with what was split, if the file says what that was.
+        /// Comparison with the split message, if the file describes it.
         source: Option<SourceCheck>,
     },
-    /// Only the message's type could tell; here is what for.
+    /// The check depends on the message's type, for this reason.
     NeedsType(Error),
-    /// They don't; it is among the problems why.
+    /// The chunks don't form a message; the problems have the reason.
     Failed,
 }
 
-/// How a merge compares with what was split.
+/// The comparison of a merged message with the one that was split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceCheck {
     /// The same bytes: size and crc32c are equal.
     Same,
-    /// An equal message; the split found that its bytes can't be the same.
+    /// An equal message; the split determined that its bytes can't be the same.
     EqualAsMessage,
 }
 
 impl Verification {
-    /// How many records the file has, the trailer's included.
+    /// Returns the number of records in the file, including the trailer's.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How many bytes the chunks have that could be read.
+    /// Returns the size of the readable chunks, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// All that is wrong, as far as one problem didn't hide others.
+    /// Returns all problems that others didn't hide.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }
 
-    /// Returns all that is wrong, and last why the type is needed, if only that could tell whether the
-    /// chunks make a message.
+    /// Returns all problems, followed by the reason why the type is needed, if the check depends on
+    /// it.
     pub fn into_problems(mut self) -> Vec<Error> {
         if let MergeCheck::NeedsType(error) = self.merge {
             self.problems.push(error);
@@ -82,13 +82,13 @@ impl Verification {
         self.problems
     }
 
-    /// Whether the chunks make the message that was split.
+    /// Returns whether the chunks form the message that was split.
     pub fn merge(&self) -> &MergeCheck {
         &self.merge
     }
 }
 
-/// Reads all of the files of a message; see [`ChunkedFile::verify`](crate::ChunkedFile::verify).
+/// Reads all files of a message; see [`ChunkedFile::verify`](crate::ChunkedFile::verify).
 pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -> Verification {
     let mut report = Verification {
         records: 0,
@@ -96,12 +96,12 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         problems: Vec::new(),
         merge: MergeCheck::Failed,
     };
-    // Reading all chunks takes as long as they are large, not as the file is.
+    // The time to read all chunks depends on their size, not on the file's.
     if let Err(error) = store.check_merged_size() {
         report.problems.push(error);
         return report;
     }
-    // A record that isn't found is a problem of the chunk that is read from it.
+    // A missing record is reported as a problem of the chunk read from it.
     store.find_records();
     let is_late = store.is_prefetched();
     if !is_late {
@@ -113,8 +113,8 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     let threads = options.thread_count();
     let slices = counted_slices(store.trailer());
     let read = with_walked(store.trailer(), store, |chunks| {
-        // The trailer's places are checked even if a chunk that lies in the way is damaged:
-        // that fails by itself.
+        // The trailer's places are checked even if a chunk along their paths is damaged, which is
+        // reported separately.
         let plan = chunks.plan(store.trailer(), options);
         let _span = tracing::debug_span!("read", chunks = store.len(), bytes).entered();
         let asked = Asked {
@@ -161,15 +161,15 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     report
 }
 
-/// The slices whose elements are counted, with the field: of those the trailer says how many there
-/// are.
+/// Returns the slices to count, with their fields: those whose number of elements is in the
+/// trailer.
 fn counted_slices(trailer: &Trailer) -> HashMap<usize, FieldNumber> {
     let said = trailer.slices().filter(|&(_, _, said)| said > 0);
     said.map(|(chunk, number, _)| (chunk, number)).collect()
 }
 
-/// Compares how many elements slices hold with what the trailer says, which views go by. Those that
-/// are damaged have other problems.
+/// Compares the numbers of elements in slices with the trailer, since views rely on them. Damaged
+/// slices have other problems.
 fn check_counts(
     trailer: &Trailer,
     elements: &HashMap<usize, u64>,
@@ -190,21 +190,21 @@ fn check_counts(
     wrong.collect()
 }
 
-/// What reading some of the chunks showed.
+/// The result of reading some of the chunks.
 #[derive(Debug, Default)]
 pub struct PartVerification {
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// What is damaged.
+    /// Problems found.
     pub problems: Vec<Error>,
-    /// The crc32c of what a merge takes from each of them, in the order of the chunks and of their
-    /// bytes; of none of them if the merge can't be planned.
+    /// crc32c of each range that a merge takes from these chunks, in the order of the chunks and
+    /// their bytes; empty if the merge can't be planned.
     pub crcs: Vec<u32>,
 }
 
-/// Reads the chunks of these groups, and of the files that are asked for what is not a chunk.
+/// Reads the chunks of these groups, and in the given files everything that is not a chunk.
 pub fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -252,14 +252,14 @@ pub fn verify_part<S: ReadAt>(
     report
 }
 
-/// Says of the chunks that are damaged where they belong.
+/// Adds to the problems of damaged chunks the places of these chunks.
 fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOptions) {
     let is_unsaid = |error: &Error| error.chunk().is_some() && error.path().is_none();
     if !problems.iter().any(is_unsaid) {
         return;
     }
     let places = trailer.places();
-    // The path of a slice is that of its message: which field it has elements of says more.
+    // The path of a slice is its message's, so the field of its elements is more specific.
     let slices: HashMap<usize, FieldNumber> = trailer
         .slices()
         .map(|(chunk, field, _)| (chunk, field))
@@ -272,7 +272,7 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
             return error;
         };
         let path = match slices.get(&chunk) {
-            // What is wrong with the trailer may be that very field.
+            // A problem of the trailer may be that very field.
             Some(field) if error.kind() != ErrorKind::InvalidTrailer => {
                 place.path.join(Step::field(field.0))
             }
@@ -283,12 +283,13 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
     *problems = said.collect();
 }
 
-/// Compares what parts have read with what was split; `crcs` are theirs, for these groups, one
-/// behind the other.
+/// Compares the results of reading all parts with the message that was split. `crcs` are the parts'
+/// checksums for these groups, concatenated.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if there are other checksums than groups.
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the number of checksums is
+/// wrong.
 pub fn verify_parts_together<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -314,8 +315,8 @@ pub fn verify_parts_together<S: ReadAt>(
     check_merge(trailer, &plan, &of_segments, options)
 }
 
-/// Reads what no chunk of the message is in, of the files that are asked for, and counts the
-/// records of these.
+/// Reads the record chunks of the given files that contain no chunk of the message, and counts
+/// these files' records.
 fn check_others<S: ReadAt>(
     store: &RecordStore<S>,
     has_file: impl Fn(usize) -> bool,
@@ -331,7 +332,7 @@ fn check_others<S: ReadAt>(
         let mut at = ChunkOffset(0);
         while at.0 < file.size() {
             let checked = match known.get(&(number, at)) {
-                // Its turn comes with the chunks that are in it.
+                // It is read with its chunks.
                 Some(chunk) => Ok(*chunk),
                 None => file
                     .chunk_header_at(at)
@@ -352,8 +353,8 @@ fn check_others<S: ReadAt>(
     }
 }
 
-/// Compares what slices hold with what the trailer says they do, which a merge goes by. The
-/// first fields of some chunks are known.
+/// Compares the content of slices with the trailer's description, since a merge relies on it. The
+/// first fields of some chunks are known already.
 fn check_slices<S: ReadAt>(
     store: &RecordStore<S>,
     is_asked: impl Fn(usize) -> bool,
@@ -364,7 +365,7 @@ fn check_slices<S: ReadAt>(
             return None;
         }
         let known = known.get(chunk).copied().flatten();
-        // If it can't be read, that was found before.
+        // If it can't be read, that was reported already.
         let read = || Some(first_field(store, chunk).ok()?.0.number);
         let first = known.or_else(read)?;
         let message = format!(
@@ -375,7 +376,7 @@ fn check_slices<S: ReadAt>(
     })
 }
 
-/// Compares what the segments of these checksums make with what was split.
+/// Combines these checksums of segments, and compares them with the message that was split.
 fn check_merge(
     trailer: &Trailer,
     plan: &MergePlan,
@@ -402,7 +403,7 @@ fn check_merge(
 }
 
 impl Verification {
-    /// Planning reads what was read before, and finds it damaged once more.
+    /// Adds an error, unless it repeats one: planning reads some damaged data a second time.
     fn add(&mut self, error: Error) {
         let known = self
             .problems
@@ -414,8 +415,8 @@ impl Verification {
     }
 }
 
-/// Reads what no chunk of the message is in: the trailer, file metadata, padding, records that the
-/// trailer doesn't name.
+/// Reads a record chunk without chunks of the message: the trailer, file metadata, padding, or
+/// records that the trailer doesn't name.
 fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
     match (chunk.header.kind, chunk.header.num_records) {
         // Its 64 bytes were compared when the file was opened.

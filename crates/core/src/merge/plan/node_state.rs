@@ -1,4 +1,4 @@
-//! What planning remembers of the message at each node, over all the pieces it comes in.
+//! Planning state of the message at each node, across all of its pieces.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -15,16 +15,16 @@ use crate::path::Select;
 use crate::wire::{Field, FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How many different field numbers of one message are kept track of. Types have hundreds at most;
+/// Maximum number of distinct field numbers of one message to track. Types have hundreds at most;
 /// hostile bytes can have millions.
 const MAX_FIELD_NUMBERS: usize = 1 << 16;
 
-/// Up to how many of them are looked through for one.
+/// Maximum number of field numbers for a linear search.
 const FEW_FIELD_NUMBERS: usize = 8;
 
-/// A field on the wire that is remembered: which use it is in, and what encloses it there.
+/// A remembered field on the wire: its use, and the field that encloses it there.
 ///
-/// One is kept for every path, so it is packed: tags and lengths have at most ten bytes.
+/// One exists for every path, so it is compact: tags and lengths have at most ten bytes.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) enclosing: Option<Rc<Frame>>,
@@ -33,9 +33,9 @@ pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) in_use: UseId,
     pub(in crate::merge) wire: WireType,
     tag_len: u8,
-    /// Bytes of the tag and of the length.
+    /// Size of the tag and the length, in bytes.
     head_len: u8,
-    /// Bytes of the end tag.
+    /// Size of the end tag, in bytes.
     tail_len: u8,
 }
 
@@ -74,7 +74,7 @@ impl Occurrence {
         self.value_len == 0
     }
 
-    /// The frame that positions inside its value have.
+    /// Returns the frame of positions inside the value.
     pub(in crate::merge) fn inner_frame(&self) -> Option<Rc<Frame>> {
         match self.wire {
             WireType::Len => Some(Frame::new(
@@ -123,7 +123,7 @@ impl Occurrence {
 #[derive(Debug, Default)]
 pub(in crate::merge) struct LastFields {
     slots: Vec<(u32, u64, Occurrence)>,
-    /// Where each number is in `slots`, once they are too many to be looked through.
+    /// Index of each number in `slots`, once there are too many for a linear search.
     by_number: HashMap<u32, usize>,
     recent: usize,
     count: u64,
@@ -141,7 +141,7 @@ impl LastFields {
     ) -> Result<()> {
         self.count += 1;
         let number = field.number.0;
-        // Elements of one field stand together: most of the time it's the field that came last.
+        // Elements of one field are usually adjacent, so the most recent field is checked first.
         if let Some((recent, at, last)) = self.slots.get_mut(self.recent)
             && *recent == number
             && last.in_use == in_use
@@ -186,7 +186,7 @@ impl LastFields {
         self.by_number.get(&number).copied()
     }
 
-    /// Has a new slot found by its number.
+    /// Adds a slot to the index by number.
     fn index(&mut self, slot: usize) {
         let first = match slot.cmp(&FEW_FIELD_NUMBERS) {
             Ordering::Less => return,
@@ -205,8 +205,8 @@ impl LastFields {
         self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
-    /// The field that comes last among those with this number or a lower one. To be asked once all
-    /// fields were seen.
+    /// Returns the last field with this number or a lower one. Call it only after all fields were
+    /// seen.
     pub(in crate::merge) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
         if self.ascending.len() != self.slots.len() {
             let mut order: Vec<usize> = (0..self.slots.len()).collect();
@@ -238,11 +238,11 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
     }
 }
 
-/// Which values of one field paths lead to.
+/// The values of one field that paths lead to.
 #[derive(Debug)]
 pub(in crate::merge) enum Wanted {
     Single,
-    /// By index, ascending, and how many of them were passed.
+    /// By ascending index, with the number of those already passed.
     Indexed(usize),
     Keyed(MapKeys),
 }
@@ -251,51 +251,51 @@ pub(in crate::merge) enum Wanted {
 #[derive(Debug)]
 pub(in crate::merge) struct Want {
     pub(in crate::merge) number: u32,
-    /// Which of the node's children are reached through it.
+    /// The node's children that are reached through the field.
     children: Range<u32>,
     pub(in crate::merge) wanted: Wanted,
-    /// The wire type of the elements there were so far.
+    /// Wire type of the elements so far.
     pub(in crate::merge) wire: Option<WireType>,
-    /// How many elements there were.
+    /// Number of elements so far.
     pub(in crate::merge) count: u64,
 }
 
 impl Want {
-    /// The nodes reached through it, of those below its own.
+    /// Returns the nodes reached through the field, from its node's `children`.
     pub(in crate::merge) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
         &children[self.children.start as usize..self.children.end as usize]
     }
 }
 
-/// What is known about the message, or the value, at a node.
+/// The state of the message or value at a node.
 ///
-/// There are as many as there are nodes, so what most of them don't need is elsewhere.
+/// There is one per node, so data that few nodes need is boxed.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct State {
     /// The fields that paths lead into, by number.
     pub(in crate::merge) wants: Box<[Want]>,
-    /// Its last piece, if that stands in a chunk.
+    /// The last piece, if it is in a chunk.
     pub(in crate::merge) last: Option<Occurrence>,
-    /// The map entry whose value it is.
+    /// The map entry whose value this is.
     pub(in crate::merge) entry: Option<Box<Occurrence>>,
-    /// How many of its pieces were empty.
+    /// Number of empty pieces.
     pub(in crate::merge) empties: u64,
-    /// Where it begins and ends and what is in it, if anything may be put among its fields.
+    /// Extent and fields of the message, if anything may be inserted among its fields.
     pub(in crate::merge) content: Option<Box<Content>>,
 }
 
-/// What is known about a message that something may be put into.
+/// The state of a message that something may be inserted into.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
-    /// Whether paths lead to members of oneofs, whose values end when another member is met.
+    /// True if paths lead to members of oneofs, whose values end at another member.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
-    /// Where its content begins and, so far, ends.
+    /// Start of the content, and its end so far.
     pub(in crate::merge) begin: Option<Pos>,
     pub(in crate::merge) end: Option<Pos>,
-    /// The numbers of fields that were put in.
+    /// Numbers of the inserted fields.
     pub(in crate::merge) placed: BTreeSet<u32>,
-    /// Whether what is put in goes to its end from now on.
+    /// True if all further insertions go to the end.
     pub(in crate::merge) at_end: bool,
 }
 
@@ -304,8 +304,8 @@ impl State {
         self.last.is_some() || self.end().is_some()
     }
 
-    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put
-    /// among its fields.
+    /// Returns true if the walk descends into a value at this node: paths continue below it, or
+    /// chunks may be inserted among its fields.
     pub(in crate::merge) fn descends(&self) -> bool {
         self.content.is_some() || !self.wants.is_empty()
     }
@@ -330,7 +330,7 @@ impl State {
         at.ok().map(|at| &mut self.wants[at])
     }
 
-    /// Another piece of the content begins.
+    /// Starts another piece of the content.
     pub(in crate::merge) fn open(&mut self, begin: Pos, end: Pos) {
         if let Some(content) = &mut self.content {
             content.begin.get_or_insert(begin);
@@ -339,7 +339,7 @@ impl State {
     }
 }
 
-/// The states of all nodes, and how they are reached from each other.
+/// Creates the states of all nodes, with the links between them.
 pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<State>> {
     let Layout { tree, kinds, .. } = layout;
     let mut states = Vec::with_capacity(tree.len());
@@ -347,8 +347,8 @@ pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<
         let chunks = tree.chunks(id);
         let children = tree.children(id);
         let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // A value is looked at only from outside. Placeholders say where things go, so that only
-        // slices are put among fields.
+        // A value is opaque. Placeholders determine all other places, so that only slices are
+        // inserted among fields.
         let filled = spliced || (!layout.marked && !children.is_empty());
         let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
         let content = (filled || id == NodeId::ROOT).then(|| {
@@ -366,7 +366,7 @@ pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<
     Ok(states)
 }
 
-/// The fields through which a node's children are reached.
+/// Returns the fields through which a node's children are reached.
 fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[Want]>> {
     let mut wants = Vec::new();
     let mut start = 0;

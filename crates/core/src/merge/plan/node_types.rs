@@ -1,4 +1,4 @@
-//! What the type of the message says about each place that chunks belong at.
+//! The types of all places that chunks belong at.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -8,22 +8,21 @@ use crate::wire::WireType;
 use crate::wire::wire_type;
 use crate::{Error, ErrorKind, Result};
 
-/// What is known about a node of the tree.
+/// The type of a node of the tree.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct NodeType {
-    /// None if no type is known.
+    /// `None` if the type is unknown.
     pub(in crate::merge) kind: Option<TargetKind>,
-    /// How the keys of its map are written, if it is the value of a map entry.
+    /// Encoding of the map's keys, if the node is the value of a map entry.
     pub(in crate::merge) key: Option<KeyCodec>,
-    /// The members of the oneof that it is a member of, itself included, with the wire types that
-    /// they have.
+    /// All members of the node's oneof, including itself, with their wire types.
     pub(in crate::merge) oneof: Vec<(u32, WireType)>,
 }
 
-/// What is known about every node of the tree.
+/// The types of all nodes of the tree.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct NodeTypes {
-    /// Empty if the type isn't known, or doesn't matter.
+    /// Empty if the type is unknown, or irrelevant.
     types: Vec<NodeType>,
 }
 
@@ -42,8 +41,8 @@ impl NodeType {
         oneof: Vec::new(),
     };
 
-    /// Whether a field of this wire type is what the path means. Others are unknown fields, which
-    /// parsers pass by.
+    /// Returns true if the path can mean a field of this wire type. Fields of other types are
+    /// unknown fields, which parsers skip.
     pub(in crate::merge) fn takes(&self, wire: WireType) -> bool {
         match &self.kind {
             None => matches!(wire, WireType::Len | WireType::StartGroup),
@@ -52,7 +51,7 @@ impl NodeType {
     }
 }
 
-/// Looks every path of the tree up in the type of the message.
+/// Resolves every path of the tree in the message's type.
 pub(in crate::merge) fn resolve(
     tree: &ChunkTree,
     kinds: &[ChunkKind],

@@ -1,4 +1,4 @@
-//! Merging files with our marker: placeholders say where each chunk goes.
+//! Merging marked files, whose placeholders determine the place of each chunk.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::wire::{FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
-    /// Puts the chunks at a node in. All that its parent holds has been walked.
+    /// Inserts the chunks at a node, after the walk over its parent's content.
     pub(in crate::merge) fn complete_marked(&mut self, node: NodeId) -> Result<()> {
         let chunks = self.chunks(node);
         if !self.states[node.index()].is_present() {
@@ -28,7 +28,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
         let has_children = !self.tree.children(node).is_empty();
         let at = match &self.states[node.index()].last {
-            // The message itself has no placeholder: its first chunk is it.
+            // The root message has no placeholder: its first chunk is the message.
             None => self.states[node.index()].end().cloned(),
             Some(last) if last.is_empty() && !first.packed => {
                 self.check_single(node, first.chunk)?;
@@ -37,8 +37,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             Some(_) => None,
         };
         let slices = match at {
-            // What stands behind what was before it is put there without looking into it: it may
-            // begin within a field.
+            // A tail is appended without parsing, since it may begin within a field.
             Some(at) if !has_children && chunks[1..].iter().all(|c| c.tail) => {
                 for c in chunks {
                     self.fill(node, c.chunk, &at, false)?;
@@ -76,7 +75,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// A placeholder must be the only empty value at its path: of two, none says which was cut.
+    /// Fails unless a placeholder is the only empty value at its path, since otherwise it is
+    /// ambiguous which value was cut.
     fn check_single(&self, node: NodeId, chunk: usize) -> Result<()> {
         let state = &self.states[node.index()];
         match &state.last {
@@ -89,7 +89,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     fn put_slices(&mut self, node: NodeId, slices: &[ChunkRef]) -> Result<()> {
-        // Where a packed slice goes on: the last run of its field, if that is in a slice.
+        // Position at which a packed slice continues: the last run of its field, if that is in a
+        // slice.
         let mut tails: HashMap<FieldNumber, Occurrence> = HashMap::new();
         let last_packed = slices.iter().rposition(|slice| slice.packed);
         for (at, c) in slices.iter().enumerate() {
@@ -143,7 +144,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Puts a chunk behind all that the message has, and behind the tails that came before.
+    /// Appends a chunk to everything the message has, including earlier tails.
     fn put_tail(&mut self, node: NodeId, chunk: usize) -> Result<()> {
         let Some(end) = self.states[node.index()].end().cloned() else {
             return self.missing(node);
@@ -156,7 +157,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Whether paths lead into elements of this field that have not been met.
+    /// Returns true if paths lead into elements of this field that the walk has not reached.
     fn wants_more(&self, node: NodeId, number: FieldNumber) -> bool {
         let children = self.tree.children(node);
         let want = self.states[node.index()].want(number);
@@ -167,8 +168,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         })
     }
 
-    /// Counts the elements of a slice without looking into it, if the trailer says how many there
-    /// are and no path leads to one of them.
+    /// Counts the elements of a slice without parsing it, if the trailer has their number and no
+    /// path leads to one of them.
     fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
         let (tree, children) = (self.tree, self.tree.children(node));
         let Some(want) = self.state(node).want_mut(number) else {
@@ -188,7 +189,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// What a path leads to isn't there.
+    /// Returns the error of a path whose target doesn't exist.
     fn missing<T>(&self, node: NodeId) -> Result<T> {
         let chunk = self.tree.first_chunk(node).unwrap_or(0);
         let what = match self.tree.above(node) {

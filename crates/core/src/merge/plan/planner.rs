@@ -1,4 +1,4 @@
-//! From the chunks and where they belong to the layout of the merged message.
+//! From the chunks and their places to the layout of the merged message.
 
 use super::layout::Layout;
 use super::merge_plan::MergePlan;
@@ -13,19 +13,19 @@ use crate::read_options::ReadOptions;
 use crate::spans::{SourceId, SpanList};
 use crate::{Error, ErrorKind, Result};
 
-/// Plans the merge of the chunks that a trailer tells of.
+/// Plans the merge of the chunks in a trailer.
 ///
 /// # Errors
 ///
 /// If a chunk that others are spliced into can't be read or is not a message, or a chunk has no
-/// place in it; [`ErrorKind::SchemaNeeded`] if only the message's type could tell how.
+/// place in it; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
 pub fn plan<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
     options: &ReadOptions,
 ) -> Result<MergePlan> {
     if trailer.is_whole() {
-        // Before any of them is walked over, which takes as long as they are large.
+        // Before walking any of them, which takes time proportional to their sizes.
         let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
         let bytes = sizes.fold(0, u64::saturating_add);
         let stored = chunks.stored_len();
@@ -37,7 +37,7 @@ pub fn plan<S: ChunkStore + ?Sized>(
     plan_layout(chunks, Layout::of(trailer), options)
 }
 
-/// Plans the merge by where every byte of the source went.
+/// Plans the merge by the source layout.
 fn plan_by_source<S: ChunkStore + ?Sized>(
     layout: &[u8],
     store: &S,
@@ -61,7 +61,7 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
     Ok(MergePlan::new(spans, store.len()))
 }
 
-/// Plans a merge in which only what lies at `path` is sure to be right.
+/// Plans a merge of which only the value at `path` is guaranteed to be correct.
 pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
@@ -74,8 +74,8 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
 
 /// Plans the merge of the chunks in `store`.
 ///
-/// Every chunk that others are spliced into is read once, as a stream; of others at most the first
-/// field is, or a value's text.
+/// Reads every chunk that others are spliced into once, as a stream; of other chunks, at most the
+/// first field or a value's text.
 fn plan_layout<S: ChunkStore + ?Sized>(
     store: &S,
     layout: Layout<'_>,
@@ -89,7 +89,7 @@ fn plan_layout<S: ChunkStore + ?Sized>(
     let sizes = (0..chunks).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let _span = tracing::debug_span!("plan", chunks, bytes).entered();
-    // Before any of them is walked, each as often as it is named.
+    // Before walking any of them; counts each as many times as it is named.
     let named = layout.tree.ids().flat_map(|id| layout.tree.chunks(id));
     let named = named.fold(0, |sum: u64, at| sum.saturating_add(store.size(at.chunk)));
     options
@@ -141,7 +141,7 @@ fn planned<S: ChunkStore + ?Sized>(
         } else {
             planner.complete_unmarked(node)?;
         }
-        // Ancestors need only its presence and what its paths wanted.
+        // Ancestors need only its presence and the state of its paths.
         planner.state(node).content = None;
         open.extend(tree.children(node).iter().rev());
     }

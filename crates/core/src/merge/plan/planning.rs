@@ -1,4 +1,4 @@
-//! What planning works on: the chunks, the state of every node, and the segments so far.
+//! The planner's state: the chunks, the state of every node, and the segments so far.
 
 use prost_reflect::MessageDescriptor;
 
@@ -11,7 +11,7 @@ use crate::read_options::ReadOptions;
 use crate::wire::{Field, FieldNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// What planning works on.
+/// The planner's state.
 pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) store: &'a S,
     pub(in crate::merge) tree: &'a ChunkTree,
@@ -21,7 +21,7 @@ pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) types: NodeTypes,
     pub(in crate::merge) states: Vec<State>,
     pub(in crate::merge) segments: SegmentList,
-    /// The last field of the slice that was walked last.
+    /// The last field of the most recent slice.
     pub(in crate::merge) slice_tail: Option<Occurrence>,
 }
 
@@ -38,7 +38,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.options.descriptor.as_ref()
     }
 
-    /// The path of a node as text.
+    /// Formats the path of a node as text.
     pub(in crate::merge) fn show(&self, node: NodeId) -> String {
         self.tree.show(node, self.descriptor())
     }
@@ -57,8 +57,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.segments.new_use(chunk, 0..size)
     }
 
-    /// A field of the message at `node` is met that, by the type, clears other members of its
-    /// oneof.
+    /// Forgets other members of a oneof that, by the type, this field of the message at `node`
+    /// clears.
     pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
         let children = self.tree.children(node);
         let met = (field.number.0, field.wire_type);
@@ -74,10 +74,9 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// Forgets what was seen of a node and of all below it: something later has taken its place.
+    /// Forgets the state of a node and everything below it, since a later value has replaced it.
     ///
-    /// Only its own empty pieces still count in a marked file: of two placeholders, none says which
-    /// was cut.
+    /// In a marked file its own empty pieces still count, since two placeholders are ambiguous.
     pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
         let tree = self.tree;
         let mut open = vec![forgotten];
@@ -107,8 +106,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// A map entry's key was met that means one number as int32 or int64 and another as sint32 or
-    /// sint64.
+    /// Fails if the merge needs the type to interpret a map entry's key, which means one number as
+    /// int32 or int64 and another as sint32 or sint64.
     pub(in crate::merge) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
         if self.marked || self.options.assume_plain {
             return Ok(());
@@ -120,7 +119,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.need_type(child, "how the map's keys are encoded")
     }
 
-    /// Stops because only the message's type could tell.
+    /// Fails with the error that the merge depends on the message's type.
     pub(in crate::merge) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
         let chunk = match self.tree.first_chunk(node) {
             Some(chunk) => format!("chunk {chunk} can't be put in"),

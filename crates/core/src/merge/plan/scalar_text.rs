@@ -1,4 +1,4 @@
-//! Numbers that a chunk holds as text, as TensorFlow's splitters may write them.
+//! Numbers that a chunk holds as text, which TensorFlow's splitters may write.
 
 use prost_reflect::Kind;
 
@@ -6,14 +6,14 @@ use crate::path::TargetKind;
 use crate::wire::{FieldNumber, put_varint, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// The longest text that is read: a number, or the name of an enum's value.
+/// Maximum size of a text, which is a number or the name of an enum value.
 pub(in crate::merge) const MAX_TEXT: u64 = 4096;
 
-/// A field with its tag, of the value that `text` spells: a decimal number, `true` or `false`, the
-/// name of an enum's value.
+/// Encodes a field with its tag and the value that `text` spells: a decimal number, `true` or
+/// `false`, or the name of an enum value.
 ///
-/// TensorFlow's reader stops at the first character it can't use, or aborts. Here all of the text
-/// has to make sense.
+/// TensorFlow's reader stops at the first invalid character, or aborts. This one requires the whole
+/// text to be valid.
 pub(in crate::merge) fn field_from_text(
     number: FieldNumber,
     kind: &Kind,
@@ -41,7 +41,7 @@ pub(in crate::merge) fn field_from_text(
     Ok(out)
 }
 
-/// A number too large for the type is read as infinite, and that is not what it says.
+/// Fails if a finite number was parsed as infinite because it is too large for its type.
 fn finite(kind: &Kind, text: &str, is_infinite: bool) -> Result<()> {
     if is_infinite && text.bytes().any(|byte| byte.is_ascii_digit()) {
         return nonsense(kind, &format!("{text:?}"));

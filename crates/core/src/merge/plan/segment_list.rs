@@ -1,5 +1,4 @@
-//! The merged message as chunks with edits: pure bookkeeping of what goes where, until every length
-//! is known.
+//! The merged message as chunks with edits: tracks what goes where, until all lengths are known.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,8 +9,7 @@ use crate::spans::{SourceId, SpanList};
 use crate::wire::{FieldNumber, WireType, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// A span of a chunk that is used in one place of the output, or a message that only the merge
-/// creates.
+/// A span of a chunk that is used once in the output, or a message that only the merge creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::merge) struct UseId(u32);
 
@@ -21,13 +19,13 @@ impl UseId {
     }
 }
 
-/// A length-delimited field that encloses an edit: its length has to be written anew.
+/// A length-delimited field that encloses an edit, so that its length must be rewritten.
 ///
-/// Frames are counted references: one lives as long as something inside it is remembered, so a walk
-/// over a million messages keeps only those that matter.
+/// Frames are reference-counted: each lives while something inside it is remembered, so that a walk
+/// over a million messages keeps only the relevant ones.
 #[derive(Debug)]
 pub(in crate::merge) struct Frame {
-    /// Where its length starts, behind the tag.
+    /// Start of its length, after the tag.
     len_start: u64,
     value: Range<u64>,
     depth: u32,
@@ -50,7 +48,8 @@ impl Frame {
     }
 }
 
-/// A place between two bytes of a use, and the length-delimited field of that use that encloses it.
+/// A position between two bytes of a use, and the length-delimited field of that use that encloses
+/// it.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Pos {
     pub(in crate::merge) in_use: UseId,
@@ -68,15 +67,15 @@ impl Pos {
     }
 }
 
-/// What is put in somewhere.
+/// A part to insert.
 #[derive(Debug)]
 pub(in crate::merge) enum Part {
     Literal(Box<[u8]>),
-    /// A length that is written anew.
+    /// A rewritten length.
     Length(u64),
-    /// All of a use.
+    /// The whole of a use.
     Splice(UseId),
-    /// A field made by the merge: a group, or the use with its length in front.
+    /// A field made by the merge: a group, or the use with its length before it.
     Field {
         number: FieldNumber,
         group: bool,
@@ -90,14 +89,14 @@ struct Edit {
     remove: u64,
     frame: Option<Rc<Frame>>,
     part: Part,
-    /// How deep the place is in the frames of its use.
+    /// Nesting depth of the position in the frames of its use.
     depth: u32,
     rank: u32,
 }
 
 impl Edit {
-    /// Inner messages end before outer ones at the same offset; what is replaced comes behind what
-    /// is put in front of it.
+    /// Returns the sort key. Inner messages end before outer ones at the same offset; a replacement
+    /// comes after insertions before it.
     fn order(&self) -> (u64, Reverse<u32>, bool, u32) {
         (self.offset, Reverse(self.depth), self.remove > 0, self.rank)
     }
@@ -114,16 +113,16 @@ pub(in crate::merge) struct SegmentList {
     uses: Vec<Use>,
 }
 
-/// The rank of what has to come behind everything else at its place.
+/// The rank of parts that come after all others at their position.
 pub(in crate::merge) const LAST_RANK: u32 = u32::MAX;
 
 impl SegmentList {
-    /// A message that starts out empty.
+    /// Creates an empty message.
     pub(in crate::merge) fn new_message(&mut self) -> UseId {
         self.push(None)
     }
 
-    /// These bytes of this chunk.
+    /// Creates a use of these bytes of a chunk.
     pub(in crate::merge) fn new_use(&mut self, chunk: usize, range: Range<u64>) -> UseId {
         self.push(Some((chunk, range)))
     }
@@ -137,7 +136,7 @@ impl SegmentList {
         UseId(u32::try_from(self.uses.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Moves the end of a use whose extent wasn't known when it was made.
+    /// Sets the end of a use whose extent was unknown when it was created.
     pub(in crate::merge) fn set_end(&mut self, id: UseId, end: u64) {
         if let Some((_, range)) = &mut self.uses[id.index()].source {
             range.end = end;
@@ -151,7 +150,7 @@ impl SegmentList {
             .map_or(0, |(_, range)| range.end)
     }
 
-    /// The chunk that a use is a span of.
+    /// Returns the chunk of a use.
     pub(in crate::merge) fn chunk(&self, id: UseId) -> Option<usize> {
         self.uses[id.index()]
             .source
@@ -159,12 +158,12 @@ impl SegmentList {
             .map(|(chunk, _)| *chunk)
     }
 
-    /// Puts `part` in at `at`: of what is put there, behind what has the same or a lower rank.
+    /// Inserts `part` at `at`, after other insertions there with the same or a lower rank.
     pub(in crate::merge) fn insert(&mut self, at: &Pos, rank: u32, part: Part) {
         self.edit(at, 0, rank, part);
     }
 
-    /// Puts `part` in the place of the `remove` bytes at `at`.
+    /// Replaces the `remove` bytes at `at` by `part`.
     pub(in crate::merge) fn replace(&mut self, at: &Pos, remove: u64, part: Part) {
         self.edit(at, remove, 0, part);
     }
@@ -180,11 +179,11 @@ impl SegmentList {
         });
     }
 
-    /// Computes every length and lays `root` out.
+    /// Computes every length, and lays `root` out.
     pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
-        // From the root downwards; backwards, the total of what is put into a use is there when the
-        // use's is computed.
+        // Ordered from the root downwards. In reverse, the totals of inserted uses are known before
+        // those of the use they go into.
         let mut order = vec![root];
         let mut at = 0;
         while let Some(id) = order.get(at) {
@@ -197,7 +196,7 @@ impl SegmentList {
         }
         let edits: usize = self.uses.iter().map(|one| one.edits.len()).sum();
         let mut layout = SpanList::new();
-        // About one for each edit, and one for what is copied behind it.
+        // About one for each edit, and one for the bytes copied after it.
         layout.reserve(self.uses.len() + 2 * edits);
         let mut open = vec![Cursor::new(root, &self.uses[root.index()])];
         while let Some(cursor) = open.last_mut() {
@@ -240,7 +239,7 @@ impl SegmentList {
                     Some(body)
                 }
             };
-            // A group's end tag is owed before the next edit.
+            // A group's end tag comes before the next edit.
             cursor.edit += usize::from(cursor.end_tag.is_none());
             if let Some(body) = body {
                 open.push(Cursor::new(*body, &self.uses[body.index()]));
@@ -254,7 +253,7 @@ struct Cursor {
     id: UseId,
     position: u64,
     edit: usize,
-    /// The group that was begun at the current edit, and has to be ended.
+    /// The group that the current edit started and that must be ended.
     end_tag: Option<FieldNumber>,
 }
 
@@ -279,10 +278,10 @@ impl Use {
         Ok(())
     }
 
-    /// Adds the edits of the enclosing lengths, sorts all edits, and gives the length that this use
-    /// takes in the output.
+    /// Adds the edits of the enclosing lengths, sorts all edits, and returns the length of this use
+    /// in the output.
     fn settle(&mut self, totals: &[u64]) -> Result<u64> {
-        // Deepest first, since a length that takes another byte makes its parent grow.
+        // Deepest first, since a length that grows by a byte makes its parent grow.
         let mut by_depth: BTreeMap<u32, Vec<(Rc<Frame>, i128)>> = BTreeMap::new();
         let mut grown = 0i128;
         for edit in &mut self.edits {
@@ -293,7 +292,7 @@ impl Use {
             }
         }
         while let Some((_, mut frames)) = by_depth.pop_last() {
-            // A value's start tells the frames of one depth apart.
+            // At one depth, frames differ in the start of their values.
             frames.sort_unstable_by_key(|(frame, _)| frame.value.start);
             let same = |a: &(Rc<Frame>, _), b: &(Rc<Frame>, _)| a.0.value.start == b.0.value.start;
             self.edits.reserve_exact(frames.chunk_by(same).count());
@@ -356,7 +355,7 @@ impl Part {
     }
 }
 
-/// Chunks say of themselves how large they are, so sums of them may be absurd.
+/// Converts a length. Chunks declare their own sizes, so sums of them may be absurd.
 fn to_len(len: i128) -> Result<u64> {
     i64::try_from(len)
         .ok()

@@ -1,9 +1,9 @@
-//! Merging files without our marker, with TensorFlow's semantics.
+//! Merging files without placeholders, with TensorFlow's semantics.
 //!
-//! What was cut is gone from its parent. A BYTES chunk sets its field, a MESSAGE chunk is merged
-//! into what is there, and parts of its path that are missing are created. Merging two messages is
-//! concatenating their bytes; where the type is known, the fields are put in ascending order, as
-//! serializers write them, as far as that changes nothing.
+//! Cut values are missing from their parents. A BYTES chunk sets its field, a MESSAGE chunk is
+//! merged into the existing value, and missing parts of its path are created. Concatenating the
+//! bytes of two messages merges them; where the type is known, fields are put in ascending order,
+//! as serializers write them, where that changes nothing.
 
 use prost_reflect::Kind;
 
@@ -22,7 +22,7 @@ use crate::wire::{FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
-    /// Merges the chunks at a node in, and makes everything that paths go on to below it exist.
+    /// Merges the chunks at a node, and creates all values below it that paths lead into.
     pub(in crate::merge) fn complete_unmarked(&mut self, node: NodeId) -> Result<()> {
         if self.is_value(node) {
             return Ok(());
@@ -69,7 +69,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let at_end = !typed || state.at_end;
             let whole = self.use_whole(c.chunk);
             if at_end {
-                // At the end it is right whatever the type, oneofs included.
+                // At the end it is correct for any type, including oneofs.
                 if has_children {
                     self.walk(node, c.chunk, whole, Role::Merged).map(|runs| {
                         self.put_at_end(node, &end, runs.runs.into_iter().map(|run| run.part));
@@ -108,16 +108,16 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Where among the fields of the message at `node` more of this field goes: behind what it has
-    /// of it, or behind the last field with a lower number; a member of a oneof behind all
-    /// other members, which it clears.
+    /// Returns the position and rank at which to insert more of a field into the message at `node`:
+    /// after the existing occurrences, or after the last field with a lower number; for a member of
+    /// a oneof, after all other members, which it clears.
     fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
         let content = self.states[node.index()].content.as_mut();
         let start = content
             .as_ref()
             .and_then(|content| content.begin.clone().or_else(|| content.end.clone()));
         let (Some(state), Some(start)) = (content, start) else {
-            // Only nodes that are there, or were just made, are put into.
+            // Insertions only go into nodes that exist, or were just created.
             return (Pos::start_of(self.segments.new_message()), number);
         };
         if state.at_end {
@@ -144,7 +144,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         (behind.unwrap_or(start), rank)
     }
 
-    /// Makes a message exist that a path leads to or through.
+    /// Creates a message that a path leads to or through.
     fn create(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let wire = self.new_wire(node, step, child)?;
         let body = self.segments.new_message();
@@ -164,7 +164,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// How a message that is not there yet has to be written.
+    /// Returns the wire type of a new message.
     fn new_wire(&self, node: NodeId, step: &Step, child: NodeId) -> Result<WireType> {
         match &self.types.of(child).kind {
             Some(TargetKind::Group(_)) => Ok(WireType::StartGroup),
@@ -173,8 +173,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 let want = self.states[node.index()].want(step.field);
                 let seen = want.and_then(|want| want.wire);
                 match (&step.select, seen) {
-                    // The value of a map entry is never a group, and the elements that are there
-                    // show what one more is.
+                    // The value of a map entry is never a group, and existing elements determine
+                    // the wire type of another one.
                     (Select::Key(_), _) => Ok(WireType::Len),
                     (Select::Index(_), Some(wire)) => Ok(wire),
                     _ if self.options.assume_plain => Ok(WireType::Len),
@@ -184,8 +184,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Puts a new field in where `step` leads to from `node`: one more element, a new map entry, a
-    /// singular field. For a map entry `field` is that of its value.
+    /// Inserts a new field where `step` leads to from `node`: another element, a new map entry, or
+    /// a singular field. For a map entry, `field` is that of its value.
     fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
         let number = step.field;
         let part = match &step.select {
@@ -230,8 +230,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// A member of a oneof is set: of the members that come after it in the order of merging,
-    /// nothing is left to be merged into.
+    /// Handles a oneof when a member of it is set: members that come later in merge order then have
+    /// nothing left to merge into.
     fn end_later(&mut self, node: NodeId, step: &Step) {
         let tree = self.tree;
         let children = tree.children(node);
@@ -261,7 +261,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Sets the value that a path ends in.
+    /// Sets the value at the end of a path.
     fn set_value(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let last = self.states[child.index()].last.clone();
         let number = if let Select::Key(_) = step.select {

@@ -1,5 +1,5 @@
-//! The walk over a chunk that others are spliced into: once, as a stream, with a stack of the
-//! messages it is in.
+//! The walk over a chunk that others are spliced into: once, as a stream, with a stack of enclosing
+//! messages.
 
 use std::rc::Rc;
 
@@ -13,22 +13,23 @@ use crate::merge::read::prefetch;
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// After how many steps of a walk is asked whether it was cancelled.
+/// Number of steps of a walk between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
-/// How many runs of fields a chunk is taken apart into; one that has more goes in as a whole.
+/// Maximum number of runs of fields that a chunk is divided into; one with more is inserted as a
+/// whole.
 const MAX_RUNS: usize = 64;
 
-/// What the walked chunk is to the message at the node.
+/// The role of the walked chunk in the message at the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::merge) enum Role {
-    /// Its content from here on: what comes later is put among its fields.
+    /// The message's content from here on: later chunks are inserted among its fields.
     Content,
-    /// More elements of one field, put in behind the others.
+    /// More elements of one field, inserted after the others.
     Slice(FieldNumber),
-    /// A message that is merged into it, run by run of fields.
+    /// A message to merge into it, run by run of fields.
     Merged,
-    /// What goes on where the message ends.
+    /// A continuation at the end of the message.
     Tail,
 }
 
@@ -48,16 +49,16 @@ pub(in crate::merge) struct Runs {
 
 pub(in crate::merge) enum Place {
     Message(NodeId),
-    /// A map entry whose value is the node's; from this offset on its key field must not come
-    /// again.
+    /// A map entry whose value is the node's. Its key field must not occur again from this offset
+    /// on.
     Entry(NodeId, u64),
 }
 
 pub(in crate::merge) struct Level {
     pub(in crate::merge) place: Place,
-    /// Where the length-delimited field ends that this message is, or is a group in.
+    /// End of the length-delimited field that is this message, or contains it as a group.
     pub(in crate::merge) end: u64,
-    /// What encloses this message's fields.
+    /// Innermost frame around this message's fields.
     pub(in crate::merge) frame: Option<Rc<Frame>>,
     pub(in crate::merge) group: Option<Field>,
 }
@@ -73,7 +74,7 @@ pub(in crate::merge) struct Walk<'p, 'a, S: ?Sized> {
 }
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
-    /// Makes a chunk the content of the node, at the end of what it has.
+    /// Makes a chunk the content of the node, at the end of its existing content.
     pub(in crate::merge) fn fill(
         &mut self,
         node: NodeId,
@@ -106,8 +107,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
-    /// Walks over all of a chunk. `whole` is the use of all of it; a merged chunk's first
-    /// run makes the first piece.
+    /// Walks over a whole chunk. `whole` is the use of all of it; the first run of a merged chunk
+    /// is the first piece.
     pub(in crate::merge) fn run(
         planner: &'p mut Planner<'a, S>,
         node: NodeId,
@@ -205,7 +206,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         }
     }
 
-    /// A length-delimited message has ended; whether it was the last.
+    /// Leaves a length-delimited message at its end. Returns true if it was the last.
     fn leave(&mut self) -> Result<bool> {
         let Some(level) = self.levels.pop() else {
             return Ok(true);
@@ -267,7 +268,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// Checks what the role asks of the chunk's own fields, and keeps track of its runs.
+    /// Checks the chunk's top-level fields against its role, and tracks its runs.
     fn top_level(&mut self, field: &Field) -> Result<()> {
         match self.role {
             Role::Content | Role::Tail => Ok(()),
@@ -361,10 +362,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         self.pass(node, field)
     }
 
-    /// Hops over a field that no path leads into, and over up to `most` more elements of it: how
-    /// many those were.
+    /// Skips a field that no path leads into, and up to `most` more elements of it, and returns the
+    /// number of those.
     ///
-    /// Millions of elements may stand between two that matter.
+    /// Millions of elements may be between two relevant ones.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
         if field.wire_type != WireType::Len {
             return self.pass(node, field).map(|()| 0);
@@ -387,7 +388,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(more)
     }
 
-    /// Hops over a field that no path leads into.
+    /// Skips a field that no path leads into.
     #[inline]
     pub(in crate::merge) fn pass(&mut self, node: NodeId, mut field: Field) -> Result<()> {
         self.hop(&mut field)?;
@@ -404,11 +405,11 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// Keeps the last field of each number, where something may be put behind it.
+    /// Remembers the last field of each number, where something may be inserted after it.
     #[inline]
     pub(in crate::merge) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
-        // What is put in has a place of its own behind what was there before; only a slice's own
-        // last run can be continued.
+        // Inserted parts have their own place after existing fields; only a slice's own last run
+        // can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
         if let Some(content) = &mut self.planner.states[node.index()].content
             && own
@@ -429,7 +430,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// A piece of what a path leads to.
+    /// Handles a piece of a value that a path leads to.
     pub(in crate::merge) fn meet(
         &mut self,
         child: NodeId,
@@ -442,8 +443,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         let occurrence = Occurrence::new(self.in_use, frame.as_ref(), &field);
         match field.wire_type {
             WireType::StartGroup => {
-                // Its end is known once it comes; what lies in it is enclosed by what encloses the
-                // group.
+                // The end of a group is known only later. The frame around the group also encloses
+                // its fields.
                 let begin = occurrence.value_start();
                 let end = self.cursor.end();
                 state.open(begin.clone(), begin);

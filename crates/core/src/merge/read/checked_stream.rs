@@ -1,12 +1,12 @@
-//! Chunks as streams that check what they give.
+//! Streams of chunks that verify their data.
 
 use std::io::{self, Read};
 
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Reads a chunk's record and compares its crc32c, where the trailer has one. The read that gives
-/// the last byte fails if it differs.
+/// A reader of a chunk's record that compares its crc32c, if the trailer has one. On a mismatch,
+/// the read of the last byte fails.
 pub(in crate::merge) struct CheckedStream<R> {
     record: R,
     left: u64,
@@ -15,7 +15,7 @@ pub(in crate::merge) struct CheckedStream<R> {
     checked: bool,
 }
 
-/// Compares the crc32c of a chunk with what the trailer says, if it does.
+/// Compares the crc32c of a chunk with the trailer's, if it has one.
 pub(in crate::merge) fn check_crc32c(found: u32, expected: Option<u32>) -> Result<()> {
     match expected {
         Some(expected) if expected != found => {
@@ -41,7 +41,7 @@ impl<R: Read> CheckedStream<R> {
         if std::mem::replace(&mut self.checked, true) {
             return Ok(());
         }
-        // The record has its own checks at its end.
+        // The record runs its own checks at its end.
         if self.record.read(&mut [0])? != 0 {
             let error = Error::new(
                 ErrorKind::InvalidTrailer,
@@ -85,8 +85,8 @@ impl<R: Read> Read for CheckedStream<R> {
 mod tests {
     use super::*;
 
-    /// What comes of a chunk that is said to be so long and to have this checksum, of the record
-    /// `b"chunk"`: an error that the last byte doesn't come without.
+    /// Reads the record `b"chunk"` as a chunk with this size and checksum. An error withholds the
+    /// last byte.
     fn read(size: u64, crc32c: Option<u32>) -> std::result::Result<Vec<u8>, String> {
         let info = ChunkInfo {
             size,

@@ -1,4 +1,4 @@
-//! Where a merge finds the chunks.
+//! Sources of chunks for a merge.
 
 use std::io::{self, Read};
 
@@ -8,44 +8,45 @@ use record_file::{PositionReader, ReadAt};
 use crate::wire::{Input, StreamInput};
 use crate::{Error, ErrorKind, Result};
 
-/// The chunks of a message, by index: in memory, or in a file. Several threads read them at once.
+/// The chunks of a message, by index: in memory, or in a file. Several threads may read them at
+/// once.
 pub trait ChunkStore: Sync {
-    /// How many chunks there are.
+    /// Returns the number of chunks.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns true if there are no chunks.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes a chunk has.
+    /// Returns the size of a chunk in bytes.
     fn size(&self, chunk: usize) -> u64;
 
-    /// A chunk's bytes from the first on. The stream gives exactly as many as
-    /// [`size`](ChunkStore::size) says, or fails; what checks the store has for a chunk are
-    /// done by the time the last byte is given.
+    /// Returns a stream of a chunk's bytes from the beginning. It produces exactly
+    /// [`size`](ChunkStore::size) bytes, or fails. All of the store's checks of the chunk are
+    /// complete once it produces the last byte.
     ///
     /// # Errors
     ///
     /// If the chunk can't be read.
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
-    /// Reads all of a chunk into a buffer of its [`size`](ChunkStore::size), with the same checks:
-    /// for small ones a stream is much ado.
+    /// Reads a whole chunk into a buffer of its [`size`](ChunkStore::size), with the same checks.
+    /// Cheaper than a stream for small chunks.
     ///
     /// # Errors
     ///
-    /// If the chunk can't be read, or has another size.
+    /// If the chunk can't be read, or its size differs.
     fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
         read_stream(&mut *self.stream(chunk)?, buffer)
     }
 
-    /// Reads chunks whole, each to its place, with the same checks. A store that hashes what it
-    /// reads does so for two at a time, which takes little longer than one.
+    /// Reads whole chunks, each to its place, with the same checks. A store that hashes its data
+    /// processes two at a time, which takes little longer than one.
     ///
     /// # Errors
     ///
-    /// If a chunk can't be read or has another size than its place, and what `places` reports.
+    /// If a chunk can't be read or its size differs from its place's, and any error of `places`.
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
         while let Some((chunk, place)) = places.next(0) {
             read_to_place(self, chunk, place, places)?;
@@ -53,68 +54,69 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
-    /// Fails if what is known of the chunks can be seen to be wrong before they are read. A merge
-    /// asks for this before it takes memory or writes anything.
+    /// Fails if the chunks' descriptions are evidently wrong before they are read. A merge calls it
+    /// before it allocates memory or writes.
     ///
     /// # Errors
     ///
-    /// What is wrong, with the chunk that it is wrong of.
+    /// The problem, with the affected chunk.
     fn prepare(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Takes note that these chunks are read next, in this order; by default nothing happens.
+    /// Announces that these chunks are read next, in this order. Default: does nothing.
     fn prefetch(&self, chunks: &[usize]) {
         let _ = chunks;
     }
 
-    /// The crc32c of a chunk, if it is compared with what was read of it.
+    /// Returns the crc32c of a chunk, if the store compares it with the bytes read.
     fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
         None
     }
 
-    /// How many bytes the chunks take where they are stored: what a chunk's size is measured by
-    /// before memory is taken for it.
+    /// Returns the stored size of the chunks, in bytes. The chunks' declared sizes are compared
+    /// with it before memory is allocated for them.
     fn stored_len(&self) -> u64 {
         (0..self.len())
             .map(|chunk| self.size(chunk))
             .fold(0, u64::saturating_add)
     }
 
-    /// Fails as [`prepare`](ChunkStore::prepare) does, for these chunks alone.
+    /// Fails like [`prepare`](ChunkStore::prepare), for only these chunks.
     ///
     /// # Errors
     ///
-    /// What is wrong, with the chunk that it is wrong of.
+    /// The problem, with the affected chunk.
     fn prepare_some(&self, chunks: &[usize]) -> Result<()> {
         let _ = chunks;
         Ok(())
     }
 
-    /// The bytes of a chunk, to be read in any order: for one that has no checks at its end.
+    /// Returns the bytes of a chunk for random access, if it has no checks at its end.
     fn at_random(&self, _chunk: usize) -> Option<&dyn ReadAt> {
         None
     }
 
-    /// All of a chunk's bytes, if they are in memory anyway.
+    /// Returns all bytes of a chunk, if they are in memory already.
     fn as_slice(&self, _chunk: usize) -> Option<&[u8]> {
         None
     }
 }
 
-/// Which chunks are read whole, and where they go.
+/// The chunks to read whole, and their destinations.
 pub trait Places<'b> {
-    /// The next chunk, and a buffer of its size. Who reads two at once asks for them with 0 and 1.
+    /// Returns the next chunk, and a buffer of its size. A reader of two chunks at once uses lanes
+    /// 0 and 1.
     fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
 
-    /// Takes note that this many more bytes were read.
+    /// Counts this many more bytes as read.
     ///
     /// # Errors
     ///
-    /// If no more are wanted.
+    /// If reading is to be cancelled.
     fn advance(&mut self, bytes: u64) -> Result<()>;
 
-    /// Takes note that a chunk is in its place, checked, and has this crc32c.
+    /// Reports that a chunk is in its place, checked, with this crc32c.
     fn filled(&mut self, chunk: usize, crc32c: u32);
 }
 
@@ -133,7 +135,7 @@ pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
     Ok(())
 }
 
-/// Reads a chunk to its end, which is that of the buffer.
+/// Reads a chunk to its end, which must be the end of the buffer.
 pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
     stream.read_exact(buffer).map_err(read_error)?;
     match stream.read(&mut [0])? {
@@ -145,10 +147,10 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// The error of work on a chunk: damage of the chunk itself comes before the error that it led to.
+/// Returns the error of work on a chunk. Damage of the chunk itself takes precedence over the error
+/// it led to.
 ///
-/// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once
-/// more.
+/// A chunk is checked at its end, which a failed walk doesn't reach, so the chunk is read again.
 #[cold]
 pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
     store: &S,
@@ -164,7 +166,7 @@ pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
     }
 }
 
-/// Whether damage may show as such an error.
+/// Returns true if damage may cause such an error.
 pub(in crate::merge) fn may_be_led_to(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -172,7 +174,7 @@ pub(in crate::merge) fn may_be_led_to(error: &Error) -> bool {
     )
 }
 
-/// Reads all of a chunk, to have it checked.
+/// Reads a whole chunk to check it.
 pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: usize) -> Result<()> {
     let read = store
         .stream(chunk)
@@ -180,10 +182,10 @@ pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: us
     read.map(drop).map_err(|error| error.in_chunk(chunk))
 }
 
-/// Turns a short read of a chunk into an error.
+/// Converts a short read of a chunk to an error.
 pub(in crate::merge) fn read_error(error: io::Error) -> Error {
     match error.kind() {
-        // With nothing inside, it is `read_exact`'s own.
+        // An error without a payload is `read_exact`'s own.
         io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
         _ => Error::from(error),
     }
@@ -220,7 +222,7 @@ impl ChunkStore for [Bytes] {
     }
 }
 
-/// The chunks of a message that has none.
+/// A message without chunks.
 pub(crate) struct NoChunks;
 
 impl ChunkStore for NoChunks {
@@ -237,7 +239,7 @@ impl ChunkStore for NoChunks {
     }
 }
 
-/// A message in one piece: the only chunk of its store.
+/// A store whose only chunk is a message in one piece.
 #[derive(Clone, Copy)]
 pub(crate) struct OnePiece<'a> {
     source: &'a dyn ReadAt,
@@ -272,7 +274,7 @@ impl ChunkStore for OnePiece<'_> {
     }
 }
 
-/// A chunk to be walked over, wherever it is.
+/// A chunk to walk, wherever its bytes are.
 pub(in crate::merge) enum ChunkInput<'a> {
     Slice(&'a [u8]),
     Stream(StreamInput<Box<dyn Read + 'a>>),
@@ -295,7 +297,7 @@ impl<'a> ChunkInput<'a> {
         }
     }
 
-    /// Reads what is left, so that the store has checked the chunk.
+    /// Reads to the end, so that the store checks the chunk.
     pub(in crate::merge) fn finish(self) -> Result<()> {
         match self {
             ChunkInput::Slice(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! The schema that a file brings along, as it is read.
+//! Reading the schema embedded in a file.
 
 use prost_reflect::DescriptorPool;
 use record_file::{ChunkType, ReadAt, RecordFile};
@@ -6,10 +6,10 @@ use record_file::{ChunkType, ReadAt, RecordFile};
 use crate::container::schema_in;
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes that file metadata is read from: thousands of schema files.
+/// Maximum size of file metadata to read, in bytes: enough for thousands of schema files.
 const MAX_METADATA_SIZE: u64 = 64 << 20;
 
-/// The types that a file brings along; none if it brings no schema.
+/// Returns the types that a file embeds; `None` if it has no schema.
 pub(crate) fn read_schema<S: ReadAt>(records: &RecordFile<S>) -> Result<Option<DescriptorPool>> {
     let mut chunks = records.chunks().skip(1);
     let Some(chunk) = chunks.next().transpose()? else {

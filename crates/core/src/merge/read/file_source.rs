@@ -1,4 +1,4 @@
-//! What the files of a message are read from.
+//! Sources of a message's files.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -7,8 +7,8 @@ use record_file::ReadAt;
 
 use crate::io::PooledFile;
 
-/// What one of the files of a chunked message is read from: a source that the caller gave, or one
-/// of many files, with a few of them open at a time.
+/// The source of one file of a chunked message: a source from the caller, or one of many files of
+/// which a few are open at a time.
 #[derive(Debug)]
 pub struct FileSource<S>(Inner<S>);
 
@@ -27,7 +27,7 @@ impl<S> FileSource<S> {
         FileSource(Inner::Pooled(file))
     }
 
-    /// The source that the caller gave, as that of the file with the trailer always is.
+    /// Returns the caller's source, which the file with the trailer always has.
     pub fn get_ref(&self) -> Option<&S> {
         match &self.0 {
             Inner::Given(source) => Some(source),

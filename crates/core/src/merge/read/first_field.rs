@@ -1,11 +1,11 @@
-//! Looking into a chunk that isn't walked.
+//! Inspecting a chunk without walking it.
 
 use super::chunk_store::{ChunkInput, ChunkStore};
 use crate::wire::Input;
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// The first field of a chunk, and whether it is all there is.
+/// Returns the first field of a chunk, and whether it is the only one.
 pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,
@@ -24,7 +24,7 @@ pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
     first().map_err(|error: Error| error.in_chunk(chunk))
 }
 
-/// The bytes of a leaf chunk that is a value in text, if it has at most `limit`.
+/// Returns the bytes of a leaf chunk that is a value in text, if it has at most `limit` bytes.
 pub(in crate::merge) fn short_bytes<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,

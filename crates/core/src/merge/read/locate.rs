@@ -1,4 +1,4 @@
-//! Where the records of chunks are, by headers alone.
+//! Locating the records of chunks by headers alone.
 
 use std::num::NonZeroUsize;
 
@@ -8,17 +8,17 @@ use crate::Result;
 use crate::io::threads;
 use crate::proto::ChunkInfo;
 
-/// From how many chunks on all headers of the file are read in one pass. Looking one up reads the
-/// headers in its block.
+/// Minimum number of chunks for reading all headers of the file in one pass. A single lookup reads
+/// all headers in a block.
 const ONE_PASS_FROM: usize = 16;
 
-/// How many chunks each thread passes over at the least, where several do.
+/// Minimum number of chunks for each of several threads.
 const LEAST_EACH: usize = 1024;
 
-/// A record, and the record chunk that it is in.
+/// A record, and its record chunk.
 pub(super) type Located = (RecordPosition, Chunk);
 
-/// The record at an offset; none if no record begins there. Nothing is read but headers.
+/// Returns the record at an offset; `None` if no record begins there. Reads only headers.
 pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Option<Located>> {
     match file.locate_in_chunk(offset) {
         Ok(located) => Ok(Some(located)),
@@ -27,8 +27,8 @@ pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Opt
     }
 }
 
-/// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any
-/// offset may be claimed; nothing is read but headers, on this many threads.
+/// Returns the records at the declared offsets of the chunks `wanted`; `None` where no record
+/// begins. The offsets are untrusted. Reads only headers, on this many threads.
 pub(super) fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -45,7 +45,7 @@ pub(super) fn locate_all<S: ReadAt>(
     wanted.sort_unstable_by_key(|&at| infos[at].offset);
     let located = match in_parts(file, infos, &wanted, threads) {
         Some(parts) => parts,
-        // What is odd about the file shows in one pass, whatever the number of threads.
+        // A single pass reports any problem of the file, whatever the number of threads.
         None => pass(file, infos, &wanted, 0, None)?.0,
     };
     for (at, record) in located {
@@ -54,8 +54,8 @@ pub(super) fn locate_all<S: ReadAt>(
     Ok(())
 }
 
-/// Several threads pass over a part of the file each. `None` if they would be too many for so few
-/// chunks, or their parts don't meet.
+/// Scans parts of the file on several threads. Returns `None` if there are too few chunks for
+/// several threads, or the parts don't meet.
 fn in_parts<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -66,7 +66,7 @@ fn in_parts<S: ReadAt>(
     if count < 2 {
         return None;
     }
-    // Where each part begins in the file, and among what is wanted.
+    // Start of each part in the file, and in the wanted list.
     let mut begins = vec![(0, 0)];
     for part in 1..count {
         let first = wanted[part * wanted.len() / count];
@@ -86,8 +86,8 @@ fn in_parts<S: ReadAt>(
     Some(parts?.into_iter().flatten().collect())
 }
 
-/// Passes over the chunks of a file from `begin` to `end`, or until all that is `wanted`, by its
-/// offset, is behind. Says up to where that was.
+/// Scans the chunks of a file from `begin` to `end`, or until it has passed the last offset that is
+/// `wanted`. Returns where it stopped.
 fn pass<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -121,8 +121,8 @@ mod tests {
 
     use super::*;
 
-    /// A file of records alone in their chunks, and what a trailer says of them, from the last to
-    /// the first.
+    /// Returns a file with every record alone in its chunk, and its trailer entries from last to
+    /// first.
     fn file_of(records: usize) -> (Vec<u8>, Vec<ChunkInfo>) {
         let mut writer = RecordWriter::with_defaults(Vec::new());
         let mut infos: Vec<_> = (0..records)

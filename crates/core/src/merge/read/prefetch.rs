@@ -1,5 +1,5 @@
-//! A chunk that one thread reads and checks while another walks over it: nothing else can begin
-//! before the walk is done.
+//! Reading and checking a chunk on another thread while this one walks it, since no other work can
+//! begin before the walk ends.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -10,17 +10,17 @@ use crate::read_options::ReadOptions;
 use crate::wire::StreamInput;
 use crate::{Error, Result};
 
-/// From this size on a chunk is worth a thread.
+/// Minimum size of a chunk for a thread, in bytes.
 const AHEAD_FROM: u64 = 4 << 20;
 
-/// What is handed over at a time: small enough to stay in the cache until it is walked over.
+/// Size of a window, in bytes: small enough to stay in the cache until it is walked.
 const WINDOW: usize = 256 << 10;
 
-/// How many windows are read ahead.
+/// Number of windows to read ahead.
 const WINDOWS: usize = 4;
 
-/// Has `walk` walk over a chunk, which is read ahead on another thread if it is large and the
-/// options allow for one.
+/// Calls `walk` with a chunk, which another thread reads ahead if the chunk is large and the
+/// options allow it.
 pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
     store: &'a S,
     chunk: usize,
@@ -37,7 +37,7 @@ pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
         let reading = thread::Builder::new().spawn_scoped(scope, move || {
             match store.stream(chunk) {
                 Ok(stream) => read(stream, &filled, &to_fill),
-                // If nobody takes it, the walk has ended.
+                // If the receiver is gone, the walk has ended.
                 Err(error) => drop(filled.send(Err(error.in_chunk(chunk).into()))),
             }
         });
@@ -61,7 +61,7 @@ pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
 
 type Window = io::Result<Vec<u8>>;
 
-/// Fills windows to the stream's end, or as long as somebody takes them.
+/// Fills windows to the end of the stream, or until the receiver is gone.
 fn read(mut stream: Box<dyn Read + '_>, filled: &SyncSender<Window>, to_fill: &Receiver<Vec<u8>>) {
     loop {
         let mut window = to_fill.try_recv().unwrap_or_default();
@@ -89,7 +89,7 @@ fn read_full(stream: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// What another thread reads.
+/// Data read by another thread.
 struct Ahead {
     windows: Receiver<Window>,
     used: Sender<Vec<u8>>,
@@ -98,12 +98,12 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Waits for the next window; there is none behind the last.
+    /// Waits for the next window; the last one is followed by none.
     fn refill(&mut self) -> Result<()> {
         let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
         let used = std::mem::replace(&mut self.window, next.map_err(Error::from)?);
         self.at = 0;
-        // If nobody fills it, all has been read.
+        // If the reader is gone, everything has been read.
         drop(self.used.send(used));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Record chunks that several records share.
+//! Record chunks shared by several records.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -8,18 +8,18 @@ use record_file::{Chunk, DecodedChunk, ReadAt, RecordFile, RecordPosition};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Record chunks that several records share, decoded once while they are in use together.
+/// A cache of record chunks shared by several records, decoded once for nearby uses.
 ///
-/// Of those used last as many are kept as fit in the bound; the very last always is, since decoding
-/// it took that memory anyway.
+/// Keeps the most recently used chunks within the bound, and always the very last, since decoding
+/// it took that memory already.
 #[derive(Debug)]
 pub(in crate::merge) struct RecordChunkCache {
     max_size: u64,
-    /// The one used last is at the back.
+    /// Most recently used last.
     kept: Mutex<VecDeque<(Place, DecodedChunk)>>,
 }
 
-/// Which file a record chunk is in, and where it begins there.
+/// The number of the file with a record chunk, and the offset in it.
 type Place = (usize, u64);
 
 impl RecordChunkCache {
@@ -30,7 +30,7 @@ impl RecordChunkCache {
         }
     }
 
-    /// A record of a record chunk, in the file that counts as `number`.
+    /// Returns a record of a record chunk, in file `number`.
     pub(in crate::merge) fn record<S: ReadAt>(
         &self,
         (number, file): (usize, &RecordFile<S>),
@@ -38,7 +38,7 @@ impl RecordChunkCache {
         stored: &Chunk,
     ) -> Result<Bytes> {
         let decoded_size = stored.header.decoded_data_size;
-        // Held while decoding: whoever waits for it most likely waits for the same record chunk.
+        // Held while decoding, since a waiting thread most likely needs the same record chunk.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (number, stored.begin().0);
         let chunk = match kept.iter().position(|(known, _)| *known == place) {

@@ -1,4 +1,4 @@
-//! Finding the record of a chunk, and checking it, when it is first needed.
+//! Finding and checking the record of a chunk on first use.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -12,19 +12,18 @@ use crate::io::threads;
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes in a file of a block, whose header leads to the record chunks in it.
+/// Size of a block in a file, whose header leads to its record chunks.
 const BLOCK: u64 = 1 << 16;
 
-/// Bytes of a record chunk at the least, which is its header. Chunks whose offsets are closer share
-/// one.
+/// Minimum size of a record chunk, which is its header. Chunks whose offsets are closer share one.
 const LEAST_APART: u64 = 40;
 
-/// What is read of a record chunk to see how it is stored: its header, with a block header in it,
-/// and the front of its data.
+/// Number of bytes of a record chunk that show how it is stored: its header, a block header within
+/// it, and the beginning of its data.
 const FRONT: u64 = 128;
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Fails if an offset is none that a chunk's record can have; nothing is read.
+    /// Fails if a chunk's offset is impossible for a record. Reads nothing.
     pub(in crate::merge) fn check_offsets(&self) -> Result<()> {
         for (chunk, info) in self.trailer.metadata().chunks.iter().enumerate() {
             let checked = match self.end_of(info.file as usize) {
@@ -40,8 +39,8 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Where the last record is of the file that counts as `number`; none if the trailer in it
-    /// isn't the one that counts.
+    /// Returns the position of the last record of file `number`; `None` if that file's trailer
+    /// isn't the one in use.
     fn end_of(&self, number: usize) -> Option<RecordPosition> {
         match number.checked_sub(1) {
             Some(part) => self.parts.get(part).map(|part| part.end),
@@ -49,8 +48,7 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// The record of a chunk, which is looked for and compared with what the trailer says when it
-    /// is first asked for.
+    /// Returns the record of a chunk. Finds it and compares it with the trailer on first use.
     pub(in crate::merge) fn record(&self, chunk: usize) -> Result<Record> {
         if let Some(known) = self.records.known(chunk) {
             return Ok(*known);
@@ -68,16 +66,16 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(*slot.get_or_init(|| record))
     }
 
-    /// The record chunk that a chunk's record is in, and which file that is in; none if its record
-    /// isn't what the trailer says.
+    /// Returns the number of the file with a chunk's record, and its record chunk; `None` if the
+    /// record doesn't match the trailer.
     pub(in crate::merge) fn record_chunk(&self, chunk: usize) -> Option<(usize, Chunk)> {
         let record = self.record(chunk).ok()?;
         Some((record.file, record.chunk))
     }
 
-    /// Looks for the records of all chunks at once, which takes fewer reads than one after the
-    /// other. What is wrong is left to be found again by whoever asks for the record. A source that
-    /// answers slowly is left alone.
+    /// Finds the records of all chunks at once, which takes fewer reads than one after the other.
+    /// Ignores errors, which recur when the record is used. Does nothing for sources with slow
+    /// responses.
     pub(in crate::merge) fn find_records(&self) {
         if self.is_prefetched() {
             return;
@@ -90,7 +88,8 @@ impl<S: ReadAt> RecordStore<S> {
         let threads = threads::count(self.limits.threads);
         for wanted in by_file.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
             let file = self.numbered(infos[wanted[0]].file as usize).0;
-            // What was found before an error isn't given, and what isn't given is looked for alone.
+            // On an error the records found so far are dropped, and each is looked up individually
+            // later.
             drop(locate_all(
                 file,
                 infos,
@@ -109,8 +108,8 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Fails if the record of a chunk isn't what the trailer says. Of a source that answers slowly
-    /// this is left to the reading of the chunks.
+    /// Fails if the record of a chunk doesn't match the trailer. For sources with slow responses,
+    /// leaves the check to the reading of chunks.
     pub(in crate::merge) fn check_records(&self) -> Result<()> {
         if self.is_prefetched() || self.records.are_checked.load(Ordering::Relaxed) {
             return Ok(());
@@ -124,7 +123,7 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Fails if the records of these chunks aren't what the trailer says.
+    /// Fails if the records of these chunks don't match the trailer.
     pub(in crate::merge) fn check_some(&self, chunks: &[usize]) -> Result<()> {
         self.tell_headers(chunks);
         for &chunk in chunks {
@@ -134,12 +133,12 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Whether the files are told what is read next.
+    /// Returns true if the files want reads to be announced.
     pub(in crate::merge) fn is_prefetched(&self) -> bool {
         self.file.get_ref().is_prefetched()
     }
 
-    /// Tells the files that these chunks are read next, in this order.
+    /// Announces to the files that these chunks are read next, in this order.
     pub(in crate::merge) fn tell_chunks(&self, chunks: &[usize]) {
         if self.is_prefetched() {
             let extents = self.extents();
@@ -147,7 +146,7 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Tells the files that the headers of these chunks are read next.
+    /// Announces to the files that the headers of these chunks are read next.
     pub(in crate::merge) fn tell_headers(&self, chunks: &[usize]) {
         let infos = &self.trailer.metadata().chunks;
         self.tell(chunks, |chunk| {
@@ -161,7 +160,7 @@ impl<S: ReadAt> RecordStore<S> {
             return;
         }
         let infos = &self.trailer.metadata().chunks;
-        // In the order of the chunks, whichever file they are in.
+        // In the order of the chunks, across files.
         let file_of = |chunk: &usize| infos.get(*chunk).map(|info| info.file);
         for run in chunks.chunk_by(|a, b| file_of(a) == file_of(b)) {
             let Some(number) = file_of(&run[0]) else {
@@ -174,8 +173,8 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// What has to be read of its file for each chunk, by the offsets of the others: from the
-    /// header of its block to where the next record chunk begins.
+    /// Returns the range of the file to read for each chunk, based on all offsets: from the header
+    /// of its block to the start of the next record chunk.
     fn extents(&self) -> &[Range<u64>] {
         self.records.extents.get_or_init(|| {
             let infos = &self.trailer.metadata().chunks;
@@ -202,14 +201,14 @@ impl<S: ReadAt> RecordStore<S> {
         })
     }
 
-    /// The chunks in groups, each for one reader: those whose records share record chunks are one,
-    /// by their places, so that each record chunk is decoded once however few are kept. There is
-    /// nothing to gain from several readers: it is decoded while the others wait.
+    /// Groups the chunks for independent readers. Chunks whose records share record chunks form one
+    /// group, ordered by position, so that each record chunk is decoded once even with a small
+    /// cache. Several readers wouldn't help there: they would wait while one decodes.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let infos = &self.trailer.metadata().chunks;
         let mut order: Vec<usize> = (0..infos.len()).collect();
         order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
-        // Records that are known tell themselves; the others are told by their offsets.
+        // Known records show it directly; for others the offsets do.
         let mut is_shared = vec![false; order.len()];
         for pair in order.windows(2) {
             if is_close(&infos[pair[0]], &infos[pair[1]]) {
@@ -229,7 +228,7 @@ impl<S: ReadAt> RecordStore<S> {
     }
 }
 
-/// Whether the records of two chunks, by their offsets, can only be in the same record chunk.
+/// Returns true if the offsets of two chunks' records imply that they share a record chunk.
 pub(super) fn is_close(a: &ChunkInfo, b: &ChunkInfo) -> bool {
     a.file == b.file && b.offset.abs_diff(a.offset) < LEAST_APART
 }

@@ -15,22 +15,22 @@ use crate::container::{Limits, Trailer};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// The chunks of a message, as records of one file or of several.
+/// The chunks of a message, as records of one or several files.
 #[derive(Debug)]
 pub struct RecordStore<S> {
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
-    /// Where the last record of the file is, if that is the trailer that counts.
+    /// Position of the file's last record, if it is the trailer in use.
     pub(in crate::merge) end: Option<RecordPosition>,
-    /// The other files that have chunks.
+    /// The other files with chunks.
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,
-    /// Where the record chunks begin that the trailer is in, the last record's included.
+    /// Offsets of the record chunks with the trailer, including the last record's.
     pub(in crate::merge) trailer_chunks: Vec<u64>,
     pub(in crate::merge) cache: RecordChunkCache,
-    /// Without symbolic links; none if it wasn't opened by a path.
+    /// Paths without symbolic links; empty if the source wasn't opened by a path.
     pub(in crate::merge) paths: Vec<PathBuf>,
-    /// What it was opened within.
+    /// Limits that the file was opened with.
     pub(in crate::merge) limits: Limits,
 }
 
@@ -39,11 +39,11 @@ pub struct RecordStore<S> {
 pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) name: String,
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
-    /// Where its own last record is.
+    /// Position of its own last record.
     pub(in crate::merge) end: RecordPosition,
 }
 
-/// Sums up a chunk while it is read.
+/// The running checksum of a chunk while it is read.
 #[derive(Debug, Default)]
 struct Sum {
     crc32c: u32,
@@ -55,7 +55,7 @@ impl Watch for Sum {
     }
 }
 
-/// Says besides how much was read, of all chunks.
+/// A wrapper that also reports the bytes read of all chunks.
 struct Counted<'a> {
     chunk: usize,
     sum: Sum,
@@ -70,32 +70,32 @@ impl Watch for Counted<'_> {
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// The trailer.
+    /// Returns the trailer.
     pub fn trailer(&self) -> &Trailer {
         &self.trailer
     }
 
-    /// The record file below: the one with the trailer.
+    /// Returns the underlying record file with the trailer.
     pub fn record_file(&self) -> &RecordFile<FileSource<S>> {
         &self.file
     }
 
-    /// All record files, the one with the trailer first; the others in the order of `files` in the
-    /// trailer.
+    /// Returns all record files: first the one with the trailer, then the others in the order of
+    /// the trailer's `files`.
     pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<FileSource<S>>> {
         std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
     }
 
-    /// The position of a chunk's record, if that is in the file with the trailer, and is what the
-    /// trailer says.
+    /// Returns the position of a chunk's record, if it is in the file with the trailer and matches
+    /// the trailer.
     pub(crate) fn position(&self, chunk: usize) -> Option<RecordPosition> {
         let record = self.record(chunk).ok();
         let record = record.filter(|record| record.file == 0);
         record.map(|record| record.position)
     }
 
-    /// Where the record chunks begin that the trailer is in or, of one of the other files, its last
-    /// record; counted as [`record_files`](Self::record_files) does.
+    /// Returns the offsets of the record chunks with the trailer or, for another file, with its
+    /// last record. Files are numbered as in [`record_files`](Self::record_files).
     pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
         match file.checked_sub(1).and_then(|at| self.parts.get(at)) {
             Some(part) => vec![part.end.chunk_begin().0],
@@ -103,14 +103,15 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
-    /// its position there; none if its record isn't what the trailer says.
+    /// Returns the index of the file with a chunk's record, in the order of
+    /// [`record_files`](Self::record_files), and the record's position in it; `None` if the record
+    /// doesn't match the trailer.
     pub(crate) fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
         let record = self.record(chunk).ok()?;
         Some((record.file, record.position))
     }
 
-    /// The record file that counts as `number`, and in front of an error its name.
+    /// Returns record file `number`, and its name as an error prefix.
     pub(crate) fn numbered(
         &self,
         number: usize,
@@ -124,15 +125,14 @@ impl<S: ReadAt> RecordStore<S> {
         (part.map_or(&self.file, |part| &part.file), named)
     }
 
-    /// The files that it was opened from, without symbolic links: the one with the trailer, and the
-    /// others that have chunks. None if it wasn't opened by a path.
+    /// Returns the paths of the open files, without symbolic links: the file with the trailer, then
+    /// the others with chunks. Empty if the source wasn't opened by a path.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Fails if all chunks together, or as often as the trailer names them, are larger than the
-    /// limits that the file was opened within let a merge be. For what reads each of them, merged
-    /// or not.
+    /// Fails if all chunks, counted as many times as the trailer names them, exceed the limit of a
+    /// merge that the file was opened with. For operations that read every chunk, merged or not.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();
@@ -143,13 +143,13 @@ impl<S: ReadAt> RecordStore<S> {
             .check_merged_size(all.max(named), self.stored_len())
     }
 
-    /// A chunk whose record has a record chunk of its own.
+    /// Returns the record of a chunk that is alone in its record chunk.
     fn alone(&self, chunk: usize) -> Option<(Record, &ChunkInfo)> {
         let record = self.record(chunk).ok().filter(|record| !record.shared)?;
         Some((record, self.trailer.metadata().chunks.get(chunk)?))
     }
 
-    /// An error of the record file that a chunk is in.
+    /// Adds the name of a chunk's record file to an error.
     fn named(&self, chunk: usize, error: record_file::Error) -> Error {
         let info = self.trailer.metadata().chunks.get(chunk);
         let file = info.map_or(0, |info| info.file as usize);
@@ -213,7 +213,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
         let read = Cell::new(0);
         let mut pair = RecordPair::new();
         loop {
-            // A record that isn't alone comes from the cache.
+            // A record that shares its record chunk comes from the cache.
             let mut shared = None;
             let step = pair.step(|lane| {
                 if shared.is_some() {

@@ -1,4 +1,4 @@
-//! Which records the chunks are, as far as that is known.
+//! The known records of the chunks.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -6,31 +6,31 @@ use std::sync::atomic::AtomicBool;
 
 use record_file::{Chunk, RecordPosition};
 
-/// Where the record of a chunk is.
+/// The location of a chunk's record.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct Record {
-    /// Which file it is in: 0 is the one with the trailer.
+    /// Number of its file: 0 is the one with the trailer.
     pub(in crate::merge) file: usize,
     pub(in crate::merge) position: RecordPosition,
-    /// Whether other records are in its record chunk.
+    /// True if its record chunk has other records.
     pub(in crate::merge) shared: bool,
-    /// Bytes of its record chunk as stored.
+    /// Stored size of its record chunk, in bytes.
     pub(in crate::merge) stored_size: u64,
     /// Its record chunk.
     pub(super) chunk: Chunk,
 }
 
-/// The records of all chunks, as far as they are known, and how far they reach.
+/// The known records of all chunks, and the ranges they need.
 #[derive(Debug)]
 pub(in crate::merge) struct Records {
     pub(super) found: Vec<OnceLock<Record>>,
-    /// Whether all were found, and are right.
+    /// True if all records were found and match.
     pub(super) are_checked: AtomicBool,
     pub(super) extents: OnceLock<Vec<Range<u64>>>,
 }
 
 impl Records {
-    /// Of this many chunks, none of them looked for.
+    /// Creates an empty set for this many chunks.
     pub(in crate::merge) fn unknown(chunks: usize) -> Self {
         Records {
             found: (0..chunks).map(|_| OnceLock::new()).collect(),

@@ -1,4 +1,4 @@
-//! What there is to know about every chunk without reading it.
+//! Summaries of chunks that don't need their content.
 
 use std::sync::Arc;
 
@@ -12,66 +12,66 @@ use crate::container::{ChunkKind, ChunkPlace};
 use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
-/// How a chunk is stored, and where it belongs.
+/// The storage and the place of a chunk.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChunkSummary {
-    /// Its index.
+    /// Index of the chunk.
     pub index: ChunkIndex,
-    /// Whether it holds a message or a value.
+    /// Kind: a message or a value.
     pub kind: ChunkKind,
-    /// Where it belongs: one place, unless the file is unusual.
+    /// Its places: one, unless the file is unusual.
     pub places: Vec<ChunkPlace>,
-    /// Bytes, uncompressed.
+    /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Bytes of it in the file; `None` if other records share its record chunk, or its header wasn't
+    /// Stored size, in bytes; `None` if other records share its record chunk, or its header wasn't
     /// read.
     pub stored_size: Option<u64>,
-    /// The other chunks in its record chunk: those compressed with it, and those that are the very
-    /// same record.
+    /// The other chunks in its record chunk: those compressed with it, and those that are the same
+    /// record.
     pub shared_with: SharedWith,
-    /// How it is compressed; `None` if its header wasn't read.
+    /// Compression; `None` if its header wasn't read.
     pub compression: Option<CompressionKind>,
-    /// Which file its record is in: 0 is the one with the trailer, the others are counted as the
-    /// trailer does.
+    /// Number of the file with its record: 0 is the one with the trailer, the others are numbered
+    /// as in the trailer.
     pub file: usize,
-    /// The position of its record in that file.
+    /// Position of its record in that file.
     pub position: RecordPosition,
-    /// The crc32c of its bytes, if the trailer says it.
+    /// crc32c of its bytes, if the trailer has it.
     pub crc32c: Option<u32>,
 }
 
-/// The other chunks in the record chunk of one.
+/// The other chunks in a chunk's record chunk.
 ///
-/// All chunks of a record chunk hold one list, since a file may say of a million that they share
+/// All chunks of a record chunk share one list, since a file may claim that a million chunks share
 /// one.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
-    /// All of them, in order, the chunk itself included.
+    /// All of them in order, including the chunk itself.
     together: Option<Arc<[usize]>>,
     own: usize,
 }
 
 impl SharedWith {
-    /// Their indices, in order.
+    /// Returns their indices, in order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkIndex> {
         let together = self.together.iter().flat_map(|all| all.iter());
         let others = together.filter(|&&index| index != self.own);
         others.map(|&index| index.into())
     }
 
-    /// How many there are.
+    /// Returns the number of other chunks.
     pub fn len(&self) -> usize {
         self.together.as_ref().map_or(0, |all| all.len() - 1)
     }
 
-    /// Whether the chunk has its record chunk for itself.
+    /// Returns true if the chunk is alone in its record chunk.
     pub fn is_empty(&self) -> bool {
         self.together.is_none()
     }
 }
 
-/// What there is to know about every chunk without reading it.
+/// Summarizes every chunk without reading its content.
 pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSummary>> {
     let all: Vec<usize> = (0..store.len()).collect();
     store.tell_headers(&all);
@@ -106,7 +106,7 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
     Ok(summaries)
 }
 
-/// Describes every chunk by what the trailer says; nothing else is read.
+/// Summarizes every chunk from the trailer alone. Reads nothing.
 pub(crate) fn listed<S: ReadAt>(store: &RecordStore<S>) -> Vec<ChunkSummary> {
     let infos = &store.trailer.metadata().chunks;
     let mut order: Vec<usize> = (0..infos.len()).collect();
@@ -143,7 +143,7 @@ fn shared(records: &[Record]) -> Vec<SharedWith> {
     shared
 }
 
-/// Notes for each chunk which others are in its record chunk: those next to it in `order`.
+/// Sets for each chunk the others in its record chunk, which are adjacent in `order`.
 fn share(
     order: &[usize],
     are_together: impl Fn(&usize, &usize) -> bool,

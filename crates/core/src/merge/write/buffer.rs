@@ -1,4 +1,4 @@
-//! The memory that a message is merged to.
+//! Memory for a merged message.
 
 use bytes::Bytes;
 use memmap2::MmapMut;
@@ -6,26 +6,26 @@ use memmap2::MmapMut;
 use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// From this size on, memory is mapped in huge pages: half the time of a merge to fresh memory goes
-/// to faults of small ones.
+/// Minimum size for huge pages, in bytes: half of the time of a merge into fresh memory goes to
+/// faults of small pages.
 const HUGE_FROM: usize = 8 << 20;
 
-/// How many times larger than its file a message is believed to be. Beyond that memory is taken as
-/// bytes arrive.
+/// Maximum plausible ratio between the sizes of a message and its file. Beyond it, memory is
+/// allocated as bytes arrive.
 const BELIEVED_RATIO: u64 = 64;
 
 /// Fresh memory for a message.
 pub(crate) enum Memory {
-    /// All of it, to be filled in any order.
+    /// All of it, to fill in any order.
     Small(Vec<u8>),
     /// All of it, in huge pages.
     Huge(MmapMut),
-    /// A part, to be appended to: the file says more than is believed.
+    /// A part, to append to, since the declared size is implausible.
     Growing(Vec<u8>),
 }
 
 impl Memory {
-    /// Memory for `len` bytes.
+    /// Allocates memory for `len` bytes.
     pub(crate) fn of(len: u64) -> Result<Memory> {
         let size = usize::try_from(len).map_err(|_| too_large(len))?;
         if size < HUGE_FROM {
@@ -33,12 +33,12 @@ impl Memory {
         }
         let map = MmapMut::map_anon(size).map_err(|_| too_large(len))?;
         #[cfg(target_os = "linux")]
-        // Only advice: a kernel without huge pages gives small ones.
+        // Only a hint: a kernel without huge pages provides small ones.
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Memory::Huge(map))
     }
 
-    /// The bytes to fill.
+    /// Returns the bytes to fill.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Memory::Small(out) | Memory::Growing(out) => out,
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// Memory for `total` bytes, which `stored` bytes of a file are said to make.
+    /// Reserves memory for `total` bytes, which `stored` bytes of a file claim to expand to.
     pub(crate) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Memory> {
         let out = reserve(total, stored, options)?;
         let believed = usize::try_from(total).ok();
@@ -67,7 +67,7 @@ impl From<Memory> for Bytes {
     }
 }
 
-/// A buffer with room for as many of `total` bytes as are believed.
+/// Reserves a buffer for as many of `total` bytes as are plausible.
 pub(in crate::merge) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Vec<u8>> {
     let too_large = || too_large(total);
     if total > options.limits.max_message_size {

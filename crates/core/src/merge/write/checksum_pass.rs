@@ -1,5 +1,5 @@
-//! Reading every chunk once, on several threads: it is checked, summed up by the segments that a
-//! merge takes from it, and the elements of slices are counted.
+//! Reading every chunk once, on several threads: checks it, computes checksums of the segments that
+//! a merge takes from it, and counts the elements of slices.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -16,30 +16,30 @@ use crate::spans::COPY_LEN;
 use crate::wire::{FieldNumber, Input, StreamInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// What reading all chunks showed.
+/// The result of reading all chunks.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Pass {
-    /// Bytes of the chunks that could be read.
+    /// Size of the readable chunks, in bytes.
     pub(in crate::merge) bytes: u64,
-    /// What is wrong, in the order of the chunks.
+    /// Problems, in the order of the chunks.
     pub(in crate::merge) problems: Vec<Error>,
-    /// The crc32c of every segment of the plan, as far as its chunk could be read.
+    /// crc32c of every segment of the plan whose chunk is readable.
     pub(in crate::merge) crcs: Vec<u32>,
-    /// The number of the first field of every chunk that was in memory as a whole, if it has one.
+    /// Number of the first field of every chunk that was in memory as a whole, if it has one.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
-    /// How many elements the chunks have that were asked about, as far as they are messages.
+    /// Numbers of elements of the requested slices, as far as they are messages.
     pub(in crate::merge) elements: HashMap<usize, u64>,
 }
 
-/// What is asked about the chunks beside their checksums.
+/// Facts to determine about the chunks in addition to their checksums.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct Asked<'a> {
     pub(in crate::merge) plan: Option<&'a MergePlan>,
-    /// The chunks that are slices whose elements are counted, with the field's number.
+    /// The slices whose elements to count, with their field numbers.
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 
-/// Reads all chunks. One thread reads those of a `group` in their order.
+/// Reads all chunks. One thread reads the chunks of a `group`, in order.
 pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     store: &S,
     mut groups: Vec<Vec<usize>>,
@@ -47,7 +47,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Pass {
-    // The largest first, so that no thread waits long for another at the end.
+    // The largest first, so that threads finish at about the same time.
     groups.sort_by_cached_key(|group| {
         let bytes: u64 = group.iter().map(|&chunk| store.size(chunk)).sum();
         std::cmp::Reverse(bytes)
@@ -95,7 +95,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     pass
 }
 
-/// What one thread reads.
+/// The state of one reading thread.
 struct Reading<'a, S: ?Sized> {
     store: &'a S,
     asked: Asked<'a>,
@@ -104,7 +104,7 @@ struct Reading<'a, S: ?Sized> {
     done: Done,
 }
 
-/// What one thread has read.
+/// The results of one thread.
 #[derive(Default)]
 struct Done {
     found: Vec<(usize, u32)>,
@@ -120,7 +120,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
         let _span = tracing::trace_span!("read", chunk, bytes).entered();
         match self.sum_up(chunk) {
             Ok(()) => self.done.bytes += bytes,
-            // Of all chunks that are left it would be said once for all.
+            // Reported once, instead of for every remaining chunk.
             Err(error) if error.kind() == ErrorKind::Cancelled => {}
             Err(error) => self.done.problems.push((chunk, error.in_chunk(chunk))),
         }
@@ -144,7 +144,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
         let size = store.size(chunk);
         if size <= WHOLE_UP_TO {
             self.buffer.resize(usize::try_from(size).unwrap_or(0), 0);
-            // What is wrong, if anything is, the stream below says.
+            // The stream below reports any error.
             if store.read_into(chunk, &mut self.buffer).is_ok() {
                 sums.add(&self.buffer);
                 self.done.look_into(chunk, &self.buffer, slice_of);
@@ -162,7 +162,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             match count(StreamInput::new(&mut stream, size), number) {
                 Ok(count) => self.done.elements.push((chunk, count)),
                 Err(error) if stream.failed => return Err(error),
-                // It is not a message. What lies behind that is read all the same.
+                // Not a message. The remaining bytes are still read.
                 Err(_) => {}
             }
         }
@@ -179,7 +179,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
 }
 
 impl Done {
-    /// Notes what can be seen in a chunk that is in memory.
+    /// Records facts about a chunk in memory.
     fn look_into(&mut self, chunk: usize, bytes: &[u8], slice_of: Option<FieldNumber>) {
         self.first_fields.extend(first_field(chunk, bytes));
         let count = slice_of.and_then(|number| count(bytes, number).ok());
@@ -187,7 +187,7 @@ impl Done {
     }
 }
 
-/// A chunk's stream, summed up as it is read.
+/// A chunk's stream that computes checksums while it is read.
 struct Summing<'a, 's, R> {
     stream: R,
     sums: &'a mut Sums<'s>,
@@ -209,7 +209,7 @@ impl<R: Read> Read for Summing<'_, '_, R> {
     }
 }
 
-/// How many fields of a message have this number.
+/// Counts the fields of a message with this number.
 fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
     let mut cursor = WireCursor::new(message);
     let mut count = 0;
@@ -219,19 +219,18 @@ fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
     Ok(count)
 }
 
-/// The first field of a chunk, if these bytes of it are a message that has one.
+/// Returns the first field of a chunk, if its first bytes are those of a message with one.
 fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
     let field = WireCursor::new(bytes).header().ok()??;
     Some((chunk, field.number))
 }
 
-/// The checksums of what a merge takes from a chunk.
+/// The checksums of the ranges that a merge takes from a chunk.
 struct Sums<'a> {
     plan: Option<&'a MergePlan>,
-    /// The segments, in the order of the chunk's bytes, each with the crc32c of what was seen of
-    /// it.
+    /// The segments, in the order of the chunk's bytes, each with the crc32c so far.
     of_segments: Vec<(usize, u32)>,
-    /// Those before are through.
+    /// Index of the first unfinished segment.
     first: usize,
     position: u64,
 }
@@ -246,7 +245,7 @@ impl<'a> Sums<'a> {
             position: 0,
         };
         let whole = 0..store.size(chunk);
-        // All of it is compared with that anyway.
+        // A segment of the whole chunk has the checksum that is compared anyway.
         if let Some(known) = store.checked_crc32c(chunk)
             && segments.iter().all(|&at| sums.range(at) == whole)
         {
@@ -263,7 +262,7 @@ impl<'a> Sums<'a> {
         span.and_then(|span| Some(span.stored()?.1)).unwrap_or(0..0)
     }
 
-    /// Sums up what comes next of the chunk. Where segments overlap, each of them has it.
+    /// Adds the next bytes of the chunk to all segments they belong to, which may overlap.
     fn add(&mut self, bytes: &[u8]) {
         let begin = self.position;
         let end = begin + bytes.len() as u64;

@@ -1,5 +1,5 @@
-//! The chunks that others are spliced into: read once, ahead of the walk over them, and kept for
-//! the merge.
+//! Chunks that others are spliced into: read once, ahead of the walk over them, and kept for the
+//! merge.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,19 +15,19 @@ use crate::merge::plan::planner::plan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::read_options::ReadOptions;
 
-/// How many bytes of such chunks are kept. What is over is read twice: for the plan, and for the
-/// merge.
+/// Maximum size of such chunks to keep, in bytes. Any others are read twice: for the plan, and for
+/// the merge.
 const MOST_KEPT: u64 = 32 << 20;
 
-/// Plans the merge of the chunks in `store`, and has `execute` execute the plan.
+/// Plans the merge of the chunks in `store`, and calls `execute` with the plan.
 ///
-/// A plan can't go on before it has walked over the next of the chunks that others are spliced
-/// into, so other threads read those that follow. As many as fit are held until the merge is
-/// through, in memory of a fixed size; others are read as streams.
+/// A plan must walk the chunks that others are spliced into one after the other, so other threads
+/// read those that follow. As many as fit in a fixed amount of memory are kept until the merge is
+/// complete; others are read as streams.
 ///
 /// # Errors
 ///
-/// What planning and `execute` report.
+/// Any error of planning or of `execute`.
 pub fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
@@ -41,7 +41,7 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     })
 }
 
-/// As [`with_plan`], with the plan left to `work`.
+/// Like [`with_plan`], but `work` makes the plan.
 pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
@@ -54,7 +54,7 @@ pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     work(&Walked::new(store, &chunks, &mut memory))
 }
 
-/// Which chunks are kept, in the order in which they are walked over.
+/// Returns the chunks to keep, in the order of the walk.
 fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     let mut left = MOST_KEPT;
     let mut seen = vec![false; store.len()];
@@ -73,18 +73,18 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
 /// A store that reads some chunks only once.
 pub struct Walked<'a, S: ?Sized> {
     store: &'a S,
-    /// By chunk: which of those that are kept it is.
+    /// By chunk: its index among those kept, if any.
     numbers: Vec<Option<u32>>,
     kept: Vec<Kept<'a>>,
-    /// The next one that nobody reads yet.
+    /// The next one that no thread reads yet.
     next: AtomicUsize,
 }
 
 struct Kept<'a> {
     chunk: usize,
-    /// Where it is read to.
+    /// Memory for its bytes.
     place: Mutex<&'a mut [u8]>,
-    /// None if it can't be read: whoever reads it from the store sees why.
+    /// `None` if it can't be read: reading it from the store reports the error.
     bytes: OnceLock<Option<&'a [u8]>>,
 }
 
@@ -130,13 +130,13 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
         thread::scope(|scope| {
             threads::spawn_up_to(scope, others, || while self.read_next() {});
             let plan = plan(trailer, self, options);
-            // What wasn't needed for the plan isn't needed early.
+            // Chunks that the plan didn't need aren't needed early.
             self.next.store(self.kept.len(), Ordering::Relaxed);
             plan
         })
     }
 
-    /// Reads the next chunk that nobody reads yet, if there is one.
+    /// Reads the next chunk that no thread reads yet, if there is one.
     fn read_next(&self) -> bool {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let kept = self.kept.get(next);
@@ -146,12 +146,12 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
     fn bytes(&self, chunk: usize) -> Option<&[u8]> {
         let number = (*self.numbers.get(chunk)?)?;
         let kept = self.kept.get(number as usize)?;
-        // While another thread reads it, those that follow can be.
+        // While another thread reads it, reads those that follow.
         while kept.bytes.get().is_none() && self.read_next() {}
         self.read(kept)
     }
 
-    /// A chunk's bytes; if another thread is reading them, once it has.
+    /// Returns a chunk's bytes, after waiting for another thread that reads them.
     fn read(&self, kept: &Kept<'a>) -> Option<&'a [u8]> {
         let read = || {
             let mut place = kept.place.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,14 +1,14 @@
-//! Output that is written in order, counted and summed up on its way.
+//! Sequential output with a byte count and a checksum.
 
 use std::io::{self, BufWriter, Write};
 
 use crate::Result;
 use crate::progress::Meter;
 
-/// Small pieces are gathered up to this size; larger ones pass through.
+/// Size up to which small pieces are gathered; larger ones pass through.
 const GATHER: usize = 256 << 10;
 
-/// Counts and sums what passes through it.
+/// A writer that counts and sums the bytes that pass through it.
 pub(in crate::merge) struct Sink<'a> {
     inner: BufWriter<&'a mut dyn Write>,
     size: u64,
@@ -26,8 +26,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The number of bytes and their crc32c, all of them being written. What was cancelled
-    /// meanwhile fails at the latest here.
+    /// Writes all buffered bytes, and returns their number and crc32c. A cancellation is reported
+    /// here at the latest.
     pub(in crate::merge) fn finish(mut self) -> Result<(u64, u32)> {
         self.inner.flush()?;
         self.meter.check()?;

@@ -1,5 +1,5 @@
-//! Chunks that go to memory whole: each is read straight to its place, by several threads, each two
-//! at a time.
+//! Chunks that are read whole, directly to their place in memory, by several threads, each reading
+//! two at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,20 +13,20 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::progress::Meter;
 
-/// Beside a larger chunk small ones are read, and not another large one: that is for another
-/// thread.
+/// Minimum size of a large chunk. Two large chunks are never paired, so that another thread can
+/// take the second.
 const LARGE: usize = 1 << 20;
 
-/// A chunk that is the output from one place on.
+/// A chunk that is the output from one position on.
 pub(in crate::merge) struct WholeChunk<'b> {
     pub(in crate::merge) chunk: usize,
-    /// Which segment of the plan it is.
+    /// Index of its segment in the plan.
     pub(in crate::merge) segment: usize,
     pub(in crate::merge) place: &'b mut [u8],
 }
 
 impl WholeChunk<'_> {
-    /// Whether these bytes of a chunk are all of it, needed once, and yet to be read.
+    /// Returns true if these bytes are the whole chunk, needed once, and not yet read.
     pub(in crate::merge) fn is_one<S: ChunkStore + ?Sized>(
         plan: &MergePlan,
         store: &S,
@@ -42,8 +42,7 @@ impl WholeChunk<'_> {
 
 /// The chunks that no thread has begun to read.
 pub(in crate::merge) struct WholeChunks<'b> {
-    /// The largest first, so that what is left at the end is small, and no thread waits long for
-    /// another.
+    /// Remaining chunks, the largest first, so that threads finish at about the same time.
     left: Mutex<VecDeque<WholeChunk<'b>>>,
     count: usize,
 }
@@ -61,13 +60,13 @@ impl<'b> WholeChunks<'b> {
         self.count
     }
 
-    /// The chunks, in the order in which they are read.
+    /// Returns the chunks in reading order.
     pub(in crate::merge) fn order(&self) -> Vec<usize> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.iter().map(|one| one.chunk).collect()
     }
 
-    /// What one of this many threads reads, unless one has failed.
+    /// Returns the share of one of this many threads, unless a thread has failed.
     pub(in crate::merge) fn share<'q>(
         &'q self,
         threads: usize,
@@ -86,14 +85,14 @@ impl<'b> WholeChunks<'b> {
     }
 }
 
-/// What one thread reads.
+/// The chunks read by one thread.
 pub(in crate::merge) struct Share<'q, 'b> {
     chunks: &'q WholeChunks<'b>,
     lanes: usize,
     failed: &'q AtomicBool,
     meter: &'q Meter,
     begun: Vec<Begun>,
-    /// The segments that it has filled, and their crc32c.
+    /// The segments it has filled, with their crc32c.
     pub(in crate::merge) found: Vec<(usize, u32)>,
 }
 

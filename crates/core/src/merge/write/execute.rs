@@ -1,4 +1,4 @@
-//! From a plan to the message, compared with what was split.
+//! From a plan to the message, compared with the one that was split.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,22 +16,22 @@ use crate::merge::read::chunk_store::ChunkStore;
 use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// What was merged.
+/// A report on a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Merged {
-    /// The file that was read.
+    /// The input file.
     pub input: PathBuf,
-    /// Whether that file holds chunks, and not the message itself.
+    /// True if the input file was in chunks, false if it was the message itself.
     pub chunked: bool,
-    /// Bytes of the message.
+    /// Size of the message, in bytes.
     pub size: u64,
-    /// The crc32c of the message.
+    /// crc32c of the message.
     pub crc32c: u32,
-    /// Whether these are the very bytes that were split: they have been compared with the checksum
-    /// in the file. `None` where the file doesn't say what was split.
+    /// True if these are the exact bytes that were split, according to the checksum in the file.
+    /// `None` if the file doesn't describe the message that was split.
     pub byte_exact: Option<bool>,
-    /// The full name of the message's type, if the file says it.
+    /// Full name of the message's type, if the file has it.
     pub message_type: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn to_bytes<S: ChunkStore + ?Sized>(
     })
 }
 
-/// Executes a plan in order, and compares the result with what was split.
+/// Executes a plan in order, and compares the result with the message that was split.
 pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -85,7 +85,7 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     compared(trailer, size, crc32c)
 }
 
-/// Executes a plan to a file that is empty, on several threads where that pays.
+/// Executes a plan into an empty file, on several threads where that pays.
 pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -106,7 +106,7 @@ pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Executes a plan to the front of a buffer.
+/// Executes a plan into the beginning of a buffer.
 pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -125,11 +125,11 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Compares a merge with what was split, as far as the file says what that was.
+/// Compares a merged message with the one that was split, as far as the file describes it.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if it is another message.
+/// [`ErrorKind::ChecksumMismatch`] if it is a different message.
 pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();
@@ -154,12 +154,12 @@ pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     })
 }
 
-/// The merge is as large as what was split was; smaller only if that had lengths that took more
-/// bytes than they need.
+/// Fails if the size of the merged message is wrong. It must equal the split message's, or be
+/// smaller if that had overlong lengths.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if it is another message.
+/// [`ErrorKind::ChecksumMismatch`] if it is a different message.
 pub fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
     let Some(source) = trailer
         .metadata()

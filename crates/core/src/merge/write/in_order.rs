@@ -1,4 +1,4 @@
-//! Executing a plan: the output in order, with a stream open for each chunk in use.
+//! Executing a plan in output order, with an open stream for each chunk in use.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,16 +12,16 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::spans::{COPY_LEN, SpanSource, copy_range};
 
-/// How many chunks are being read at once. More are in use only where many messages are merged
-/// field by field into one.
+/// Maximum number of open chunks. More are only in use where many messages are merged field by
+/// field into one.
 const MAX_OPEN: usize = 64;
 
-/// Writes the planned message. A chunk is read from its first segment to its last, and then to its
-/// end, so that all of it was checked.
+/// Writes the planned message. Reads a chunk from its first segment to its last, and then to its
+/// end, so that all of it is checked.
 ///
 /// # Errors
 ///
-/// What reading chunks and writing report.
+/// Any error of reading chunks or writing.
 pub fn write<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -31,8 +31,8 @@ pub fn write<S: ChunkStore + ?Sized>(
     write_around(plan, store, sink, &mut |_, _| Ok(false))
 }
 
-/// As [`write`], but asks of each segment that is all of a chunk, by its range in the message,
-/// whether it is left out here.
+/// Writes like [`write`], but asks for each segment that is a whole chunk, by its range in the
+/// message, whether to leave it out.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -77,7 +77,7 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     Ok(())
 }
 
-/// Copies this many bytes of a chunk, all of which it has to have.
+/// Copies exactly this many bytes of a chunk.
 pub(crate) fn copy_exactly(stream: &mut dyn Read, len: u64, sink: &mut dyn Write) -> Result<()> {
     let buffer = usize::try_from(len).unwrap_or(usize::MAX).min(COPY_LEN);
     copy_through(stream, len, &mut vec![0; buffer], sink)
@@ -102,19 +102,19 @@ struct Streams<'a, S: ?Sized> {
     plan: &'a MergePlan,
     store: &'a S,
     open: HashMap<usize, OpenChunk<'a>>,
-    /// How many segments are still to be taken from each chunk that was begun.
+    /// Number of remaining segments of each open chunk.
     left: HashMap<usize, usize>,
 }
 
-/// A chunk that is being read from its front.
+/// A chunk that is being read from its beginning.
 struct OpenChunk<'a> {
     stream: Box<dyn Read + 'a>,
     position: u64,
-    /// What the time for reading it is counted to.
+    /// Span that accounts for the time spent reading it.
     timed: Span,
 }
 
-/// Counts the time for reading an open chunk.
+/// A reader that measures the time spent reading an open chunk.
 struct Timed<'o, 'a>(&'o mut OpenChunk<'a>);
 
 impl Read for Timed<'_, '_> {
@@ -132,7 +132,7 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         buffer: &mut [u8],
         sink: &mut W,
     ) -> Result<()> {
-        // A chunk whose bytes are used out of their order is read from its front again.
+        // A chunk whose bytes are used out of order is read again from its beginning.
         let reusable = |open: &OpenChunk<'_>| open.position <= range.start;
         let mut source = match self.open.remove(&chunk).filter(reusable) {
             Some(open) => open,
@@ -167,7 +167,7 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
             std::io::copy(&mut source.stream, &mut std::io::sink())?;
             return Ok(());
         }
-        // One that is dropped is opened again at its next segment.
+        // A dropped chunk is opened again at its next segment.
         if self.open.len() >= MAX_OPEN
             && let Some(&dropped) = self.open.keys().next()
         {

@@ -1,4 +1,4 @@
-//! Executing a plan on several threads: every chunk goes to its places by itself, in any order.
+//! Executing a plan on several threads: every chunk goes directly to its places, in any order.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -20,20 +20,21 @@ use crate::progress::Meter;
 use crate::spans::{COPY_LEN, SpanSource};
 use crate::{Error, ErrorKind, Result};
 
-/// Chunks up to this size are read at once, whole: they stay in the cache until they are where they
-/// belong.
+/// Maximum size of a chunk to read at once, in bytes, so that it stays in the cache until it is
+/// copied.
 pub(in crate::merge) const WHOLE_UP_TO: u64 = 1 << 20;
 
-/// How many segments' checksums a thread puts together at the least: fewer take less time than the
-/// thread.
+/// Minimum number of segments per thread for combining checksums. Fewer take less time than
+/// starting the thread.
 const LEAST_COMBINED: usize = 4096;
 
-/// How large segments must be on average for positioned writes to a file to pay: each is a call.
+/// Minimum average size of segments for which positioned writes to a file pay, since each is a
+/// system call.
 const LEAST_SEGMENT: u64 = 64 << 10;
 
-/// Where a segment's bytes go.
+/// The destination of a segment's bytes.
 trait Place: Send {
-    /// Takes the next `len` bytes of `source`, and sums them up.
+    /// Writes the next `len` bytes of `source`, and computes their checksum.
     fn fill(
         &mut self,
         source: &mut dyn Read,
@@ -41,7 +42,7 @@ trait Place: Send {
         filling: &mut Filling<'_>,
     ) -> io::Result<()>;
 
-    /// Takes `len` bytes that `read` gives at once.
+    /// Writes `len` bytes that `read` provides at once.
     fn fill_whole(
         &mut self,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
@@ -50,19 +51,19 @@ trait Place: Send {
     ) -> Result<()>;
 }
 
-/// What filling places has at hand.
+/// The state for filling destinations.
 struct Filling<'a> {
     meter: &'a Meter,
     buffer: Vec<u8>,
-    /// The checksum of what was filled; it isn't summed up if it is known.
+    /// Checksum of the filled bytes; not computed if it is known.
     crc32c: u32,
     is_known: bool,
-    /// Whether checksums are wanted at all.
+    /// True if checksums are wanted.
     sums: bool,
 }
 
 impl Filling<'_> {
-    /// What comes next has this crc32c, if that is known.
+    /// Sets the crc32c of the next bytes, if it is known.
     fn expect(&mut self, crc32c: Option<u32>) {
         self.is_known = crc32c.is_some() || !self.sums;
         self.crc32c = crc32c.unwrap_or(0);
@@ -76,7 +77,7 @@ impl Filling<'_> {
     }
 }
 
-/// A place in a file.
+/// Destination in a file.
 impl Place for FileAt<&File> {
     fn fill(
         &mut self,
@@ -114,7 +115,7 @@ impl Place for FileAt<&File> {
     }
 }
 
-/// A place in memory, which the bytes are read straight into.
+/// A destination in memory, which bytes are read into directly.
 struct InMemory<'a>(&'a mut [u8]);
 
 impl Place for InMemory<'_> {
@@ -142,7 +143,7 @@ impl Place for InMemory<'_> {
     }
 }
 
-/// A chunk, and where each segment of it goes, in the order of its bytes.
+/// A chunk, and the destination of each of its segments, in the order of its bytes.
 struct Job<P> {
     chunk: usize,
     bytes: u64,
@@ -150,19 +151,20 @@ struct Job<P> {
 }
 
 struct Piece<P> {
-    /// Which segment of the plan it is.
+    /// Index of the segment in the plan.
     segment: usize,
     range: Range<u64>,
     place: P,
 }
 
-/// Whether a merge to a file is better done in order: one thread, or many small segments.
+/// Returns true if a merge to a file should run on several threads. In order is better for one
+/// thread, or for many small segments.
 pub(in crate::merge) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -> bool {
     let segments = plan.spans().span_count() as u64;
     threads.get() > 1 && plan.total_len() / segments.max(1) >= LEAST_SEGMENT
 }
 
-/// Writes the planned message to a file that is empty. Gives its crc32c.
+/// Writes the planned message to an empty file. Returns its crc32c.
 pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -174,11 +176,11 @@ pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
     write_at(plan, store, (file, 0), threads, meter)
 }
 
-/// Writes the planned message to a file from this offset on. Gives its crc32c.
+/// Writes the planned message to a file from this offset on. Returns its crc32c.
 ///
 /// # Errors
 ///
-/// What reading chunks and writing report.
+/// Any error of reading chunks or writing.
 pub fn write_at<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -191,7 +193,7 @@ pub fn write_at<S: ChunkStore + ?Sized>(
     combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
-/// Fills the front of `out` with the planned message. Gives its crc32c.
+/// Fills the beginning of `out` with the planned message. Returns its crc32c.
 pub(crate) fn fill<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -210,18 +212,18 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
-/// A part of a message, and where it goes.
+/// A part of a message, and its destination.
 #[derive(Clone, Debug)]
 pub struct FilePlace<'a> {
-    /// Which bytes of the message.
+    /// Range of the message.
     pub range: Range<MessageOffset>,
-    /// The file they go to.
+    /// Destination file.
     pub file: &'a File,
-    /// Where in the file the first goes.
+    /// Offset of the first byte in the file.
     pub offset: u64,
 }
 
-/// Copies parts of the planned message to their places.
+/// Copies parts of the planned message to their destinations.
 pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -242,7 +244,7 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     work.run(store, threads, meter).map(drop)
 }
 
-/// Reads parts of the planned message to memory, each to a buffer that is as long.
+/// Reads parts of the planned message into memory, each into a buffer of equal length.
 pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -267,17 +269,17 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     work.run(store, threads, meter).map(drop)
 }
 
-/// What several threads do: chunks that go to their places, in pieces or whole.
+/// The work of several threads: chunks to copy to their destinations, in segments or whole.
 struct Work<'b, P> {
     jobs: Jobs<P>,
     whole: Vec<WholeChunk<'b>>,
-    /// How many spans there are, whose checksums are summed up if somebody wants them.
+    /// Number of spans, each with a checksum if checksums are wanted.
     spans: usize,
     sums: bool,
 }
 
 impl<'f> Work<'_, FileAt<&'f File>> {
-    /// Adds a range of the message that goes to a place in a file.
+    /// Adds a range of the message with a destination in a file.
     fn add_file(
         &mut self,
         plan: &MergePlan,
@@ -305,7 +307,7 @@ impl<'f> Work<'_, FileAt<&'f File>> {
 }
 
 impl<'b> Work<'b, InMemory<'b>> {
-    /// Adds a range of the message that goes to a buffer of its length.
+    /// Adds a range of the message with a buffer of its length as the destination.
     fn add_buffer<S: ChunkStore + ?Sized>(
         &mut self,
         plan: &MergePlan,
@@ -316,7 +318,7 @@ impl<'b> Work<'b, InMemory<'b>> {
     ) -> Result<()> {
         let mut rest = buffer;
         for span in plan.spans().parts(wanted) {
-            // They are one behind the other, so that there is room for each.
+            // The spans are consecutive, so that the buffer has room for each.
             let len = usize::try_from(span.len).unwrap_or(usize::MAX);
             let len = len.min(rest.len());
             let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
@@ -345,7 +347,7 @@ impl<'b> Work<'b, InMemory<'b>> {
     }
 }
 
-/// The pieces to be filled, each with its chunk.
+/// The segments to fill, grouped by chunk.
 struct Jobs<P> {
     pieces: Vec<(usize, Piece<P>)>,
 }
@@ -364,8 +366,8 @@ impl<P> Jobs<P> {
         self.pieces.push((chunk, piece));
     }
 
-    /// The largest last, so that it is taken first: what is left at the end is small, and no thread
-    /// waits long for another.
+    /// Sorts the jobs, the largest last, which is taken first, so that threads finish at about the
+    /// same time.
     fn into_queue(self) -> Vec<Job<P>> {
         let mut pieces = self.pieces;
         pieces.sort_by_key(|(chunk, piece)| (*chunk, piece.range.start));
@@ -399,7 +401,7 @@ impl<'b, P: Place> Work<'b, P> {
         }
     }
 
-    /// Does it, and gives the crc32c of each span, if they are wanted.
+    /// Runs the work, and returns the crc32c of each span, if wanted.
     fn run<S: ChunkStore + ?Sized>(
         self,
         store: &S,
@@ -432,7 +434,7 @@ impl<'b, P: Place> Work<'b, P> {
                 let _span = tracing::trace_span!("read", chunk, bytes = job.bytes).entered();
                 if let Err(error) = copy(store, job, &mut found, &mut filling) {
                     failed.store(true, Ordering::Relaxed);
-                    // Of a message in one piece there is no chunk to name.
+                    // A message in one piece has no chunk to name.
                     let is_piece = store.at_random(chunk).is_some();
                     return Err(if is_piece {
                         error
@@ -500,7 +502,7 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
     } in job.pieces
     {
         if range.start < position {
-            // A chunk that is used twice is read from its front again.
+            // A chunk that is used twice is read again from its beginning.
             io::copy(&mut stream, &mut io::sink())?;
             stream = store.stream(chunk)?;
             position = 0;
@@ -515,12 +517,12 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
         found.push((segment, filling.crc32c));
         position = range.end;
     }
-    // To its end, so that it was checked.
+    // Reads to the end, so that the chunk is checked.
     io::copy(&mut stream, &mut io::sink())?;
     Ok(())
 }
 
-/// The crc32c of the message, from those of its chunks' segments.
+/// Combines the crc32c of the message from those of its chunks' segments.
 pub(in crate::merge) fn combined(
     plan: &MergePlan,
     crcs: &[u32],

@@ -1,4 +1,4 @@
-//! A planned message as input, without it being merged.
+//! Reading a planned message as input, without merging it.
 
 #[cfg(test)]
 mod tests;
@@ -16,46 +16,46 @@ use crate::spans::SpanSource;
 use crate::wire::{Input, SourceInput, at_hand, part_at_hand};
 use crate::{Error, ErrorKind, Result};
 
-/// Chunks up to this size are read as a whole when they are first looked into: a walk along a path
-/// goes back at every step.
+/// Maximum size of a chunk to read as a whole on first use, in bytes: a walk along a path goes back
+/// at every step.
 const WHOLE_UP_TO: u64 = 1 << 20;
 
-/// How many chunks are open at once.
+/// Maximum number of open chunks.
 const MAX_OPEN: usize = 4;
 
 const WINDOW: usize = 4 << 10;
 
-/// How much is copied at a time to where chunks are unpacked.
+/// Number of bytes to copy at a time to the file of unpacked chunks.
 const COPY_LEN: usize = 256 << 10;
 
-/// Hops through the message that a plan describes. Only the chunks that are looked into are read.
+/// An input over the message that a plan describes. Reads only the chunks that are accessed.
 ///
-/// Going back in a chunk is to read it again from its beginning. Where more than the chunk would be
-/// read again, it is unpacked to a temporary file.
+/// Going back in a chunk means reading it again from its beginning. Once the bytes read again would
+/// exceed the chunk's size, the chunk is unpacked to a temporary file.
 pub(crate) struct PlanInput<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
-    /// What is read instead of chunks, of a message that can be read in any order.
+    /// Source of a message with random access, read instead of chunks.
     at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// The one used last is at the end.
+    /// Open chunks, the most recently used last.
     open: Vec<(usize, Open<'a>)>,
-    /// Those that may not have been read to their ends, where they are checked.
+    /// Chunks that may not have been read to their ends, where they are checked.
     partly: BTreeSet<usize>,
     unpacked: Unpacked,
     window: Vec<u8>,
     start: u64,
 }
 
-/// Chunks that are gone back in again and again.
+/// Chunks that the reader goes back in repeatedly.
 #[derive(Default)]
 struct Unpacked {
     file: Option<File>,
     len: u64,
-    /// Where each begins in the file.
+    /// Offset of each chunk in the file.
     at: HashMap<usize, u64>,
-    /// Bytes that were read again, by chunk.
+    /// Number of bytes read again, by chunk.
     again: HashMap<usize, u64>,
-    /// There is no room for such a file, so what is needed is read again.
+    /// True if there is no room for such a file, so that chunks are read again.
     impossible: bool,
 }
 
@@ -65,7 +65,7 @@ enum Open<'a> {
 }
 
 impl<'a> PlanInput<'a, dyn ChunkStore + 'a> {
-    /// Hops through a message in one piece.
+    /// Creates an input over a message in one piece.
     pub(crate) fn of_piece(piece: OnePiece<'a>) -> Result<Self> {
         let size = ChunkStore::size(&piece, 0);
         let mut input = PlanInput::new(MergePlan::of_chunk(0, size, 1)?, &NoChunks as _);
@@ -92,12 +92,12 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         &self.plan
     }
 
-    /// The plan, of a message in chunks.
+    /// Returns the plan of a message in chunks.
     pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
         Some(&self.plan).filter(|_| self.at_random.is_none())
     }
 
-    /// Reads what is left of the chunks that were looked into, so that they were checked.
+    /// Reads all accessed chunks to their ends, so that they are checked.
     pub(crate) fn check(&mut self) -> Result<()> {
         for (chunk, open) in std::mem::take(&mut self.open) {
             if let Open::Stream(mut stream, _) = open {
@@ -112,8 +112,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(())
     }
 
-    /// An error of one who hopped through the message: if a chunk that was looked into is damaged,
-    /// that is the error.
+    /// Returns the error of a walk over the message. Damage of an accessed chunk takes precedence.
     #[cold]
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         if !may_be_led_to(&error) {
@@ -125,7 +124,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         }
     }
 
-    /// The bytes at `range`, if they are in memory.
+    /// Returns the bytes at `range`, if they are in memory.
     #[inline]
     pub(crate) fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
         match &self.at_random {
@@ -134,9 +133,10 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         }
     }
 
-    /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.
+    /// Makes the window begin at `position` and hold at least `want` bytes, and more if they are
+    /// available.
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
-        // What is at hand already stays, since a chunk can't be gone back in.
+        // Bytes already in the window are kept, since a chunk can't be read backwards.
         let skip = position.checked_sub(self.start);
         let skip = skip.and_then(|skip| usize::try_from(skip).ok());
         let passed = skip.unwrap_or(usize::MAX).min(self.window.len());
@@ -208,8 +208,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(())
     }
 
-    /// Whether a chunk is unpacked, as it is once reading it again from its beginning has cost as
-    /// much.
+    /// Returns true if a chunk is unpacked, which happens once reading it again from its beginning
+    /// has cost as much.
     fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
         if self.unpacked.at.contains_key(&chunk) {
             return Ok(true);

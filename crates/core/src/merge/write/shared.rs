@@ -1,4 +1,4 @@
-//! A merged message in pieces of its chunks, which aren't copied.
+//! A merged message in pieces of its chunks, without copying.
 
 use bytes::Bytes;
 

@@ -5,13 +5,12 @@ use super::*;
 use crate::newtypes::ChunkIndex;
 use crate::spans::{SourceId, SpanList};
 
-/// Equal chunks that can only be read from their beginnings on: one behind the other
-/// they are the message.
+/// Equal chunks that can only be read sequentially; together they are the message.
 struct Store {
     chunk: Vec<u8>,
     count: usize,
     opened: AtomicUsize,
-    /// The chunk whose end is found to be wrong.
+    /// The chunk whose check at the end fails.
     damaged: Option<usize>,
 }
 
@@ -39,7 +38,7 @@ impl Store {
     }
 }
 
-/// What a stream ends with whose bytes are found to be wrong.
+/// An error at the end of a stream whose bytes are found damaged.
 struct Damage;
 
 impl Read for Damage {
@@ -144,7 +143,7 @@ fn a_chunk_that_others_took_the_place_of_is_checked_too() {
     }
     let damage = input.check().unwrap_err();
     assert_eq!(damage.chunk(), Some(ChunkIndex::new(1)));
-    // Each chunk as it was looked into, and again the two that gave way: the damaged one is the
-    // second of those.
+    // Each chunk on its first use, and again two that were dropped: the damaged one is the second
+    // of those.
     assert_eq!(store.opened(), store.count + 2);
 }
