@@ -1,4 +1,4 @@
-//! A chunked message, merged, that can be read anywhere without being merged first.
+//! Random access to a chunked message, without merging all of it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -23,16 +23,15 @@ use crate::progress::Meter;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// How much of all chunks that can't be read at random is held in memory; the rest goes to a
+/// Maximum size of chunks without random access to hold in memory, in bytes; further ones go to a
 /// temporary file.
 const MAX_HELD: u64 = 16 << 20;
 
-/// The bytes that a chunked file merges to, by position.
+/// The bytes that a chunked file merges to, for random access.
 ///
-/// A chunk is read through once, with all its checksums, before the first of its bytes is given.
-/// One that is stored as it is is then read where it is; others are kept decompressed: 16 MiB in
-/// memory, the rest in a temporary file. What is to be copied goes the shorter way, chunk by chunk:
-/// [`copy_to_files`](Self::copy_to_files).
+/// A chunk is read completely, with all its checksums, before its first byte is returned. An
+/// uncompressed chunk is then read in place; others are kept decompressed: 16 MiB in memory,
+/// further ones in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is faster.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -61,12 +60,12 @@ pub struct MergedMessage<S = File> {
     unpacked: Mutex<Unpacked>,
 }
 
-/// Where a chunk's bytes can be read.
+/// The location of a chunk's decoded bytes.
 enum Access {
-    /// In the record file: its record chunk, and where the record begins in that one's data.
+    /// In the record file: the record chunk, and the record's offset in its data.
     Stored(Chunk, u64),
     Held(Bytes),
-    /// In the temporary file, from here on.
+    /// In the temporary file, from this offset on.
     Spilled(u64),
 }
 
@@ -87,8 +86,8 @@ impl<S> std::fmt::Debug for MergedMessage<S> {
 }
 
 impl MergedMessage {
-    /// The message that a file merges to, or is, to be read by position: as
-    /// [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes) has it, which reads all of it.
+    /// Opens a chunked or plain file as one message for random access. Reads only the requested
+    /// ranges, unlike [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
     ///
     /// ```
     /// use proto_splitter_core::{MergedMessage, merge::ReadOptions};
@@ -106,8 +105,8 @@ impl MergedMessage {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), but for chunks that are
-    /// not read yet.
+    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), except for damage in
+    /// chunks that are not read yet.
     pub fn open(prefix: impl AsRef<Path>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {
         match find(prefix.as_ref())? {
             Found::Chunked(path) => {
@@ -125,7 +124,7 @@ impl MergedMessage {
 }
 
 impl<S: ReadAt> MergedMessage<S> {
-    /// The message that `file` merges to, which is of this type.
+    /// Opens the message of a chunked file, which is of this type.
     ///
     /// # Errors
     ///
@@ -139,7 +138,7 @@ impl<S: ReadAt> MergedMessage<S> {
         Ok(MergedMessage::planned(file, plan))
     }
 
-    /// The message that this plan makes of the chunks of a file.
+    /// Opens the message that this plan describes over the chunks of a file.
     pub(crate) fn planned(file: Arc<ChunkedFile<S>>, plan: MergePlan) -> Self {
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
         MergedMessage {
@@ -151,17 +150,17 @@ impl<S: ReadAt> MergedMessage<S> {
         }
     }
 
-    /// Bytes of the message.
+    /// Returns the size of the message in bytes.
     pub fn total_size(&self) -> u64 {
         self.plan.total_len()
     }
 
-    /// The chunks.
+    /// Returns the chunked file.
     pub fn file(&self) -> &ChunkedFile<S> {
         &self.file
     }
 
-    /// The chunks that these bytes of the message are, if they are nothing but whole chunks.
+    /// Returns the chunks in a range of the message, if it consists of whole chunks only.
     pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         let (mut at, mut chunks) = (range.start, Vec::new());
         for span in self.plan.spans().parts(range.clone()) {
@@ -175,8 +174,7 @@ impl<S: ReadAt> MergedMessage<S> {
         (at == range.end && !chunks.is_empty()).then_some(chunks)
     }
 
-    /// Writes some bytes of the message. Each chunk is streamed, with all its checksums; nothing is
-    /// kept.
+    /// Writes a range of the message. Streams each chunk with all its checksums, and keeps nothing.
     pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
         for span in self.plan.spans().parts(range) {
             match span.source {
@@ -198,16 +196,16 @@ impl<S: ReadAt> MergedMessage<S> {
         Ok(())
     }
 
-    /// Copies parts of the message to places in files, on this many threads (as many as there are
-    /// cores).
+    /// Copies parts of the message to places in files, on this many threads. Default: the number of
+    /// cores.
     ///
-    /// Each chunk that is needed is streamed once, with all its checksums, straight to its places;
-    /// nothing is kept. Until this has succeeded, what was copied is not to be used.
+    /// Streams each needed chunk once, with all its checksums, directly to its destinations, and
+    /// keeps nothing. Don't use the copied bytes unless this succeeds.
     ///
     /// # Errors
     ///
     /// If a chunk can't be read, or a file can't be written; [`ErrorKind::InvalidConfig`] if a part
-    /// goes past the message's end; [`ErrorKind::Cancelled`].
+    /// exceeds the message; [`ErrorKind::Cancelled`].
     pub fn copy_to_files(
         &self,
         places: &[FilePlace<'_>],
@@ -218,11 +216,11 @@ impl<S: ReadAt> MergedMessage<S> {
         scatter(&self.plan, &*self.file, places, threads, meter)
     }
 
-    /// Reads parts of the message to memory, each to a buffer that is as long, on this many threads (as
-    /// many as there are cores).
+    /// Reads parts of the message into memory, each into a buffer of equal length, on this many
+    /// threads. Default: the number of cores.
     ///
-    /// Each chunk that is needed is read once, with all its checksums, straight to its places, however
-    /// many there are; nothing is kept. Until this has succeeded, what was read is not to be used.
+    /// Reads each needed chunk once, with all its checksums, directly to its destinations, whatever
+    /// their number, and keeps nothing. Don't use the bytes unless this succeeds.
     ///
     /// ```
     /// # use prost::Message;
@@ -244,8 +242,8 @@ impl<S: ReadAt> MergedMessage<S> {
     ///
     /// # Errors
     ///
-    /// If a chunk can't be read; [`ErrorKind::InvalidConfig`] if a part goes past the message's end, or
-    /// its buffer has another length; [`ErrorKind::Cancelled`].
+    /// If a chunk can't be read; [`ErrorKind::InvalidConfig`] if a part exceeds the message, or its
+    /// buffer has another length; [`ErrorKind::Cancelled`].
     pub fn read_parts<'b>(
         &self,
         places: impl IntoIterator<Item = (Range<u64>, &'b mut [u8])>,
@@ -256,7 +254,8 @@ impl<S: ReadAt> MergedMessage<S> {
         gather(&self.plan, &*self.file, places, threads, meter)
     }
 
-    /// Bytes of the chunks that have these parts of the message and were not read through yet.
+    /// Returns the size of the chunks with these parts of the message that were not completely read
+    /// yet.
     pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
         let spans = self.plan.spans();
         let spans = parts.iter().flat_map(|part| spans.parts(part.clone()));
@@ -272,15 +271,15 @@ impl<S: ReadAt> MergedMessage<S> {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes the message in order, but for whole chunks that `leave_out` takes, by their range in
-    /// the message: these are for [`copy_to_files`](Self::copy_to_files).
+    /// Writes the message in order, except the whole chunks that `leave_out` accepts, by their
+    /// range in the message: copy these with [`copy_to_files`](Self::copy_to_files).
     ///
-    /// Each chunk that is written is streamed, with all its checksums; nothing is kept. So whoever
-    /// takes a message apart looks at what is small, and has the large parts copied on threads.
+    /// Streams each written chunk, with all its checksums, and keeps nothing. So code that takes a
+    /// message apart parses its small parts, and has the large ones copied on several threads.
     ///
     /// # Errors
     ///
-    /// If a chunk can't be read, the sink fails, or `leave_out` does.
+    /// If a chunk can't be read, or the sink or `leave_out` fails.
     ///
     /// ```
     /// # use prost::Message;
@@ -344,7 +343,7 @@ impl<S: ReadAt> MergedMessage<S> {
             return Ok(access);
         }
         let access = self.checked(chunk).map_err(|error| error.in_chunk(chunk))?;
-        // Another thread may have been first; then what it found is as good.
+        // Another thread may have been first; its result is equally good.
         Ok(slot.get_or_init(|| access))
     }
 
@@ -377,7 +376,7 @@ impl<S: ReadAt> MergedMessage<S> {
             Some(spill) => spill,
             none => none.insert(tempfile::tempfile()?),
         };
-        // A chunk that couldn't be read to its end may have left something behind.
+        // A chunk that couldn't be read to its end may have left bytes there.
         spill.seek(SeekFrom::Start(start))?;
         let written = io::copy(&mut stream, spill)
             .map_err(|error| at_target(error.into(), &std::env::temp_dir()))?;
@@ -388,7 +387,7 @@ impl<S: ReadAt> MergedMessage<S> {
 
 impl<S: ReadAt> ReadAt for MergedMessage<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        // No further than the span: the next may be in a chunk that nobody asked for.
+        // Stops at the end of the span, since the next may be in a chunk that was not requested.
         let Some(span) = self.plan.spans().locate(offset) else {
             return Ok(0);
         };
@@ -421,7 +420,8 @@ mod tests {
 
     const CHUNK: usize = 200_000;
 
-    /// A `.cpb` of a message with a chunk for each of three strings, which compress to a half.
+    /// Returns a `.cpb` of a message with a chunk for each of three strings, which compress to half
+    /// their size.
     fn three_chunks(compression: Compression) -> (Vec<u8>, FileDescriptorProto) {
         let text = |seed: u32| -> String {
             let mut state = seed;
@@ -456,7 +456,7 @@ mod tests {
         MergedMessage { max_held, ..merged }
     }
 
-    /// Flips a bit in the middle of what is stored of a chunk.
+    /// Flips a bit in the middle of a chunk's stored bytes.
     fn damaged(bytes: &[u8], chunk: usize) -> Vec<u8> {
         let file = ChunkedFile::from_source(bytes, &Default::default()).unwrap();
         let position = file.position(chunk).unwrap();
@@ -467,7 +467,7 @@ mod tests {
         bytes
     }
 
-    /// The start of chunk `chunk`'s value in the merged message.
+    /// Reads the start of chunk `chunk`'s value in the merged message.
     fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
         let mut spans = merged.plan.chunk_spans(chunk);
         let span = spans.find(|span| span.len == CHUNK as u64).unwrap();

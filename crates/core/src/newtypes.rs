@@ -1,9 +1,9 @@
-//! Numbers with types of their own, so that none passes for another.
+//! Numbers with distinct types, so that they can't be confused.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The index of a chunk in a file, from 0: the place of its `ChunkInfo` in the trailer.
+/// The index of a chunk in a file, from 0: the position of its `ChunkInfo` in the trailer.
 ///
 /// ```
 /// use proto_splitter_core::ChunkIndex;
@@ -17,23 +17,23 @@ use std::ops::Range;
 pub struct ChunkIndex(u64);
 
 impl ChunkIndex {
-    /// The chunk that is the base of the message.
+    /// The base chunk of the message.
     pub const BASE: ChunkIndex = ChunkIndex(0);
 
-    /// The chunk with this index, as files say it.
+    /// Creates the index from a number, as in files.
     #[must_use]
     pub const fn new(index: u64) -> Self {
         ChunkIndex(index)
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The number as an index into a slice. One that doesn't fit becomes [`usize::MAX`], where no
-    /// slice has an element.
+    /// Returns the number as an index into a slice. A number that doesn't fit becomes
+    /// [`usize::MAX`], which is out of range for every slice.
     #[must_use]
     pub fn to_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -66,19 +66,19 @@ impl From<usize> for ChunkIndex {
 pub struct MessageOffset(u64);
 
 impl MessageOffset {
-    /// The offset of a byte, from 0.
+    /// Creates the offset of a byte, from 0.
     #[must_use]
     pub const fn new(offset: u64) -> Self {
         MessageOffset(offset)
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The bytes of a message from the first number up to the second.
+    /// Returns the range of a message's bytes from `start` up to `end`.
     #[must_use]
     pub const fn range(numbers: &Range<u64>) -> Range<MessageOffset> {
         MessageOffset(numbers.start)..MessageOffset(numbers.end)

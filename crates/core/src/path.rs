@@ -1,8 +1,8 @@
 //! Field paths: `meta_graphs[0].graph_def.node[7].attr["value"].tensor`, as text, as numbers, and
 //! as `FieldIndex` tags.
 //!
-//! A path is a row of [`Step`]s. A step is a field, and for a repeated field an index, for a map a
-//! key. A [`PathQuery`] is a path that may pick elements in other ways, too:
+//! A path is a sequence of [`Step`]s. A step is a field, with an index for a repeated field, or a
+//! key for a map. A [`PathQuery`] is a path that may also select elements in other ways:
 //!
 //! ```text
 //! path  = step *( "." step )
@@ -16,9 +16,9 @@
 //! value = quoted | what has no ] in it
 //! ```
 //!
-//! With a message's descriptor names are resolved and keys get their type. Without one a path is
-//! written in numbers, and an unquoted integer is an index; one below 0 is a key in a [`FieldPath`],
-//! and counts from the end in a [`PathQuery`].
+//! With a message's descriptor, names are resolved and keys get their type. Without one, a path
+//! consists of numbers, and an unquoted integer is an index; a negative one is a key in a
+//! [`FieldPath`], and counts from the end in a [`PathQuery`].
 
 mod display;
 mod field_path;

@@ -1,4 +1,4 @@
-//! How far long work is, and stopping it.
+//! Progress reporting and cancellation.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,10 +34,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::{Error, ErrorKind, Result};
 
-/// How many bytes are done between two reports, at the least.
+/// Minimum number of bytes between two reports.
 const STEP: u64 = 1 << 20;
 
-/// Stops what it was given to, from any thread. Clones stop the same.
+/// A handle to cancel operations from any thread. Clones share the state.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
@@ -55,18 +55,18 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// A token that stops nothing yet.
+    /// Creates a token that is not cancelled.
     pub fn new() -> Self {
         CancelToken::default()
     }
 
-    /// Stops what is going on: it ends with [`ErrorKind::Cancelled`] and leaves nothing behind,
-    /// unless it was done already.
+    /// Cancels the operations with this token: they fail with [`ErrorKind::Cancelled`] and leave no
+    /// files, unless they have finished already.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was cancelled.
+    /// Returns true if the token was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ impl CancelToken {
 
 type Report = dyn Fn(u64, u64) + Send + Sync;
 
-/// Who is told how far it is, and who may stop it. By default nobody.
+/// Progress reporting and cancellation. Default: none.
 #[derive(Clone, Default)]
 pub struct Progress {
     report: Option<Arc<Report>>,
@@ -82,7 +82,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nobody is told, and nobody may stop it.
+    /// Creates a value without a listener or a token.
     #[must_use]
     pub const fn none() -> Self {
         Progress {
@@ -91,8 +91,8 @@ impl Progress {
         }
     }
 
-    /// Reports bytes done and bytes in all, about once a MiB and at the end, from whatever thread
-    /// did them.
+    /// Creates a value that reports the bytes done and the total, about once per MiB and at the
+    /// end, from any working thread.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {
             report: Some(Arc::new(report)),
@@ -100,18 +100,18 @@ impl Progress {
         }
     }
 
-    /// Can be stopped by this token.
+    /// Adds a token that can cancel the operation.
     #[must_use]
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.cancel = Some(token.clone());
         self
     }
 
-    /// Fails if it was cancelled.
+    /// Fails if the operation was cancelled.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`] if it was cancelled.
+    /// [`ErrorKind::Cancelled`] if the operation was cancelled.
     pub fn check(&self) -> Result<()> {
         match &self.cancel {
             Some(token) if token.is_cancelled() => Err(cancelled()),
@@ -119,7 +119,7 @@ impl Progress {
         }
     }
 
-    /// Begins to count up to `total` bytes.
+    /// Creates a meter for `total` bytes.
     pub fn meter(&self, total: u64) -> Meter {
         Meter {
             progress: self.clone(),
@@ -143,7 +143,7 @@ fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
-/// Counts the bytes of one piece of work, which several threads may do.
+/// A counter of the bytes of one operation, which several threads may share.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -171,20 +171,20 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Fails if it was cancelled.
+    /// Fails if the operation was cancelled.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`] if it was cancelled.
+    /// [`ErrorKind::Cancelled`] if the operation was cancelled.
     pub fn check(&self) -> Result<()> {
         self.progress.check()
     }
 
-    /// Adds `bytes` to what is done. Fails if it was cancelled.
+    /// Adds `bytes` to the bytes done. Fails if the operation was cancelled.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`] if it was cancelled.
+    /// [`ErrorKind::Cancelled`] if the operation was cancelled.
     pub fn advance(&self, bytes: u64) -> Result<()> {
         self.check()?;
         if let Some(report) = &self.progress.report {
@@ -197,23 +197,23 @@ impl Meter {
         Ok(())
     }
 
-    /// Whether there is a listener, or a token that can cancel.
+    /// Returns true if there is a listener, or a token that can cancel.
     fn is_heeded(&self) -> bool {
         self.progress.report.is_some() || self.progress.cancel.is_some()
     }
 
-    /// What is read through it is done.
+    /// Wraps a reader, whose bytes count as done.
     pub fn read<R>(&self, inner: R) -> Metered<'_, R> {
         Metered { inner, meter: self }
     }
 
-    /// What is written through it is done.
+    /// Wraps a writer, whose bytes count as done.
     pub fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
         Metered { inner, meter: self }
     }
 }
 
-/// A reader or writer whose bytes count as done: from [`Meter::read`] and [`Meter::written_to`].
+/// A reader or writer whose bytes count as done, from [`Meter::read`] and [`Meter::written_to`].
 #[derive(Debug)]
 pub struct Metered<'a, R> {
     inner: R,
@@ -240,24 +240,24 @@ impl<W: Write> Write for Metered<'_, W> {
     }
 }
 
-/// How far a walk through an input is, which hops and may go back: the furthest that it was.
+/// The progress of a walk through an input that skips and may go back: its furthest position.
 #[derive(Debug)]
 pub(crate) struct Furthest {
     meter: Meter,
     at: u64,
-    /// Where the next report is due. Checked on every step, so it is all that there is to a walk
-    /// that nobody watches.
+    /// Position of the next report. Checking it on every step is the only cost of a walk without a
+    /// listener.
     due: u64,
 }
 
 impl Furthest {
-    /// Of an input that the meter's total is the size of.
+    /// Creates the progress of a walk over an input whose size is the meter's total.
     pub(crate) fn new(meter: Meter) -> Self {
         let due = if meter.is_heeded() { STEP } else { u64::MAX };
         Furthest { meter, at: 0, due }
     }
 
-    /// Says that the walk is at `position`. Fails if it was cancelled.
+    /// Reports that the walk is at `position`. Fails if the operation was cancelled.
     #[inline]
     pub(crate) fn reach(&mut self, position: u64) -> Result<()> {
         if position < self.due {

@@ -1,8 +1,7 @@
-//! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, as generated from
+//! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, generated from
 //! `proto/tensorflow/proto_splitter`.
 //!
-//! Fields numbered below 1000 are TensorFlow's, those from 1000 are additions that its reader
-//! skips.
+//! Field numbers below 1000 are TensorFlow's; those from 1000 are additions that its reader skips.
 
 #![allow(missing_docs, reason = "generated")]
 #![allow(
@@ -16,15 +15,15 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.proto_splitter.rs");
 
-/// The file descriptor set behind this module, serialized.
+/// The serialized file descriptor set of this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `tensorflow.proto_splitter`. Decoded at the first call; cloning a pool is
-/// cheap.
+/// Returns the descriptors of `tensorflow.proto_splitter`, decoded on the first call. Cloning a
+/// pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,4 +1,4 @@
-//! How a message is read, whatever it is stored in.
+//! Options for reading a message, however it is stored.
 
 use std::num::NonZeroUsize;
 
@@ -8,32 +8,32 @@ use crate::container::Limits;
 use crate::io::threads;
 use crate::progress::Progress;
 
-/// How a message is read, be it in chunks or in one piece: what is known about it, what is accepted,
-/// and how it is done. Views, comparisons, edits, trees and verifications take these;
-/// [`MergeOptions`](crate::merge::MergeOptions) say besides how a merge is written.
+/// Options for reading a message, in chunks or in one piece: its type, the limits, and resources.
+/// Views, comparisons, edits, trees and verifications take these;
+/// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merge.
 ///
-/// Files in chunks with our marker need no type. For others it decides what the bytes alone can't:
-/// whether a value is bytes or a number written as text, how a map's integer keys are encoded,
-/// whether a message is a group, which fields share a oneof.
+/// Marked files in chunks need no type. For others the type decides questions that the bytes alone
+/// leave open: whether a value is bytes or a number written as text, how a map's integer keys are
+/// encoded, whether a message is a group, which fields share a oneof.
 ///
-/// Each field is read by its name and set by the method of the same name.
+/// Each field has a setter method of the same name.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// The message's type.
     pub descriptor: Option<MessageDescriptor>,
-    /// Whether the plain reading is taken where the type would decide.
+    /// True to choose the plain interpretation where the type would decide.
     pub assume_plain: bool,
-    /// What is accepted of the file.
+    /// Limits on the file.
     pub limits: Limits,
-    /// How many threads read; as many as there are cores if `None`.
+    /// Number of threads for reading; `None` for the number of cores.
     pub threads: Option<NonZeroUsize>,
-    /// Who is told how far it is.
+    /// Progress reporting and cancellation.
     pub progress: Progress,
 }
 
 impl ReadOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         ReadOptions {
@@ -45,30 +45,30 @@ impl ReadOptions {
         }
     }
 
-    /// Reads a message of the type `M`.
+    /// Creates options for a message of the type `M`.
     #[must_use]
     pub fn for_message<M: ReflectMessage + Default>() -> Self {
         ReadOptions::new().descriptor(M::default().descriptor())
     }
 
-    /// The type of the message (not known).
+    /// Sets the type of the message. Default: unknown.
     #[must_use]
     pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
         self.descriptor = descriptor.into();
         self
     }
 
-    /// Whether the plain reading is taken where the type would decide (no): a BYTES chunk is a
-    /// bytes or string value, a MESSAGE chunk no group, integer keys are plain varints, and
-    /// slices append.
+    /// Sets whether to choose the plain interpretation where the type would decide: a BYTES chunk
+    /// is a bytes or string value, a MESSAGE chunk is not a group, integer keys are plain varints,
+    /// and slices append. Default: no.
     #[must_use]
     pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
         self.assume_plain = assume_plain;
         self
     }
 
-    /// How many threads copy chunks to where they belong (as many as there are cores). The result
-    /// is the same.
+    /// Sets the number of threads that copy chunks to their places. Default: the number of cores.
+    /// The result is the same.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -76,7 +76,7 @@ impl ReadOptions {
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -87,7 +87,7 @@ impl ReadOptions {
         threads::count(self.threads)
     }
 
-    /// What is accepted of the file ([`Limits::new`]).
+    /// Sets the limits on the file. Default: [`Limits::new`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -96,8 +96,7 @@ impl ReadOptions {
     }
 }
 
-// prost-reflect's own `Debug` of a descriptor doesn't come to an end for a type that contains
-// itself.
+// prost-reflect's `Debug` of a descriptor recurses endlessly for a type that contains itself.
 impl std::fmt::Debug for ReadOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);

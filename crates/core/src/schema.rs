@@ -1,11 +1,11 @@
-//! Types that are known at run time only: descriptor sets, as protobuf's compilers write them.
+//! Types known only at run time: descriptor sets, as protobuf compilers write them.
 //!
-//! A type that `prost-reflect-build` compiled into the program needs none of this: its messages say
-//! their descriptor themselves. Those that `prost-build` makes don't: for them
-//! [`Source::from_message`](crate::split::Source::from_message) takes a descriptor, which comes from
-//! the set that `prost_build::Config::file_descriptor_set_path` writes. Everything else comes as a `FileDescriptorSet`: from `protoc
-//! --include_imports --descriptor_set_out=FILE`, from `buf build -o FILE`, or from the crate
-//! `protox`.
+//! Types that `prost-reflect-build` compiled into the program don't need this module, since their
+//! messages have descriptors. Those from `prost-build` don't: for them
+//! [`Source::from_message`](crate::split::Source::from_message) takes a descriptor, from the set
+//! that `prost_build::Config::file_descriptor_set_path` writes. All other types come in a
+//! `FileDescriptorSet`: from `protoc --include_imports --descriptor_set_out=FILE`, from `buf build
+//! -o FILE`, or from the crate `protox`.
 //!
 //! ```
 //! use proto_splitter_core::schema::decode_descriptor_set;
@@ -45,19 +45,20 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 use crate::{ErrorKind, Result};
 use reflect::{invalid, number, text};
 
-/// The types in a serialized `FileDescriptorSet`: proto2, proto3, and editions 2023 and 2024.
+/// Decodes the types in a serialized `FileDescriptorSet`: proto2, proto3, and editions 2023 and
+/// 2024.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSchema`] if these are not descriptors, a file that is imported isn't among
-/// them, or they contradict each other.
+/// [`ErrorKind::InvalidSchema`] if the bytes are not descriptors, an imported file is missing, or
+/// the descriptors are inconsistent.
 pub fn decode_descriptor_set(bytes: &[u8]) -> Result<DescriptorPool> {
     let mut pool = DescriptorPool::new();
     add_descriptor_set(&mut pool, bytes)?;
     Ok(pool)
 }
 
-/// The types in a file that holds a `FileDescriptorSet`.
+/// Reads the types in a file with a `FileDescriptorSet`.
 ///
 /// # Errors
 ///
@@ -68,13 +69,13 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
     read().map_err(|error| error.context(path.display()))
 }
 
-/// Adds the types in a serialized `FileDescriptorSet` to those of a pool. A file that is in both
-/// already is left as it is.
+/// Adds the types in a serialized `FileDescriptorSet` to a pool. A file that is in both is left
+/// unchanged.
 ///
 /// # Errors
 ///
-/// As [`decode_descriptor_set`], and if a file of the set is in the pool with other content; only
-/// of `google/protobuf/`, which everybody brings along, the first is taken.
+/// As [`decode_descriptor_set`], and if a file of the set is in the pool with other content. For
+/// files in `google/protobuf/`, which most sets contain, the first version is kept instead.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
     check_memory(bytes)?;
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)
@@ -96,12 +97,12 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
         .map_err(|error| invalid(format!("{error:?}")))
 }
 
-/// The most memory that a set of descriptors may take, with the types that are made of it: enough
-/// for hundreds of thousands of messages and fields.
+/// Maximum memory of a descriptor set and the types built from it, in bytes: enough for hundreds of
+/// thousands of messages and fields.
 const MAX_SET_MEMORY: u64 = 512 << 20;
 
-/// What a message in a set, as of a field, takes three times: as it is read, as it is checked, and
-/// in the pool.
+/// Memory of a message in a set, such as a field's descriptor, which is stored three times: as it
+/// is read, as it is checked, and in the pool.
 const EACH_DESCRIPTOR: u64 = 1200;
 
 /// Fails if a serialized `FileDescriptorSet` would take too much memory.
@@ -117,9 +118,9 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
     })
 }
 
-/// Fails if a message of this type would take more than `most` bytes of memory once it is decoded,
-/// as [`DynamicMessage`] is, with what is in each `google.protobuf.Any`; or if those nest deeper
-/// than they can be shown.
+/// Fails if a message of this type would take more than `most` bytes of memory as a decoded
+/// [`DynamicMessage`], including the content of each `google.protobuf.Any`, or if those nest too
+/// deeply to be displayed.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;
@@ -135,7 +136,7 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] then, [`ErrorKind::InvalidMessage`] if it is not a message at all.
+/// [`ErrorKind::LimitExceeded`] if it would, [`ErrorKind::InvalidMessage`] if it is not a message.
 pub fn check_decoded_size(bytes: &[u8], descriptor: &MessageDescriptor, most: u64) -> Result<()> {
     let costs = cost::Costs {
         most,
@@ -151,7 +152,7 @@ fn set_descriptor() -> Result<MessageDescriptor> {
         .ok_or_else(|| invalid("descriptors are not described".into()))
 }
 
-/// Names a file that is imported and isn't there, before anything else is said of its types.
+/// Reports a missing imported file, before any other problem of its types.
 fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     let files = files.iter().filter_map(Value::as_message);
     let names: BTreeSet<String> = files.clone().map(|file| text(file, number::NAME)).collect();
@@ -170,7 +171,7 @@ fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the pool has a file of this name that lacks some of its fields.
+/// Returns true if the pool has a file of this name that lacks some of its fields.
 fn known_otherwise(pool: &DescriptorPool, name: &str, file: &DynamicMessage) -> bool {
     if name.starts_with("google/protobuf/") {
         return false;
@@ -182,7 +183,7 @@ fn known_otherwise(pool: &DescriptorPool, name: &str, file: &DynamicMessage) -> 
     !fields_of(&file).is_subset(&fields_of(known.file_descriptor_proto()))
 }
 
-/// Every field of every message: what it is in, its number and its name.
+/// Returns every field of every message: its parent, number and name.
 fn fields_of(file: &FileDescriptorProto) -> BTreeSet<(String, i32, String)> {
     let mut found = BTreeSet::new();
     let mut open: Vec<(String, &DescriptorProto)> = Vec::new();

@@ -1,13 +1,12 @@
-//! What takes up space in a message: sizes by field path, without loading it.
+//! Sizes by field path, to find what takes up space in a message without loading it.
 //!
-//! [`measure`] walks a message, hopping over every value
-//! that is not a message, and sums what it meets by field path: all elements of `graph_def.node` are
-//! one [`TreeNode`], and so are the `name`s of all of them. Of repeated fields and maps the largest
-//! members are kept besides, and called by a name that means something.
+//! [`measure`] walks a message, skipping every value that is not a message, and sums sizes by field
+//! path: all elements of `graph_def.node` are one [`TreeNode`], and so are the `name`s of all of
+//! them. For repeated fields and maps, the largest members are listed too, with descriptive names.
 //!
-//! Sizes are bytes on the wire, tags and lengths included, so the sizes of a message's fields add
-//! up to its own; what is left over, the message's tag and length, is [`own`](TreeNode::own).
-//! Nothing grows with the number of elements.
+//! Sizes are bytes on the wire including tags and lengths, so the sizes of a message's fields and
+//! its [`own`](TreeNode::own) bytes, which are its tag and length, add up to its size. Memory
+//! doesn't grow with the number of elements.
 //!
 //! ```
 //! use proto_splitter_core::view::MessageView;

@@ -1,4 +1,4 @@
-//! Paths as text, in names or numbers.
+//! Formatting paths as text, with names or numbers.
 
 use std::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ use super::field_ref::{FieldRef, message_below};
 use super::map_key::{MapKey, write_quoted};
 
 impl FieldPath {
-    /// The path as text, with the names that `root` gives its fields; numbers from where it has
+    /// Formats the path as text, with the field names of `root`, and with numbers where it has
     /// none.
     pub fn display(&self, root: Option<&MessageDescriptor>) -> String {
         display(self, root)

@@ -1,11 +1,11 @@
-//! A path: the row of steps to a place in a message.
+//! A path: the steps to a place in a message.
 
 use super::map_key::MapKey;
 use crate::wire::FieldNumber;
 
-/// What picks one value of a field that has several.
+/// The choice of one value of a field.
 ///
-/// The order is that of merging: nothing, then indices, then keys.
+/// Ordered as in merging: nothing, then indices, then keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Select {
     /// The field itself.
@@ -16,17 +16,17 @@ pub enum Select {
     Key(MapKey),
 }
 
-/// One step of a path: a field, and which of its values.
+/// One step of a path: a field, and the choice of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step {
-    /// The field's number.
+    /// Field number.
     pub field: FieldNumber,
-    /// Which of the field's values.
+    /// Choice of one of the field's values.
     pub select: Select,
 }
 
 impl Step {
-    /// A singular field.
+    /// Creates the step to a singular field.
     pub fn field(number: u32) -> Step {
         Step {
             field: FieldNumber(number),
@@ -34,7 +34,7 @@ impl Step {
         }
     }
 
-    /// An element of a repeated field.
+    /// Creates the step to an element of a repeated field.
     pub fn index(number: u32, index: u64) -> Step {
         Step {
             field: FieldNumber(number),
@@ -42,7 +42,7 @@ impl Step {
         }
     }
 
-    /// The value of a map entry.
+    /// Creates the step to the value of a map entry.
     pub fn key(number: u32, key: MapKey) -> Step {
         Step {
             field: FieldNumber(number),
@@ -51,9 +51,9 @@ impl Step {
     }
 }
 
-/// A place in a message: the row of steps from the root to it. The root itself is the empty path.
+/// A place in a message: the sequence of steps from the root. The root itself is the empty path.
 ///
-/// Paths order as chunks are merged: by field number, index and key, shorter first.
+/// Paths are ordered as chunks are merged: by field number, index and key, shorter ones first.
 ///
 /// ```
 /// use proto_splitter_core::path::{FieldPath, MapKey, Step};
@@ -70,32 +70,32 @@ pub struct FieldPath {
 }
 
 impl FieldPath {
-    /// The empty path: the message itself.
+    /// Returns the empty path: the message itself.
     pub fn root() -> Self {
         FieldPath::default()
     }
 
-    /// The steps from the root.
+    /// Returns the steps from the root.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Whether this is the message itself.
+    /// Returns true if this is the message itself.
     pub fn is_root(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Goes one step further down.
+    /// Appends a step.
     pub fn push(&mut self, step: Step) {
         self.steps.push(step);
     }
 
-    /// Goes one step back up; `None` at the root.
+    /// Removes the last step; `None` at the root.
     pub fn pop(&mut self) -> Option<Step> {
         self.steps.pop()
     }
 
-    /// This path, one step further down.
+    /// Returns this path followed by a step.
     #[must_use]
     pub fn join(&self, step: Step) -> Self {
         let mut path = self.clone();
@@ -103,13 +103,13 @@ impl FieldPath {
         path
     }
 
-    /// This path, and then all of `other`.
+    /// Returns this path followed by `other`.
     #[must_use]
     pub fn concat(&self, other: &FieldPath) -> Self {
         self.steps.iter().chain(&other.steps).cloned().collect()
     }
 
-    /// What is left of this path below `prefix`; `None` if it doesn't lie there.
+    /// Returns the remainder of this path after `prefix`; `None` if the path doesn't start with it.
     pub fn strip_prefix(&self, prefix: &FieldPath) -> Option<FieldPath> {
         let rest = self.steps.strip_prefix(prefix.steps.as_slice())?;
         Some(rest.iter().cloned().collect())

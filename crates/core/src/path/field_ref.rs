@@ -6,7 +6,7 @@ use super::map_key::MapKey;
 use crate::wire::{Field, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// A field or an extension: prost-reflect has two types for what a path treats alike.
+/// A field or an extension. prost-reflect has two types, which paths treat alike.
 #[derive(Clone, Debug)]
 pub(crate) enum FieldRef {
     Field(FieldDescriptor),
@@ -67,19 +67,20 @@ impl FieldRef {
         }
     }
 
-    /// The wire type of a value that is not packed.
+    /// Returns the wire type of an unpacked value.
     pub(crate) fn wire_type(&self) -> WireType {
         wire_type(&self.kind(), self.is_group())
     }
 
-    /// Whether a value of this field may be written so; repeated numbers may be packed or not.
+    /// Returns true if a value of this field may have this wire type; repeated numbers may be
+    /// packed or not.
     pub(crate) fn takes(&self, wire: WireType) -> bool {
         let single = self.wire_type();
         let packable = self.is_list() && single != WireType::StartGroup;
         wire == single || (packable && wire == WireType::Len)
     }
 
-    /// The name and number of the oneof the field is in, if it is in one that it shares.
+    /// Returns the oneof that the field is in, unless it is a synthetic one.
     pub(crate) fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             FieldRef::Field(field) => field.containing_oneof(),
@@ -107,7 +108,7 @@ pub(super) fn field_by_text(message: &MessageDescriptor, text: &str) -> Option<F
     }
 }
 
-/// The message in which a path goes on below a value of this field.
+/// Returns the message type in which a path continues below a value of this field.
 pub(crate) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
     match field.kind() {
         Kind::Message(entry) if field.is_map() => match entry.map_entry_value_field().kind() {
@@ -138,8 +139,8 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if the type writes the field otherwise: readers would take it for an unknown one, and most
-/// likely the message is of another type than was said.
+/// Fails if the type encodes the field differently: readers would treat it as unknown, and the
+/// message is most likely of another type than declared.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {
@@ -154,7 +155,7 @@ pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Resu
     }
 }
 
-/// What a kind of value is called in a schema.
+/// Returns the name of a kind of value in a schema.
 pub(super) fn kind_name(kind: &Kind) -> String {
     match kind {
         Kind::Message(message) => message.full_name().to_owned(),

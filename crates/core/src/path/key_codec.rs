@@ -1,4 +1,4 @@
-//! Keys of map entries, from the wire and onto it.
+//! Keys of map entries, decoding and encoding.
 
 use prost_reflect::Kind;
 
@@ -8,7 +8,7 @@ use crate::wire::{
 };
 use crate::{Error, Result};
 
-/// How a map's keys are written.
+/// The encoding of a map's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyCodec {
     String,
@@ -44,7 +44,7 @@ impl KeyCodec {
         })
     }
 
-    /// How a key of a path is written if nothing says otherwise.
+    /// Returns the default encoding of a path's key.
     pub(crate) fn plain(key: &MapKey) -> KeyCodec {
         match key {
             MapKey::String(_) => KeyCodec::String,
@@ -56,7 +56,7 @@ impl KeyCodec {
         }
     }
 
-    /// This codec, or the one for the same keys that has this wire type.
+    /// Returns this codec, or the one for the same keys that has this wire type.
     fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,
@@ -67,12 +67,13 @@ impl KeyCodec {
         }
     }
 
-    /// Whether a varint says the same number under this codec and under another.
+    /// Returns true if a varint means different numbers with and without zigzag encoding, so that
+    /// the key's type matters.
     pub(crate) fn has_zigzag_twin(self) -> bool {
         matches!(self, KeyCodec::Int32 | KeyCodec::Int64)
     }
 
-    /// The wire type that keys have.
+    /// Returns the wire type of keys.
     pub(crate) fn wire(self) -> WireType {
         match self {
             KeyCodec::String => WireType::Len,
@@ -82,7 +83,7 @@ impl KeyCodec {
         }
     }
 
-    /// The number that `key` is compared by.
+    /// Returns the canonical number by which `key` is compared.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "32-bit keys are the low half of what is on the wire"
@@ -99,7 +100,7 @@ impl KeyCodec {
         }
     }
 
-    /// The key that an entry has, in the type that paths have for it.
+    /// Returns the key of an entry, in the type that paths use for it.
     pub(crate) fn key(self, entry: EntryKey<'_>) -> MapKey {
         let number = match entry {
             EntryKey::Number(wire, value) if self.wire() == wire => self.canonical(value),
@@ -127,8 +128,8 @@ impl KeyCodec {
         }
     }
 
-    /// The key that an entry has, if a path with it says all that is on the wire: text is valid, and
-    /// a number isn't one that readers would have to cut down to the key's type.
+    /// Returns the key of an entry, if a path with it represents the wire exactly: text is valid,
+    /// and a number needn't be truncated to the key's type.
     pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
         let is_exact = match entry {
             EntryKey::Absent => true,
@@ -142,7 +143,7 @@ impl KeyCodec {
         is_exact.then(|| self.key(entry))
     }
 
-    /// The number on the wire that a canonical one is written as.
+    /// Returns the wire encoding of a canonical number.
     fn on_wire(self, canonical: u64) -> u64 {
         match self {
             KeyCodec::Fixed32 | KeyCodec::Sfixed32 => canonical & u64::from(u32::MAX),
@@ -151,7 +152,7 @@ impl KeyCodec {
         }
     }
 
-    /// A map entry's key field, with its tag.
+    /// Encodes a map entry's key field, with its tag.
     pub(crate) fn encode(self, key: &MapKey) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, tag(FieldNumber(1), self.wire()));
@@ -188,23 +189,23 @@ pub(crate) fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
     })
 }
 
-/// How the keys of a map are written, as far as that is known.
+/// The known facts about the encoding of a map's keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyForm {
-    /// As the map's type says.
+    /// The encoding of the map's type.
     Typed(KeyCodec),
-    /// For want of a type: as a key of a path is plainly written, or in fixed width.
+    /// Without a type: the default encoding of a path's key, or fixed width.
     Plain(KeyCodec),
 }
 
 impl KeyForm {
-    /// How an untyped map's keys are written that has this one.
+    /// Returns the assumed encoding of an untyped map with this key.
     pub(crate) fn plain(key: &MapKey) -> KeyForm {
         KeyForm::Plain(KeyCodec::plain(key))
     }
 
-    /// How a key of this wire type is written. None if it is not a key: a field of another wire type
-    /// than its own is an unknown one.
+    /// Returns the encoding of a key with this wire type; `None` if it is not a key, since a field
+    /// with another wire type is an unknown field.
     pub(crate) fn on_wire(self, wire: WireType) -> Option<KeyCodec> {
         let codec = match self {
             KeyForm::Typed(codec) => codec,
@@ -214,7 +215,7 @@ impl KeyForm {
     }
 }
 
-/// Whether an entry's key is this one.
+/// Returns true if an entry has this key.
 pub(crate) fn is_key(wanted: &MapKey, form: KeyForm, key: EntryKey<'_>) -> bool {
     let codec = key.wire().and_then(|wire| form.on_wire(wire));
     match (canonical_key(wanted), key, codec) {
@@ -227,7 +228,7 @@ pub(crate) fn is_key(wanted: &MapKey, form: KeyForm, key: EntryKey<'_>) -> bool 
     }
 }
 
-/// A map entry's key as it stands on the wire.
+/// A map entry's key in wire form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKey<'a> {
     Absent,
@@ -244,7 +245,7 @@ impl<'a> EntryKey<'a> {
         }
     }
 
-    /// The key that a field of these bytes is; absent for a group, which is none.
+    /// Returns the key in a field with these bytes; absent for a group, which is not a key.
     pub(crate) fn of_value(wire: WireType, bytes: &'a [u8]) -> Self {
         let number = match wire {
             WireType::Len => return EntryKey::Bytes(bytes),
@@ -259,11 +260,11 @@ impl<'a> EntryKey<'a> {
     }
 }
 
-/// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to
-/// where the entry was looked through.
+/// Finds the key in the first bytes of an entry of `len` bytes. Returns the key, and the offset up
+/// to which the entry was searched.
 ///
-/// The key that counts is the last of the keys' own wire type. Writers put it first; how much of
-/// the entry is looked at is for the caller to bound.
+/// The last field with the keys' wire type counts. Writers put the key first; the caller bounds how
+/// much of the entry to search.
 pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);
@@ -285,7 +286,7 @@ pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(Entry
     }
 }
 
-/// The value of a field in `window`; none of a group, which is not a key.
+/// Returns the value of a field in `window`; `None` for a group, which is not a key.
 fn value_of<'a>(window: &'a [u8], field: &Field) -> Option<EntryKey<'a>> {
     let [start, end] = [field.value.start, field.value.end].map(usize::try_from);
     let bytes = window.get(start.ok()?..end.ok()?)?;
@@ -314,14 +315,14 @@ mod tests {
             (number, b"\x12\x01v\x08\x02", two),
             (number, b"\x08\x01\x08\x02", two),
             (number, b"\x88\x80\x00\x82\x00", two),
-            // A group, with what looks like a key in it, in front.
+            // A group with a decoy key in it, before the key.
             (number, b"\x1b\x08\x01\x1c\x08\x02", two),
             (number, b"\x08\x02\x1b\x08\x01\x1c", two),
             (number, b"\x12\x01v", EntryKey::Absent),
             (number, b"\x0b\x0c", EntryKey::Absent),
             (number, b"", EntryKey::Absent),
             (text, b"\x0a\x03key", EntryKey::Bytes(b"key")),
-            // Fields that have its number, but not its wire type.
+            // Fields with the key's number, but not its wire type.
             (number, b"\x08\x02\x0a\x01v", two),
             (number, b"\x08\x02\x0d\x03\0\0\0", fixed),
             (varint, b"\x08\x02\x0d\x03\0\0\0", two),

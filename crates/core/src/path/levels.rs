@@ -1,4 +1,4 @@
-//! The levels of a query: the fields whose elements it goes through.
+//! The levels of a query: the fields whose elements it iterates over.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -7,24 +7,24 @@ use super::query::{PathQuery, Pick};
 use super::resolve::TargetKind;
 use crate::Result;
 
-/// A field whose elements a [`PathQuery`] goes through: one for each `[*]`, and for whatever else
-/// picks elements by what is in the message.
+/// A field whose elements a [`PathQuery`] iterates over: one for each `[*]`, and for every other
+/// selection that depends on the message's content.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueryLevel {
-    /// The names of the fields from the root to it, without what is in brackets.
+    /// Names of the fields from the root, without bracketed selections.
     pub path: String,
-    /// An element; of a map the value of an entry.
+    /// Kind of an element, or of a map entry's value.
     pub element: TargetKind,
-    /// The kind of the keys, of a map.
+    /// Kind of the keys, for a map.
     pub key: Option<Kind>,
-    /// Whether the query goes on from the elements, to other levels or to a value in each.
+    /// True if the query continues below the elements, to other levels or to a value in each.
     pub goes_on: bool,
 }
 
 impl PathQuery {
-    /// Returns the fields whose elements this query goes through in a message of the type `root`, the
-    /// outermost first.
+    /// Returns the fields whose elements this query iterates over in a message of the type `root`,
+    /// the outermost first.
     ///
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
@@ -41,7 +41,8 @@ impl PathQuery {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if it leads nowhere in such a message.
+    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the query leads nowhere in such
+    /// a message.
     pub fn levels(&self, root: &MessageDescriptor) -> Result<Vec<QueryLevel>> {
         let mut levels = Vec::new();
         let mut message = Some(root.clone());

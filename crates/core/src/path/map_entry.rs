@@ -1,4 +1,4 @@
-//! Map entries: their keys, and which of those may stand in a path.
+//! Map entries, and the keys that a path may contain.
 
 use std::ops::Range;
 
@@ -10,29 +10,29 @@ use super::map_key::MapKey;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes a string key may have for its entry to be named by a path.
+/// Maximum size of a string key in a path, in bytes.
 const LONGEST_KEY: u64 = 64 << 10;
 
-/// Up to which size readers hold a map entry whose key stands behind its value, or is left out: 16
-/// MiB. Larger ones they pass over, but don't go into.
+/// Maximum size of a map entry that readers hold if its key comes after its value or is absent: 16
+/// MiB. Readers skip larger ones without parsing them.
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
-/// Whether readers get to the value of a map entry, if it stays there, before they know its key,
-/// and can't hold it until they do.
+/// Returns true if readers reach the value of a map entry, if it stays there, before they know its
+/// key, and can't hold it until they do.
 pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
     value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
 }
 
-/// A map entry that has at most one key and one value, and nothing else.
+/// A map entry with at most one key and one value, and nothing else.
 pub(crate) struct MapEntry {
     pub(crate) key: MapKey,
-    /// None if it is the default one, which some writers leave out.
+    /// `None` if it is the default, which some writers omit.
     pub(crate) value: Option<Field>,
 }
 
-/// Reads the key of the map entry at `range`, and where its length-delimited value is. `None` if a
-/// path can't name the value: the entry has several, repeats its key, holds more, or its key is no
-/// valid text or very long.
+/// Parses the map entry at `range`: its key, and its length-delimited value. Returns `None` if a
+/// path can't name the value: the entry has several values, repeats its key, has other fields, or
+/// its key is invalid text or too long.
 pub(crate) fn parse_entry(
     cursor: &mut WireCursor<impl Input>,
     range: Range<u64>,
@@ -58,8 +58,8 @@ pub(crate) fn parse_entry(
     Ok(key.map(|key| MapEntry { key, value }))
 }
 
-/// How much of a map entry is looked at to hop to its next field: little, since a value in a chunk
-/// of its own may be right behind.
+/// Number of bytes of a map entry to read for its next field: few, since a value that is a separate
+/// chunk may follow directly.
 const ENTRY_WINDOW: usize = 16;
 
 pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
@@ -71,7 +71,7 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Has `look` look at the key of an entry: the last, wherever it stands, as in every reader.
+/// Calls `look` with the key of an entry: the last one, wherever it is, as in every reader.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
@@ -102,7 +102,7 @@ pub(crate) fn with_key<I: Input, T>(
     Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))
 }
 
-/// The next field of a map entry; `rest` is what is left of it.
+/// Returns the next field of a map entry, whose remaining bytes are `rest`.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<Field>> {
     let left = rest.end - rest.start;
     let want = usize::try_from(left).map_or(ENTRY_WINDOW, |left| left.min(ENTRY_WINDOW));
@@ -110,8 +110,8 @@ fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<
     front.set_range(0..left);
     match front.next() {
         Ok(field) => Ok(field.map(|field| field.shifted_by(rest.start))),
-        // A group that ends behind the window, or a tag or length too long for it; or the entry
-        // breaks the wire format.
+        // A group that ends after the window, a tag or length too long for the window, or an entry
+        // that breaks the wire format.
         Err(_) => {
             cursor.set_range(rest);
             cursor.next()

@@ -1,4 +1,4 @@
-//! Keys of maps, as paths have them.
+//! Keys of maps, as in paths.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Paths as text.
+//! Parsing paths.
 
 use std::str::FromStr;
 
@@ -15,11 +15,11 @@ use crate::{Error, ErrorKind, Result};
 impl FromStr for FieldPath {
     type Err = Error;
 
-    /// Reads a path written in field numbers.
+    /// Parses a path of field numbers.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, or has a name in it.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or contains a name.
     fn from_str(text: &str) -> Result<Self> {
         let mut query = query(text, None)?;
         query.read_negative_as_keys()?;
@@ -28,7 +28,7 @@ impl FromStr for FieldPath {
 }
 
 impl FieldPath {
-    /// Reads a path with the names or numbers of `root`'s fields.
+    /// Parses a path with the names or numbers of `root`'s fields.
     ///
     /// ```
     /// use prost_reflect::ReflectMessage;
@@ -43,27 +43,26 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, or leads where `root` has nothing: no
-    /// such field, an index on a field that isn't repeated, a key of another type than the
-    /// map's.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or doesn't exist in `root`: an unknown
+    /// field, an index on a field that isn't repeated, or a key of another type than the map's.
     pub fn parse(text: &str, root: &MessageDescriptor) -> Result<Self> {
         query(text, Some(root))?.into_path()
     }
 }
 
 impl PathQuery {
-    /// Reads a path or query with the names or numbers of `root`'s fields; without a type, with
+    /// Parses a path or query with the names or numbers of `root`'s fields; without a type, with
     /// numbers. `.` alone is the message itself.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is none, or leads where `root` has nothing.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or doesn't exist in `root`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<PathQuery> {
         query(if text == "." { "" } else { text }, root)
     }
 }
 
-/// Reads a path or query; both are one language.
+/// Parses a path or a query, which have the same grammar.
 fn query(text: &str, root: Option<&MessageDescriptor>) -> Result<PathQuery> {
     let steps = steps(text, root).map_err(|error| error.at_path(text))?;
     let text = text.to_owned();
@@ -129,7 +128,7 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
     Ok(steps)
 }
 
-/// A field's name, number, or parenthesised extension name, and what follows.
+/// Splits off a field's name, number, or parenthesised extension name.
 fn take_name(text: &str) -> Result<(&str, &str)> {
     if let Some(inner) = text.strip_prefix('(') {
         let end = inner
@@ -147,7 +146,7 @@ fn take_name(text: &str) -> Result<(&str, &str)> {
     Ok((name, &text[end..]))
 }
 
-/// What stands between brackets, and what follows them; the opening one is gone.
+/// Splits off the content of brackets, whose opening one was already removed.
 fn take_pick<'a>(text: &'a str, field: Option<&FieldRef>) -> Result<(Pick, &'a str)> {
     let (pick, rest) = if text.starts_with(['"', '\'']) {
         let (token, rest) = take_quoted(text)?;
@@ -212,7 +211,7 @@ fn pick_unquoted(token: &str, field: Option<&FieldRef>) -> Result<Pick> {
     }
 }
 
-/// An index, counted from the end if it is negative; none if nothing is written.
+/// Parses an index, which counts from the end if it is negative; `None` for an empty text.
 fn place(token: &str) -> Result<Option<Place>> {
     match token.strip_prefix('-') {
         _ if token.is_empty() => Ok(None),
@@ -224,7 +223,7 @@ fn place(token: &str) -> Result<Option<Place>> {
     }
 }
 
-/// The elements of `field` with a value at a path inside them.
+/// Returns the selection of the elements of `field` with a value at a path inside them.
 fn pick_where(path: &str, value: &str, quoted: bool, field: Option<&FieldRef>) -> Result<Pick> {
     let Some(field) = field else {
         let path: FieldPath = path.parse()?;
@@ -267,7 +266,7 @@ fn pick_where(path: &str, value: &str, quoted: bool, field: Option<&FieldRef>) -
     }
 }
 
-/// The value that is compared with, whether it is quoted, and what follows.
+/// Splits off the value to compare with, and whether it is quoted.
 fn take_value(text: &str) -> Result<(String, bool, &str)> {
     if text.starts_with(['"', '\'']) {
         let (value, rest) = take_quoted(text)?;
@@ -309,7 +308,7 @@ fn number<T: FromStr>(token: &str) -> Result<T> {
         .map_err(|_| invalid(format!("{token:?} is not an index")))
 }
 
-/// A string in double or single quotes: what it says, and what follows it.
+/// Splits off a string in double or single quotes, unescaped.
 fn take_quoted(text: &str) -> Result<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

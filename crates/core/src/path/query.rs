@@ -1,5 +1,4 @@
-//! Paths that may lead to several values, or that say by its name or a value in it which one is
-//! meant.
+//! Paths that may lead to several values, or that select an element by name or by a value in it.
 
 use prost_reflect::Kind;
 
@@ -8,10 +7,10 @@ use super::map_key::MapKey;
 use crate::wire::{FieldNumber, wire_type, zigzag};
 use crate::{Error, ErrorKind, Result};
 
-/// A path whose steps may pick elements by more than an index or key.
+/// A path whose steps may select elements by more than an index or key.
 ///
-/// A [`FieldPath`] can be told from the text alone. Which values a query leads to depends on the
-/// message: [`MessageView::select`](crate::view::MessageView::select) finds them.
+/// The text of a [`FieldPath`] alone identifies a value. The values that a query leads to depend on
+/// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.
 ///
 /// | in brackets | picks |
 /// | --- | --- |
@@ -39,33 +38,33 @@ pub struct PathQuery {
     pub(super) steps: Vec<QueryStep>,
 }
 
-/// One step of a [`PathQuery`]: a field, and which of its values.
+/// One step of a [`PathQuery`]: a field, and a selection of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QueryStep {
     pub(crate) field: FieldNumber,
     pub(crate) pick: Pick,
-    /// Where it ends in the text.
+    /// End of the step in the text.
     pub(crate) end: usize,
 }
 
-/// Which values of a field are meant.
+/// A selection of a field's values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pick {
-    /// What a [`FieldPath`] can say.
+    /// A selection that a [`FieldPath`] supports.
     One(Select),
-    /// The element so far from the end; 1 is the last.
+    /// The element at this position from the end; 1 is the last.
     FromEnd(u64),
     /// All elements or entries.
     All,
-    /// The elements from one place to another.
+    /// The elements between two positions.
     Range(Place, Option<Place>),
-    /// The elements that are called so.
+    /// The elements with this name.
     Named(String),
     /// The elements with this value at a path inside them.
     Where(FieldPath, Expected),
 }
 
-/// A place among the elements of a repeated field.
+/// A position among the elements of a repeated field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     FromStart(u64),
@@ -73,7 +72,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The index among this many elements.
+    /// Returns the index in a list of `count` elements.
     pub(crate) fn among(self, count: u64) -> u64 {
         match self {
             Place::FromStart(index) => index.min(count),
@@ -82,13 +81,13 @@ impl Place {
     }
 }
 
-/// A value that is looked for.
+/// A value to compare with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A string or bytes, and whether one that isn't there counts as empty.
+    /// A string or bytes, and whether an absent value counts as empty.
     Bytes { value: Vec<u8>, implicit: bool },
-    /// A number as it is on the wire: the varint's value, or the bits of one of `fixed` length; and
-    /// whether one that isn't there counts as 0.
+    /// A number on the wire, as a varint's value or the bits of a fixed-width one; and whether an
+    /// absent value counts as 0.
     Bits {
         value: u64,
         fixed: bool,
@@ -97,7 +96,7 @@ pub(crate) enum Expected {
 }
 
 impl PathQuery {
-    /// The path, if the text alone tells it: every step is a field, an index or a key.
+    /// Returns the path, if the text alone determines it: every step is a field, an index or a key.
     pub fn as_path(&self) -> Option<FieldPath> {
         let step = |step: &QueryStep| match &step.pick {
             Pick::One(select) => Some(Step {
@@ -109,7 +108,7 @@ impl PathQuery {
         self.steps.iter().map(step).collect()
     }
 
-    /// All elements of the field at the end of a path.
+    /// Returns the query for all elements of the field at the end of a path.
     pub(crate) fn all_of(field: &FieldPath) -> PathQuery {
         let mut query = PathQuery::from(field);
         if let Some(last) = query.steps.last_mut() {
@@ -119,14 +118,14 @@ impl PathQuery {
         query
     }
 
-    /// Whether a step picks several elements by what it says, rather than by what is there: `[*]`
-    /// or `[a:b]`.
+    /// Returns true if a step selects several elements by its syntax, `[*]` or `[a:b]`, whatever
+    /// the message has.
     pub fn is_plural(&self) -> bool {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         self.steps.iter().any(plural)
     }
 
-    /// The query up to the first `[*]` or `[a:b]`, without that, and the text of the rest.
+    /// Returns the query before the first `[*]` or `[a:b]`, and the text after it.
     pub fn singular(&self) -> (PathQuery, &str) {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         let count = self.steps.iter().position(plural);
@@ -140,7 +139,7 @@ impl PathQuery {
         (front, rest.trim_start_matches('.'))
     }
 
-    /// The query without its last step, and that step; none of the whole message's.
+    /// Returns the query without its last step, and that step; `None` for the whole message.
     pub(crate) fn split_last(&self) -> Option<(PathQuery, &QueryStep)> {
         let (last, front) = self.steps.split_last()?;
         let end = front.last().map_or(0, |step| step.end);
@@ -151,8 +150,8 @@ impl PathQuery {
         Some((parent, last))
     }
 
-    /// The query up to each step that says a name or a string key, with all elements instead, and
-    /// what it says.
+    /// Returns, for each step with a name or string key, the query up to it with all elements
+    /// selected, and the name.
     pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {
         self.steps.iter().enumerate().filter_map(|(at, step)| {
             let name = match &step.pick {
@@ -166,7 +165,7 @@ impl PathQuery {
         })
     }
 
-    /// The text that it was read from.
+    /// Returns the text that the query was parsed from.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -175,8 +174,8 @@ impl PathQuery {
         &self.steps
     }
 
-    /// Takes what was counted from the end for the key of a map: in a path without a type nothing is
-    /// counted so, and numbers below 0 are keys.
+    /// Converts positions from the end to map keys. A path without a type has no such positions, so
+    /// negative numbers are keys.
     pub(super) fn read_negative_as_keys(&mut self) -> Result<()> {
         for step in &mut self.steps {
             if let Pick::FromEnd(back) = step.pick {
@@ -190,7 +189,7 @@ impl PathQuery {
         Ok(())
     }
 
-    /// The path, where only a path will do.
+    /// Converts the query to a path, where only a path is allowed.
     pub(super) fn into_path(self) -> Result<FieldPath> {
         self.as_path().ok_or_else(|| {
             let message = "the path has to say by an index or key which element it means";
@@ -199,7 +198,7 @@ impl PathQuery {
     }
 }
 
-/// A query for the one value at a path.
+/// The query for the only value at a path.
 impl From<&FieldPath> for PathQuery {
     fn from(path: &FieldPath) -> Self {
         let mut text = String::new();
@@ -218,7 +217,7 @@ impl From<&FieldPath> for PathQuery {
     }
 }
 
-/// The value that a text in a query stands for, as the field's kind has it on the wire.
+/// Returns the value that a text in a query means, in the wire form of the field's kind.
 pub(super) fn expected(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
     let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
     let fixed = wire_type(kind, false).width().is_some();

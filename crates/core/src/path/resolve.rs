@@ -1,4 +1,4 @@
-//! Paths against descriptors.
+//! Resolving paths with descriptors.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -8,13 +8,13 @@ use super::query::{Expected, PathQuery, Pick, expected};
 use crate::wire::{WireType, put_varint, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// What a path leads to, according to a descriptor.
+/// The target of a path, according to a descriptor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PathTarget {
-    /// What stands there.
+    /// Kind of the value.
     pub kind: TargetKind,
-    /// Whether it is a whole repeated or map field rather than one value.
+    /// True for a whole repeated or map field, false for one value.
     pub whole_field: bool,
 }
 
@@ -23,14 +23,15 @@ pub struct PathTarget {
 pub enum TargetKind {
     /// A message of this type, length-delimited.
     Message(MessageDescriptor),
-    /// A message of this type, written as a group.
+    /// A message of this type, encoded as a group.
     Group(MessageDescriptor),
     /// A value that is not a message.
     Scalar(Kind),
 }
 
 impl TargetKind {
-    /// The type of the message, however it is written; `None` for a value that is not a message.
+    /// Returns the type of the message, however it is encoded; `None` for a value that is not a
+    /// message.
     pub fn message(&self) -> Option<&MessageDescriptor> {
         match self {
             TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
@@ -38,7 +39,7 @@ impl TargetKind {
         }
     }
 
-    /// The wire type of the value.
+    /// Returns the wire type of the value.
     pub(crate) fn wire_type(&self) -> WireType {
         match self {
             TargetKind::Message(_) => WireType::Len,
@@ -47,9 +48,9 @@ impl TargetKind {
         }
     }
 
-    /// The bytes of a value that a text stands for, as they are on the wire without tag and length:
-    /// a number, `true` or `false`, the name or number of an enum's value, and of a string or bytes
-    /// the text itself. `None` for a message, and for what no value of the kind is written as.
+    /// Encodes the value of a text without tag and length: a number, `true` or `false`, the name or
+    /// number of an enum value, or the text itself for strings and bytes. Returns `None` for a
+    /// message, and for a text that is invalid for the kind.
     ///
     /// ```
     /// use prost_reflect::Kind;
@@ -83,7 +84,7 @@ impl TargetKind {
     }
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
 impl std::fmt::Debug for TargetKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -103,7 +104,7 @@ impl std::fmt::Debug for TargetKind {
 }
 
 impl FieldPath {
-    /// What this path leads to in a message of the type `root`.
+    /// Returns the target of this path in a message of the type `root`.
     ///
     /// ```
     /// use prost_reflect::{Kind, ReflectMessage};
@@ -117,8 +118,8 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it leads nowhere: no such field, an index or key that the
-    /// field doesn't take or lacks.
+    /// [`ErrorKind::InvalidPath`] if the path leads nowhere: the field doesn't exist, or has an
+    /// index or key that doesn't apply or is missing.
     pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
         let mut target = PathTarget {
             kind: TargetKind::Message(root.clone()),
@@ -147,7 +148,7 @@ fn resolve_step(target: &PathTarget, step: &Step) -> Result<PathTarget> {
     Ok(step_in(message, step)?.1)
 }
 
-/// The field that a step names in a message of this type, and what the step leads to.
+/// Returns the field of a step in a message of this type, and the target of the step.
 pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(FieldRef, PathTarget)> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
     let Some(field) = FieldRef::by_number(message, step.field.0) else {
@@ -184,8 +185,8 @@ pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(Field
 }
 
 impl PathQuery {
-    /// What this query leads to in a message of the type `root`: one of the values, if there are
-    /// several.
+    /// Returns the target of this query in a message of the type `root`: one of the values, if
+    /// there are several.
     ///
     /// # Errors
     ///
@@ -196,7 +197,7 @@ impl PathQuery {
             whole_field: false,
         };
         for query in self.steps() {
-            // Whichever is picked, it is an element or an entry's value.
+            // Any selection is an element, or an entry's value.
             let select = match &query.pick {
                 Pick::One(select) => select.clone(),
                 _ => Select::Field,
@@ -215,7 +216,7 @@ impl PathQuery {
     }
 }
 
-/// An element of a repeated field, or the value of a map's entry.
+/// Returns the kind of an element of a repeated field, or of a map entry's value.
 fn picked(target: PathTarget) -> PathTarget {
     let value = match target.kind.message() {
         Some(entry) if entry.is_map_entry() => Some(entry.map_entry_value_field().kind()),
@@ -231,7 +232,7 @@ fn picked(target: PathTarget) -> PathTarget {
     }
 }
 
-/// Whether the value at a path that isn't there counts as 0 or empty.
+/// Returns true if an absent value at a path counts as 0 or empty.
 pub(super) fn is_implicit(path: &FieldPath, root: &MessageDescriptor) -> bool {
     let mut above = path.clone();
     let Some(step) = above.pop() else {

@@ -1,4 +1,4 @@
-//! Paths as `FieldIndex` tags, as they stand in a `ChunkedField`.
+//! Paths as the `FieldIndex` tags of a `ChunkedField`.
 
 use super::field_path::{FieldPath, Select, Step};
 use super::map_key::MapKey;
@@ -8,13 +8,12 @@ use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 impl FieldPath {
-    /// Reads a path from the tags of a `ChunkedField`: a field, then its index or key if it has
+    /// Parses a path from the tags of a `ChunkedField`: a field, then its index or key if it has
     /// one, and so on.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if an index or key stands where no field precedes it, or a tag
-    /// is empty.
+    /// [`ErrorKind::InvalidTrailer`] if an index or key doesn't follow a field, or a tag is empty.
     pub fn from_tags(tags: &[FieldIndex]) -> Result<FieldPath> {
         let mut steps: Vec<Step> = Vec::new();
         for (at, tag) in tags.iter().enumerate() {
@@ -45,7 +44,7 @@ impl FieldPath {
         Ok(FieldPath { steps })
     }
 
-    /// The path as the tags of a `ChunkedField`.
+    /// Returns the path as the tags of a `ChunkedField`.
     pub fn to_tags(&self) -> Vec<FieldIndex> {
         let mut tags = Vec::with_capacity(2 * self.steps.len());
         for step in &self.steps {

@@ -1,39 +1,39 @@
-//! How much memory a message takes once it is decoded, estimated from its bytes.
+//! Estimating the memory of a decoded message from its bytes.
 //!
-//! An empty message is two bytes on the wire and hundreds in memory, and a compressed record of a
-//! few hundred bytes can hold millions of them.
+//! An empty message takes two bytes on the wire and hundreds in memory, and a compressed record of
+//! a few hundred bytes can contain millions of them.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes that each field takes, known or not.
+/// Memory of each field, known or not, in bytes.
 const FIELD: u64 = 96;
 
-/// Bytes that a message takes besides its fields.
+/// Memory of a message in addition to its fields, in bytes.
 const MESSAGE: u64 = 160;
 
-/// Bytes that a number takes that is in a packed run, for each byte of it.
+/// Memory of a packed number, for each of its bytes.
 const PACKED: u64 = 40;
 
-/// How deep `google.protobuf.Any` may lie in another. Each is decoded and shown by a function that
-/// calls itself, and none holds more than the one it is in.
+/// Maximum nesting of `google.protobuf.Any`s. Each is decoded and displayed recursively, and none
+/// is larger than the one around it.
 const DEEPEST_ANY: u32 = 16;
 
-/// What a walk over a message takes into account.
+/// The costs that a walk over a message counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// The most that all of it may cost, in bytes.
+    /// Maximum total cost, in bytes.
     pub(crate) most: u64,
-    /// How many bytes a message costs more than [`MESSAGE`].
+    /// Memory of a message in addition to [`MESSAGE`], in bytes.
     pub(crate) each_message: u64,
-    /// Whether the message in an `Any` is decoded, too.
+    /// True if the message in an `Any` is decoded, too.
     pub(crate) opens_any: bool,
 }
 
 impl Costs {
-    /// Fails if this many bytes are more than it may cost.
+    /// Fails if this cost exceeds the maximum.
     fn check(&self, cost: u64) -> Result<()> {
         if cost <= self.most {
             return Ok(());
@@ -43,11 +43,11 @@ impl Costs {
     }
 }
 
-/// Fails if a serialized message would take more memory than it may.
+/// Fails if a serialized message would take more memory than the maximum.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] if it does, [`ErrorKind::InvalidMessage`] if it is not a message.
+/// [`ErrorKind::LimitExceeded`] if it would, [`ErrorKind::InvalidMessage`] if it is not a message.
 pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs) -> Result<()> {
     let mut cost = 0u64;
     let mut open = vec![(descriptor.clone(), 0..message.len() as u64, 0)];
@@ -57,7 +57,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
             let message = format!("google.protobuf.Any nests deeper than {DEEPEST_ANY}");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        // Here too: an empty message has no field to be checked at.
+        // Also checked here, since an empty message has no field at which to check.
         cost = cost.saturating_add(MESSAGE + costs.each_message);
         costs.check(cost)?;
         let is_any = costs.opens_any && descriptor.full_name() == "google.protobuf.Any";
@@ -77,7 +77,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
             match known.or_else(extension) {
                 Some(Kind::Message(inner)) => open.push((inner, field.value.clone(), any_depth)),
                 Some(Kind::String | Kind::Bytes) | None => {
-                    // What isn't known may be groups of fields that are all kept.
+                    // Unknown fields may be groups of fields that are all stored.
                     let each = if is_len { 1 } else { FIELD / 2 };
                     cost = cost.saturating_add(len.saturating_mul(each));
                     if is_any && is_len {
@@ -102,7 +102,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
     Ok(())
 }
 
-/// The type that an `Any` names, if it is known.
+/// Returns the type that an `Any` names, if it is known.
 fn named(
     any: &MessageDescriptor,
     message: &[u8],
@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn what_is_not_known_and_packed_numbers_count() {
         let descriptor = FileDescriptorProto::default().descriptor();
-        // Field 10, `public_dependency`, in a packed run of 100,000 bytes; field 1000 as often.
+        // Field 10, `public_dependency`, as a packed run of 100,000 bytes; field 1000 the same
+        // number of times.
         let packed = [b"\x52\xa0\x8d\x06".as_slice(), &[1; 100_000]].concat();
         let unknown = b"\xc0\x3e\x01".repeat(100_000);
         for message in [packed, unknown] {

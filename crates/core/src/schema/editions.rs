@@ -1,9 +1,8 @@
-//! Editions: their features said in the words of proto2, which the descriptors of prost-reflect
-//! know.
+//! Editions: converting their features to proto2, which prost-reflect's descriptors support.
 //!
-//! Two features decide how a field is on the wire: whether a repeated number is packed, and whether
-//! a message is delimited, which is a group. Both are set for a file or a field. The others say
-//! what is made of a value once it is read.
+//! Two features determine a field's wire format: whether a repeated number is packed, and whether a
+//! message is delimited, which means a group. Both are set for a file or a field. The other
+//! features concern values after parsing.
 
 use prost_reflect::{DynamicMessage, Value};
 
@@ -11,32 +10,32 @@ use super::reflect::number;
 use super::reflect::{invalid, text};
 use crate::Result;
 
-/// Editions that are known, by their number in `google.protobuf.Edition`: 2023 and 2024. Both have
-/// the same defaults.
+/// Supported editions by their number in `google.protobuf.Edition`: 2023 and 2024. Both have the
+/// same defaults.
 const KNOWN: std::ops::RangeInclusive<i32> = 1000..=1001;
 
 mod field {
-    // Of FileDescriptorProto.
+    // Numbers in FileDescriptorProto.
     pub(super) const MESSAGE_TYPE: u32 = 4;
     pub(super) const EXTENSION: u32 = 7;
     pub(super) const FILE_OPTIONS: u32 = 8;
     pub(super) const EDITION: u32 = 14;
-    // Of DescriptorProto.
+    // Numbers in DescriptorProto.
     pub(super) const FIELD: u32 = 2;
     pub(super) const NESTED_TYPE: u32 = 3;
     pub(super) const MESSAGE_EXTENSION: u32 = 6;
     pub(super) const MESSAGE_OPTIONS: u32 = 7;
     pub(super) const MAP_ENTRY: u32 = 7;
-    // Of FieldDescriptorProto.
+    // Numbers in FieldDescriptorProto.
     pub(super) const LABEL: u32 = 4;
     pub(super) const TYPE: u32 = 5;
     pub(super) const TYPE_NAME: u32 = 6;
     pub(super) const FIELD_OPTIONS: u32 = 8;
     pub(super) const PACKED: u32 = 2;
-    // Of FileOptions and FieldOptions.
+    // Numbers in FileOptions and FieldOptions.
     pub(super) const FILE_FEATURES: u32 = 50;
     pub(super) const FIELD_FEATURES: u32 = 21;
-    // Of FeatureSet.
+    // Numbers in FeatureSet.
     pub(super) const FIELD_PRESENCE: u32 = 1;
     pub(super) const REPEATED_FIELD_ENCODING: u32 = 3;
     pub(super) const MESSAGE_ENCODING: u32 = 5;
@@ -55,7 +54,7 @@ mod value {
     pub(super) const DELIMITED: i32 = 2;
 }
 
-/// The features that are inherited.
+/// The inherited features.
 #[derive(Clone, Copy)]
 struct Features {
     packed: bool,
@@ -64,7 +63,7 @@ struct Features {
 }
 
 impl Features {
-    /// These, but for what `set`, a `FeatureSet`, says otherwise.
+    /// Returns these features, overridden by those in `set`, a `FeatureSet`.
     fn with(self, set: Option<&DynamicMessage>) -> Self {
         let Some(set) = set else { return self };
         let asked = |number| number_in(set, number);
@@ -79,8 +78,8 @@ impl Features {
     }
 }
 
-/// Makes a proto2 file of one of an edition, whose messages are the same on the wire. Other files
-/// are left as they are.
+/// Converts a file of an edition to proto2, with the same wire format. Leaves other files
+/// unchanged.
 pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     match text(file, number::SYNTAX).as_str() {
         "" | "proto2" | "proto3" => return Ok(()),
@@ -109,7 +108,7 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     Ok(())
 }
 
-/// Nesting is bounded by the parser that made the descriptor.
+/// Converts a message. The parser that made the descriptor bounds the nesting.
 fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
     let mut entries = Vec::new();
     for nested in messages_mut(message, field::NESTED_TYPE) {
@@ -117,7 +116,7 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
         let map_entry =
             options.and_then(|options| options.get_field_by_number(field::MAP_ENTRY)?.as_bool());
         if map_entry == Some(true) {
-            // The fields of an entry are as ever.
+            // The fields of an entry stay unchanged.
             entries.push(text(nested, number::NAME));
         } else {
             lower_message(nested, features)?;
@@ -132,7 +131,7 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
     Ok(())
 }
 
-/// `entries` are the names of the map entries beside the field.
+/// Converts a field. `entries` are the names of the map entries next to the field.
 fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String]) -> Result<()> {
     let features = with_own(features, field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
     let (label, kind) = (

@@ -1,4 +1,4 @@
-//! Reading messages that only descriptors know.
+//! Reading messages for which only descriptors exist.
 
 use prost_reflect::{DynamicMessage, Value};
 

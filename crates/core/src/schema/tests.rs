@@ -80,7 +80,7 @@ fn sets_are_added_in_any_order_and_a_file_that_is_there_twice_must_be_the_same()
     };
     let base = file("Base", "", &string("a", 1));
     let user = file("User", "dependency: 'Base.proto'", &string("b", 1));
-    // The file that is imported may come behind the one that imports it.
+    // The imported file may come after the one that imports it.
     let mut pool = decode_descriptor_set(&set_of(&format!("{user} {base}"))).unwrap();
     add_descriptor_set(&mut pool, &set_of(&base)).unwrap();
     let other = file("Base", "", &string("c", 2));
@@ -89,7 +89,7 @@ fn sets_are_added_in_any_order_and_a_file_that_is_there_twice_must_be_the_same()
         error.to_string(),
         "Base.proto is there twice, with different content"
     );
-    // Or be in the pool already.
+    // Or it is in the pool already.
     let mut pool = decode_descriptor_set(&set_of(&base)).unwrap();
     add_descriptor_set(&mut pool, &set_of(&user)).unwrap();
     assert!(pool.get_message_by_name("p.User").is_some());

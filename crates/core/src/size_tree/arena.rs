@@ -1,4 +1,5 @@
-//! Sums by field path while a message is walked: one node for each path, however often it occurs.
+//! Sums by field path during the walk over a message: one node for each path, however often it
+//! occurs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,95 +9,95 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::chunks::{ChunkMap, ChunkSet, NO_CHUNK};
 use crate::path::FieldRef;
 
-/// The most paths that are told apart. What comes behind is summed as other fields of its message.
+/// Maximum number of distinct paths. Further fields are summed as other fields of their message.
 const MAX_NODES: usize = 1 << 16;
 
-/// The most fields that are told apart in one message.
+/// Maximum number of distinct fields in one message.
 const MAX_CHILDREN: u32 = 4096;
 
-/// Fields with smaller numbers are found by indexing, others by hashing.
+/// Limit of field numbers that are looked up by index; others are hashed.
 const MAX_SLOTS: usize = 128;
 
 const EMPTY: u32 = u32::MAX;
 
-/// The slot of the fields that are not told apart: no field has the number 0.
+/// Slot of fields beyond the maximum, since no field has the number 0.
 pub(super) const OTHERS: u32 = 0;
 
 pub(super) type NodeId = u32;
 
-/// The message that is measured.
+/// The measured message.
 pub(super) const ROOT: NodeId = 0;
 
-/// What is done with the values of a field.
+/// The treatment of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Nothing: only their sizes count.
+    /// Only counts their sizes.
     Hop,
-    /// A string or bytes that repeat: nothing, but the largest are kept.
+    /// Counts the sizes of a repeated string or bytes, and keeps the largest.
     HopAndKeep,
-    /// Messages written with a length are walked.
+    /// Walks length-delimited messages.
     Message,
-    /// Messages written as groups are walked.
+    /// Walks messages encoded as groups.
     Group,
-    /// The type doesn't know the field: what looks like a message is walked.
+    /// Walks values of an unknown field that look like messages.
     Guess,
 }
 
-/// What the walk counts at each field; apart from what it doesn't touch, so that a few lines of
-/// cache hold a message's.
+/// The counters of each field, separate from data that the walk doesn't touch, so that a message's
+/// counters fit in few cache lines.
 #[derive(Debug)]
 pub(super) struct Node {
     /// Children by field number.
     slots: Vec<u32>,
     pub(super) count: u64,
     pub(super) total: u64,
-    /// The parent that was last seen to have the field, and how often it had it before.
+    /// The last parent with the field, and the number of earlier occurrences in it.
     epoch: u64,
     pub(super) ordinal: u64,
-    /// What its children know this message as: all pieces of one message are one parent.
+    /// Identity of this message for its children: all pieces of one message are one parent.
     content: u64,
-    /// Members must be larger than this to be kept.
+    /// Members must exceed this size to be kept.
     threshold: u64,
     last_chunk: u32,
     pub(super) look: Look,
-    /// Whether the largest occurrences are kept.
+    /// True if the largest occurrences are kept.
     keeps: bool,
-    /// Whether a parent had the field twice.
+    /// True if a parent had the field twice.
     pub(super) several: bool,
 }
 
-/// What is known about a path, and what was kept there.
+/// The facts about a path, and the members kept there.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) parent: NodeId,
     pub(super) number: u32,
-    /// The field, if the type knows it.
+    /// The field, if the type has it.
     pub(super) field: Option<FieldRef>,
-    /// The type of its values, if they are messages of a known type.
+    /// Type of its values, if they are messages of a known type.
     pub(super) message: Option<MessageDescriptor>,
     pub(super) children: Vec<NodeId>,
     pub(super) chunks: ChunkSet,
     pub(super) guess: Guess,
     heap: BinaryHeap<Reverse<Kept>>,
-    /// Where each of the kept lies: the repeated fields on the way, and the member itself.
+    /// Place of each kept member: the repeated fields along the path, and the member itself.
     places: Vec<Vec<Link>>,
 }
 
-/// What the values of a field that the type doesn't know have been like so far.
+/// The values of an unknown field so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Guess {
-    /// One looked like a message.
+    /// True if one looked like a message.
     pub(super) message: bool,
-    /// One did not.
+    /// True if one did not.
     pub(super) no_message: bool,
-    /// One was text, and one was not.
+    /// True if one was text, and if one was not.
     pub(super) text: bool,
     pub(super) no_text: bool,
-    /// One was written with a length.
+    /// True if one was length-delimited.
     pub(super) len: bool,
 }
 
-/// An occurrence of a repeated field: which of its message's, and its value.
+/// An occurrence of a repeated field: its number within its message, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) ordinal: u64,
@@ -107,18 +108,18 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kept {
     size: u64,
-    /// Of two that are equal the earlier is the larger.
+    /// Of two equal ones, the earlier compares as larger.
     start: Reverse<u64>,
     place: usize,
 }
 
-/// All nodes, and where the walk is.
+/// All nodes, and the position of the walk.
 #[derive(Debug)]
 pub(super) struct Arena {
     pub(super) nodes: Vec<Node>,
     pub(super) facts: Vec<Facts>,
     by_number: HashMap<(NodeId, u32), NodeId>,
-    /// The repeated fields that lead to where the walk is.
+    /// The repeated fields on the path to the walk's position.
     pub(super) chain: Vec<Link>,
     last_content: u64,
     pub(super) chunks: ChunkMap,
@@ -153,7 +154,7 @@ impl Arena {
         &mut self.nodes[id as usize]
     }
 
-    /// The node of a field, made when it is first met.
+    /// Returns the node of a field, creating it on first use.
     #[inline]
     pub(super) fn child(&mut self, of: NodeId, number: u32) -> NodeId {
         match self.nodes[of as usize].slots.get(number as usize) {
@@ -242,15 +243,15 @@ impl Arena {
         id
     }
 
-    /// A name for the content of a message that its fields can tell it from others by.
+    /// Returns a new identity for the content of a message.
     #[inline]
     pub(super) fn new_content(&mut self) -> u64 {
         self.last_content += 1;
         self.last_content
     }
 
-    /// Counts an occurrence of a field among those of its parent, and puts it on the way if it is
-    /// one of several: what its own fields know it as.
+    /// Counts an occurrence of a field within its parent, and appends it to the chain if the field
+    /// is repeated. Returns the content identity for its fields.
     #[inline]
     pub(super) fn enter(&mut self, id: NodeId, parent: u64, start: u64, len: u64) -> u64 {
         let next = self.last_content + 1;
@@ -278,7 +279,7 @@ impl Arena {
         next
     }
 
-    /// Ends what [`enter`](Self::enter) began: `size` are the bytes of the occurrence.
+    /// Ends the occurrence that [`enter`](Self::enter) began; `size` is its size in bytes.
     #[inline]
     pub(super) fn leave(&mut self, id: NodeId, size: u64) {
         let node = &self.nodes[id as usize];
@@ -316,7 +317,7 @@ impl Arena {
         self.nodes[id as usize].keeps
     }
 
-    /// A path as text, for errors.
+    /// Formats a path as text, for errors.
     pub(super) fn path(&self, mut id: NodeId) -> String {
         let mut steps = Vec::new();
         while id != ROOT {
@@ -336,7 +337,7 @@ impl Arena {
         steps.join(".")
     }
 
-    /// The largest members, in the order of their sizes, with their places.
+    /// Returns the largest members, sorted by size, with their places.
     pub(super) fn kept(&self, id: NodeId) -> Vec<(u64, &[Link])> {
         let facts = &self.facts[id as usize];
         let mut kept: Vec<Kept> = facts.heap.iter().map(|kept| kept.0).collect();
@@ -346,7 +347,7 @@ impl Arena {
             .collect()
     }
 
-    /// Notes the chunk that a place of the input is in.
+    /// Records the chunk of a position in the input.
     #[inline]
     pub(super) fn touch(&mut self, id: NodeId, start: u64, end: u64) {
         let chunk = self.chunks.at(start);
@@ -362,7 +363,7 @@ impl Arena {
     }
 }
 
-/// What is done with the values of a field that the type knows.
+/// Returns the treatment of a known field's values.
 fn look(field: &FieldRef) -> Look {
     match field.kind() {
         Kind::Message(_) if field.is_group() => Look::Group,

@@ -1,4 +1,4 @@
-//! From the sums of a walk to the tree that is shown.
+//! Building the displayed tree from the sums of a walk.
 
 use std::ops::Range;
 
@@ -13,28 +13,28 @@ use crate::path::{FieldPath, FieldRef, KeyForm, Select, Step, key_codec, with_ke
 use crate::wire::header::{field_if_any, is_malformed};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 
-/// What is called so in a map: its keys, and values that are not messages.
+/// Label of a map's keys, next to values that are not messages.
 const KEY: &str = "(key)";
 const VALUE: &str = "(value)";
-/// The fields that were not told apart.
+/// Label of the fields beyond the maximum.
 const OTHER_FIELDS: &str = "(other fields)";
 
-/// Makes the tree of what was walked.
+/// A builder of the tree from the sums of a walk.
 pub(super) struct Finish<'a, I> {
     pub(super) cursor: WireCursor<I>,
     pub(super) arena: Arena,
     pub(super) rules: &'a [NameRule],
-    /// Where in its message the root of the walk is, and the message's type.
+    /// Path of the walk's root in its message, and the message's type.
     pub(super) prefix: &'a FieldPath,
     pub(super) whole: Option<&'a MessageDescriptor>,
     pub(super) wanted: Vec<Wanted>,
 }
 
-/// A member whose name is still to be read: what and where it is, and its place in the tree.
+/// A member whose name is to be read: its value, and its place in the tree.
 pub(super) struct Wanted {
     value: Range<u64>,
     node: NodeId,
-    /// Among all members, in the order in which they are met.
+    /// Position among all members, in discovery order.
     serial: usize,
 }
 
@@ -63,7 +63,7 @@ impl<I: Input> Finish<'_, I> {
         for child in ids {
             let is_value = is_map && self.arena.facts[child as usize].number == 2;
             let mut child = self.node(child, count)?;
-            // A path leads from a map right into the fields of a value.
+            // In a path, the fields of a map's value follow the key directly.
             if is_value && !child.children.is_empty() {
                 children.append(&mut child.children);
             } else {
@@ -109,7 +109,7 @@ impl<I: Input> Finish<'_, I> {
         }
     }
 
-    /// The largest members of a field, yet without names.
+    /// Returns the largest members of a field, without names.
     fn members(&mut self, id: NodeId) -> Result<Vec<Member>> {
         if !self.is_repeated(id, u64::MAX) {
             return Ok(Vec::new());
@@ -147,7 +147,7 @@ impl<I: Input> Finish<'_, I> {
         Ok(members)
     }
 
-    /// The path of a member, and the end of it that tells it from the other members.
+    /// Returns the path of a member, and the suffix that distinguishes it from the other members.
     fn path(&mut self, id: NodeId, links: &[Link]) -> Result<(FieldPath, String)> {
         let mut way = vec![id];
         while let Some(&last) = way.last()
@@ -157,7 +157,7 @@ impl<I: Input> Finish<'_, I> {
         }
         let mut links = links.iter();
         let mut path = self.prefix.clone();
-        // The first of several that the way leads to, and the type of its message.
+        // The first of several occurrences along the path, and the type of its message.
         let mut differs: Option<(usize, NodeId)> = None;
         for &node in way.iter().rev().skip(1) {
             let link = if self.arena.keeps(node) {
@@ -184,7 +184,7 @@ impl<I: Input> Finish<'_, I> {
                     match key {
                         Some(Ok(key)) => Select::Key(key),
                         Some(Err(error)) if !is_malformed(&error) => return Err(error),
-                        // A key that can't be told is no reason to show nothing.
+                        // An unreadable key is no reason to show nothing.
                         _ => Select::Index(link.ordinal),
                     }
                 }
@@ -209,7 +209,7 @@ impl<I: Input> Finish<'_, I> {
                 .as_ref(),
         };
         let text = rest.display(message);
-        // Its own field's name is told by the line above.
+        // The line above shows the name of its field.
         let short = match rest.steps() {
             [_] => text
                 .find('[')
@@ -219,8 +219,7 @@ impl<I: Input> Finish<'_, I> {
         Ok((path, short))
     }
 
-    /// The names of all members, in the order in which they were met; read in the order in which
-    /// they lie.
+    /// Returns the names of all members in discovery order, reading them in input order.
     fn names(&mut self) -> Result<Vec<MemberName>> {
         let mut wanted = std::mem::take(&mut self.wanted);
         let mut names = vec![MemberName::default(); wanted.len()];
@@ -263,7 +262,7 @@ impl<I: Input> Finish<'_, I> {
     }
 }
 
-/// What the value of a map entry is called; the entry itself has a key.
+/// Returns the name of a map entry's value. The entry itself has a key.
 fn map_value<I: Input>(
     input: &mut I,
     entry: Range<u64>,

@@ -1,4 +1,4 @@
-//! Which chunk a place of a merged message lies in.
+//! Finding the chunk of a position in a merged message.
 
 use std::ops::Range;
 
@@ -6,33 +6,34 @@ use crate::merge::{MergePlan, chunk_of};
 use crate::newtypes::ChunkIndex;
 use crate::spans::Span;
 
-/// No chunk: the message is in one piece, or the bytes are of the merge itself.
+/// No chunk: the message is in one piece, or the merge generates the bytes.
 pub(super) const NO_CHUNK: u32 = u32::MAX;
 
-/// The chunks that something lies in.
+/// The chunks that contain a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkSet {
-    /// Sorted, the first that were met.
+    /// Sorted indices of the first chunks encountered.
     indices: Vec<u32>,
     more: bool,
 }
 
 impl ChunkSet {
-    /// How many are told one by one.
+    /// Maximum number of chunks to list.
     pub const MOST: usize = 16;
 
-    /// Their indices, ascending: all, or if there are [`more`](Self::more) the first that were met.
+    /// Returns the indices in ascending order: all of them or, if there are [`more`](Self::more),
+    /// those of the first chunks encountered.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = ChunkIndex> {
         let indices = self.indices.iter();
         indices.map(|&index| ChunkIndex::new(u64::from(index)))
     }
 
-    /// Whether there are more than are told.
+    /// Returns true if there are more chunks than listed.
     pub fn more(&self) -> bool {
         self.more
     }
 
-    /// Whether there is none: the message is in one piece.
+    /// Returns true if there are no chunks, since the message is in one piece.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
@@ -51,17 +52,17 @@ impl ChunkSet {
     }
 }
 
-/// Where in the message each chunk's bytes lie. What was looked up last is at hand.
+/// The ranges of a message that come from each chunk, with a cached lookup.
 #[derive(Debug)]
 pub(super) struct ChunkMap {
-    /// Where segments start, in order, and their chunks.
+    /// Start of each segment in order, and its chunk.
     starts: Vec<(u64, u32)>,
     found: Range<u64>,
     chunk: u32,
 }
 
 impl ChunkMap {
-    /// A message that has no chunks.
+    /// Creates the map of a message without chunks.
     pub(super) fn whole() -> Self {
         ChunkMap {
             starts: Vec::new(),
@@ -86,7 +87,7 @@ impl ChunkMap {
         self.starts.is_empty()
     }
 
-    /// The chunk at a position, until [`end`](Self::end).
+    /// Returns the chunk at a position, which is valid until [`end`](Self::end).
     #[inline]
     pub(super) fn at(&mut self, position: u64) -> u32 {
         if !self.found.contains(&position) {
@@ -110,7 +111,7 @@ impl ChunkMap {
         self.chunk = chunk;
     }
 
-    /// Adds the chunks of a range, and says the first.
+    /// Adds the chunks of a range, and returns the first.
     pub(super) fn add_range(&mut self, range: Range<u64>, set: &mut ChunkSet) -> u32 {
         let first = self.at(range.start);
         set.add(first);

@@ -1,4 +1,4 @@
-//! What changed between two trees.
+//! Comparing two trees.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use super::node::{Member, SizeTree, TreeNode};
 use crate::member_names::MemberName;
 
-/// What grew, shrank, appeared and went between two messages of one type, by field path.
+/// Changes between two messages of one type, by field path: what grew, shrank, appeared or
+/// disappeared.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeDiff {
@@ -14,33 +15,33 @@ pub struct TreeDiff {
     pub root: TreeChange,
 }
 
-/// How often a field is written, and its bytes.
+/// The number of occurrences of a field, and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sum {
-    /// How often it is written.
+    /// Number of occurrences.
     pub count: u64,
-    /// Bytes of all of them.
+    /// Total size, in bytes.
     pub size: u64,
 }
 
-/// The values at one path, before and now.
+/// The values at one path, old and new.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeChange {
-    /// Its step in a path, as [`TreeNode::label`] has it.
+    /// Step in a path, as in [`TreeNode::label`].
     pub label: String,
-    /// Before; `None` if it appeared.
+    /// Old sum; `None` if the field appeared.
     pub old: Option<Sum>,
-    /// Now; `None` if it went.
+    /// New sum; `None` if the field disappeared.
     pub new: Option<Sum>,
-    /// The members that are known to have changed, the largest change first.
+    /// Members known to have changed, the largest change first.
     pub members: Vec<MemberChange>,
-    /// The fields below that changed, most first.
+    /// Changed fields below, the largest change first.
     pub children: Vec<TreeChange>,
 }
 
-/// A member, before and now.
+/// A member, old and new.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberChange {

@@ -10,8 +10,8 @@ use crate::read_options::ReadOptions;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the merged message as pieces, in their order, that share the memory of `chunks`, and
-/// compares it with what was split. The checksums of single chunks are not compared.
+/// Returns the merged message as pieces, in order, that share the memory of `chunks`, and compares
+/// it with the message that was split. Doesn't compare the checksums of single chunks.
 ///
 /// ```
 /// use proto_splitter_core::container::{Trailer, TrailerUse};
@@ -32,8 +32,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// As [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message isn't what was split;
-/// [`ErrorKind::Cancelled`].
+/// As [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message differs from
+/// the one that was split; [`ErrorKind::Cancelled`].
 pub fn shared_pieces(
     trailer: &Trailer,
     chunks: &[Bytes],
