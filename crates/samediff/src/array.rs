@@ -1,4 +1,4 @@
-//! Arrays: their shape, where their bytes are, and the file that holds one.
+//! Arrays: their shape, the location of their bytes, and the file format of an array.
 
 mod flat;
 mod shape;

@@ -1,4 +1,4 @@
-//! From and to other formats: today's classic, SDNB and SDZ files, and safetensors.
+//! Conversions: classic, SDNB and SDZ files, and safetensors.
 
 mod classic;
 mod export;
@@ -20,19 +20,19 @@ use record_file::ReadAt;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 
-/// What a zip archive with entries begins with.
+/// First bytes of a zip archive with entries.
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
-/// Reads a model of another format, as what a tag has: a classic FlatBuffers file, SDNB (alone or
-/// in shards), SDZ, or safetensors, whose tensors all become variables.
+/// Reads a model of another format as the content of a tag: a classic FlatBuffers file, SDNB (a
+/// single file or shards), SDZ, or safetensors, whose tensors all become variables.
 ///
-/// The arrays stay where they are until they are written.
+/// The arrays are not copied until they are written.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidGraph`] or [`ErrorKind::InvalidArray`], or what is wrong with the file;
-/// [`ErrorKind::NotConvertible`] if it is a model of this crate's format already, or has what that
-/// has no place for; [`ErrorKind::Io`] if it can't be read.
+/// [`ErrorKind::InvalidGraph`] or [`ErrorKind::InvalidArray`], or another error in the file;
+/// [`ErrorKind::NotConvertible`] if it is already a model of this crate's format, or has content
+/// that this format can't represent; [`ErrorKind::Io`] if it can't be read.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, ErrorKind, SameDiffWriteOptions, import};
@@ -53,7 +53,7 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
     import_with(path, &ModelOptions::new())
 }
 
-/// [`import`] in another way than by default.
+/// Imports as [`import`] does, with options.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Tag
     imported.map_err(|error| error.in_file(path.display()))
 }
 
-/// Reads a model of another format from a file that is open already.
+/// Reads a model of another format from an open file.
 pub(crate) fn import_open(file: Arc<dyn ReadAt>, path: &Path) -> Result<TagContent> {
     let imported = import_any(file, path, &SameDiffLimits::new());
     imported.map_err(|error| error.in_file(path.display()))

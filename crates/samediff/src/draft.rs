@@ -1,4 +1,4 @@
-//! A model to be written: tags of files that exist, and new ones.
+//! A model to be written: existing and new tags.
 
 mod contents;
 mod dedup;
@@ -20,10 +20,10 @@ use crate::{Array, Tag};
 
 /// The description of a model to be written.
 ///
-/// It knows for each tag the names of its arrays and which file each of them is in, and decodes
-/// nothing that stays as it is. Which tag's folder a file lies in follows when it is written: that
-/// of the oldest tag that uses it. So a file that a tag shares with one that is dropped comes along
-/// by itself, and is written once however many names and tags it has.
+/// For each tag it has the names of its arrays and the file of each, and decodes nothing that stays
+/// unchanged. The folder of each file is determined on writing: that of the oldest tag that uses
+/// the file. So a file that a tag shares with a dropped one is kept automatically, and is written
+/// once however many names and tags share it.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
@@ -53,14 +53,14 @@ use crate::{Array, Tag};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    /// Oldest first.
+    /// Tags, oldest first.
     tags: Vec<DraftTag>,
     files: Vec<DraftFile>,
-    /// Entries that no tag has.
+    /// Entries outside of every tag.
     others: Vec<(String, Content)>,
 }
 
-/// A file of an array, by its place in [`Draft::files`].
+/// Index of an array's file in [`Draft::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct FileIndex(usize);
 
@@ -72,11 +72,11 @@ struct DraftTag {
     graph: Content,
     training_config: Option<Content>,
     parameters: Vec<Item>,
-    /// Without it, the tag has no `updater.txt`.
+    /// `None` if the tag has no `updater.txt`.
     states: Option<Vec<Item>>,
-    /// Files in its folders that nothing refers to.
+    /// Files in the tag's folders without references.
     unreferenced: Vec<FileIndex>,
-    /// Entries below it that the format doesn't know, by their path there.
+    /// Entries below the tag that the format doesn't define, by their relative paths.
     others: Vec<(String, Content)>,
 }
 
@@ -107,11 +107,11 @@ struct Item {
 struct DraftFile {
     role: Role,
     content: Content,
-    /// The tag (by identity) and the name that it had.
+    /// Original tag (by identity) and name of the file.
     home: Option<(u64, String)>,
-    /// Older files that may turn out to be the same.
+    /// Older files that may have the same content.
     candidates: Vec<FileIndex>,
-    /// The array in it, once it has been opened.
+    /// Its array, once opened.
     opened: OnceLock<Array>,
 }
 
@@ -126,7 +126,7 @@ impl DraftFile {
         }
     }
 
-    /// The array in it. A deflated one is not looked into a second time.
+    /// Returns its array. A deflated array is opened only once.
     fn array(&self) -> crate::Result<&Array> {
         if let Some(array) = self.opened.get() {
             return Ok(array);
@@ -136,10 +136,10 @@ impl DraftFile {
     }
 }
 
-/// What an entry is to have in it.
+/// The content of an entry.
 #[derive(Clone)]
 enum Content {
-    /// What an entry of another archive has.
+    /// An entry of another archive.
     Entry(Archive, EntryIndex),
     Bytes(Vec<u8>),
     Array(Array),
@@ -159,7 +159,7 @@ impl fmt::Debug for Content {
 }
 
 impl Content {
-    /// The array in it.
+    /// Returns its array.
     fn array(&self) -> crate::Result<Array> {
         match self {
             Content::Entry(archive, index) => Array::open(archive, *index),
@@ -173,13 +173,13 @@ impl Content {
 }
 
 impl Draft {
-    /// A model without tags. It needs one to be written.
+    /// Creates a model without tags. Writing it requires at least one.
     #[must_use]
     pub fn new() -> Draft {
         Draft::default()
     }
 
-    /// The tags, oldest first.
+    /// Returns the tags, oldest first.
     pub fn tags(&self) -> impl ExactSizeIterator<Item = &Tag> {
         self.tags.iter().map(|tag| &tag.tag)
     }

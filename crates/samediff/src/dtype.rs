@@ -1,4 +1,4 @@
-//! Types of elements, and kinds of variables, by the numbers that the files have.
+//! Types of elements, and kinds of variables, with their codes in files.
 
 use std::fmt;
 
@@ -43,18 +43,18 @@ pub enum Nd4jType {
     UInt32,
     /// 8 bytes.
     UInt64,
-    /// Texts of any length.
+    /// Strings of any length.
     Utf8,
 }
 
-/// What the formats know of a type.
+/// The properties of a type in the formats.
 struct Row {
     dtype: Nd4jType,
     code: i8,
     name: &'static str,
-    /// Bytes of an element.
+    /// Size of an element, in bytes.
     width: Option<u8>,
-    /// The bits that shape information has for it.
+    /// Bits of the type in shape information.
     extras: i64,
 }
 
@@ -88,7 +88,7 @@ const ROWS: [Row; 14] = [
     row(Nd4jType::Utf8, 50, "UTF8", 0, 1 << 20),
 ];
 
-/// The names of the codes that no array of ours has.
+/// Names of the codes that supported arrays don't have.
 const OTHERS: [(i8, &str); 7] = [
     (0, "INHERIT"),
     (2, "FLOAT8"),
@@ -99,7 +99,7 @@ const OTHERS: [(i8, &str); 7] = [
     (52, "UTF32"),
 ];
 
-/// The bits of shape information that tell a type.
+/// Mask of the type's bits in shape information.
 pub(crate) const TYPE_BITS: i64 = {
     let mut bits = 1 << 22 | 1 << 24;
     let mut index = 0;
@@ -111,7 +111,7 @@ pub(crate) const TYPE_BITS: i64 = {
 };
 
 impl Nd4jType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Nd4jType; 14] = {
         let mut all = [Nd4jType::Bool; 14];
         let mut index = 0;
@@ -126,28 +126,28 @@ impl Nd4jType {
         &ROWS[self as usize]
     }
 
-    /// The bytes of one element; texts have none.
+    /// Returns the size of an element in bytes; `None` for strings.
     #[must_use]
     pub fn width(self) -> Option<u8> {
         self.row().width
     }
 
-    /// The number in files.
+    /// Returns the code in files.
     #[must_use]
     pub fn code(self) -> i8 {
         self.row().code
     }
 
-    /// The bits in the extras of shape information.
+    /// Returns the bits in the extras of shape information.
     pub(crate) fn extras(self) -> i64 {
         self.row().extras
     }
 
-    /// The type of this number.
+    /// Returns the type with this code.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnsupportedArray`] if it is a type that is not written today, or none.
+    /// [`ErrorKind::UnsupportedArray`] if the type is obsolete or unknown.
     pub fn from_code(code: i8) -> Result<Nd4jType> {
         if let Some(row) = ROWS.iter().find(|row| row.code == code) {
             return Ok(row.dtype);
@@ -172,7 +172,7 @@ impl std::str::FromStr for Nd4jType {
 
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there is no type of this name.
+    /// [`ErrorKind::InvalidConfig`] if no type has this name.
     fn from_str(name: &str) -> Result<Nd4jType> {
         let found = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
         found.map(|row| row.dtype).ok_or_else(|| {
@@ -184,17 +184,17 @@ impl std::str::FromStr for Nd4jType {
     }
 }
 
-/// What a variable of a graph is.
+/// The kind of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VarType {
-    /// It has values, and training changes them.
+    /// Has values, which training changes.
     Variable,
-    /// It has values, which stay.
+    /// Has fixed values.
     Constant,
-    /// An operation computes it.
+    /// Computed by an operation.
     Array,
-    /// Whoever runs the graph supplies it.
+    /// Supplied by the caller of the graph.
     Placeholder,
 }
 
@@ -206,7 +206,7 @@ impl VarType {
         VarType::Placeholder,
     ];
 
-    /// Returns whether it has values, and so a line in `params.txt`.
+    /// Returns whether it has values, and therefore a line in `params.txt`.
     #[must_use]
     pub fn has_values(self) -> bool {
         matches!(self, VarType::Variable | VarType::Constant)

@@ -1,17 +1,17 @@
-//! The one error of this crate: what is wrong, in which entry, on which line or at which offset.
+//! The error type of this crate: the problem, the entry, and the line or offset.
 
 use std::fmt;
 use std::io;
 
 use proto_splitter_core as core;
 
-/// What went wrong; stable, for callers that decide by it.
+/// Kind of an error; stable, for callers that decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file is not a zip archive.
     NotAnArchive,
-    /// The archive's own records contradict each other or the size of the file.
+    /// The archive's records contradict each other or the size of the file.
     DamagedArchive,
     /// Two entries of the archive have the same name.
     DuplicateEntry,
@@ -21,27 +21,27 @@ pub enum ErrorKind {
     OverlappingEntries,
     /// An entry is encrypted, or compressed by a method other than deflate.
     UnsupportedEntry,
-    /// The bytes of an entry don't have the checksum that the archive says.
+    /// The bytes of an entry don't match the checksum in the archive.
     ChecksumMismatch,
-    /// An entry that the format requires is not there.
+    /// An entry that the format requires is missing.
     MissingEntry,
-    /// A text file is not UTF-8, or has a blank line or a NUL in it.
+    /// A text file is not UTF-8, or contains a blank line or a NUL.
     InvalidText,
     /// A tag's name is not allowed.
     InvalidTag,
-    /// Two tags differ in case only, or not at all.
+    /// Two tags differ only in case, or not at all.
     DuplicateTag,
-    /// There is no such tag.
+    /// The tag doesn't exist.
     UnknownTag,
     /// A line of `params.txt` or `updater.txt` doesn't follow the grammar.
     InvalidLine,
-    /// A line of `params.txt` has a type column, which this reader doesn't know.
+    /// A line of `params.txt` has a type column, which this reader doesn't support.
     UnsupportedLineType,
-    /// Two lines of one file are about the same name.
+    /// Two lines of one file have the same name.
     DuplicateLine,
     /// A reference is not `id` or `tag/id`.
     InvalidReference,
-    /// A reference leads to a file that is not there.
+    /// A reference leads to a missing file.
     DanglingReference,
     /// `graph.fb`, or the graph of a classic file, can't be decoded.
     InvalidGraph,
@@ -51,39 +51,40 @@ pub enum ErrorKind {
     UnknownVariable,
     /// The names and the values of an operation's arguments don't pair up.
     ArgumentMismatch,
-    /// A variable or constant has no parameter file, or there is no parameter of this name.
+    /// A variable or constant has no parameter file, or no parameter has this name.
     MissingParameter,
-    /// A line is about a name that has no values in the graph.
+    /// A line names a variable without values in the graph.
     UnexpectedParameter,
     /// The bytes of an array contradict each other.
     InvalidArray,
-    /// An array of a kind or type that this crate doesn't read.
+    /// An array has an unsupported kind or type.
     UnsupportedArray,
-    /// The array differs from what the graph says of it.
+    /// The array differs from its declaration in the graph.
     ArrayMismatch,
-    /// The array doesn't fit a FlatBuffer, which ends at 2 GiB.
+    /// The array is too large for a FlatBuffer, whose limit is 2 GiB.
     ArrayTooLarge,
-    /// A name can't be written to a text file of the format, since it has whitespace in it.
+    /// A name can't be written to a text file of the format, since it contains whitespace.
     NameNotRepresentable,
-    /// The target format can't say what the source does.
+    /// The target format can't represent the source's content.
     NotConvertible,
-    /// A limit of this reader was reached.
+    /// A limit of this reader was exceeded.
     LimitExceeded,
-    /// An argument is out of its range.
+    /// An argument is out of range.
     InvalidConfig,
-    /// A file is in the way.
+    /// The output file already exists.
     AlreadyExists,
-    /// The folder of the output is not there.
+    /// The folder of the output doesn't exist.
     NoFolder,
-    /// It was [cancelled](core::progress::CancelToken::cancel).
+    /// The operation was [cancelled](core::progress::CancelToken::cancel).
     Cancelled,
-    /// The operating system refused to read or write.
+    /// The operating system reported an error while reading or writing.
     Io,
 }
 
 /// A failed read, check, edit or write.
 ///
-/// One lower-case line: the file, the entry, the line, what is wrong, and the byte offset.
+/// Displays as one lower-case line: the file, the entry, the line, the problem, and the byte
+/// offset.
 ///
 /// ```
 /// use proto_splitter_samediff::{ErrorKind, Tag};
@@ -102,7 +103,7 @@ struct Inner {
     entry: Option<String>,
     line: Option<u64>,
     offset: Option<u64>,
-    /// True if the message names a field already.
+    /// True if the message already names a field.
     in_field: bool,
     source: Option<core::Error>,
 }
@@ -128,52 +129,52 @@ impl Error {
         }
     }
 
-    /// Returns what went wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// The entry of the archive, where one is known.
+    /// Returns the entry of the archive, if known.
     #[must_use]
     pub fn entry(&self) -> Option<&str> {
         self.inner.entry.as_deref()
     }
 
-    /// The line of a text file, counted from 1, where one is known.
+    /// Returns the line of a text file, counted from 1, if known.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.inner.line
     }
 
-    /// The byte offset, where one is known: in the entry if there is one, else in the file.
+    /// Returns the byte offset, if known: in the entry if there is one, otherwise in the file.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
 
-    /// Adds the entry, unless one nearer to the cause is there.
+    /// Sets the entry, unless one closer to the cause is set.
     #[must_use]
     pub(crate) fn in_entry(mut self, entry: impl fmt::Display) -> Self {
         self.inner.entry.get_or_insert_with(|| entry.to_string());
         self
     }
 
-    /// Adds the line, unless one nearer to the cause is there.
+    /// Sets the line, unless one closer to the cause is set.
     #[must_use]
     pub(crate) fn on_line(mut self, line: u64) -> Self {
         self.inner.line.get_or_insert(line);
         self
     }
 
-    /// Adds the byte offset, unless one nearer to the cause is there.
+    /// Sets the byte offset, unless one closer to the cause is set.
     #[must_use]
     pub(crate) fn at_offset(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);
         self
     }
 
-    /// Adds the field of a table before what is wrong with it.
+    /// Prefixes the message with a field of a table.
     #[must_use]
     pub(crate) fn in_field(mut self, table: &str, field: &str) -> Self {
         if !self.inner.in_field {
@@ -183,14 +184,14 @@ impl Error {
         self
     }
 
-    /// Names the thing that it is about before what is wrong with it.
+    /// Prefixes the message with the name of its subject.
     #[must_use]
     pub(crate) fn about(mut self, what: &str, name: &str) -> Self {
         self.inner.message = format!("{what} {name:?}: {}", self.inner.message);
         self
     }
 
-    /// Adds the file, unless one nearer to the cause is there.
+    /// Sets the file, unless one closer to the cause is set.
     #[must_use]
     pub(crate) fn in_file(mut self, file: impl fmt::Display) -> Self {
         self.inner.file.get_or_insert_with(|| file.to_string());
@@ -248,7 +249,7 @@ impl From<core::Error> for Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        // An error of ours that went through `io::Read` or `io::Write` comes back as itself.
+        // An error of this crate that went through `io::Read` or `io::Write` is unwrapped.
         match error.downcast::<Error>() {
             Ok(own) => own,
             Err(error) => Error::from(core::Error::from(error)),
@@ -273,7 +274,7 @@ impl From<Error> for io::Error {
 
 impl From<Error> for core::Error {
     fn from(mut error: Error) -> Self {
-        // One of core's that nothing was added to comes back as itself, with its cause.
+        // An error of `core` without additions is unwrapped, with its cause.
         let text = error.to_string();
         if let Some(own) = error.inner.source.take_if(|own| own.to_string() == text) {
             return own;

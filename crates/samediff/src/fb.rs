@@ -1,8 +1,8 @@
-//! FlatBuffers: tables by the schemas under `schemas/`, read by position and written in one go.
+//! FlatBuffers: tables with the schemas under `schemas/`, read by position and written in one pass.
 //!
 //! The code that `planus` and `flatc` generate needs `unsafe` and the whole buffer in memory. Here
 //! the schema is data: [`schema`] is generated from the `.fbs` files, and one reader and one writer
-//! go by it. A classic file of 2 GiB is then read without its arrays, which stay where they are.
+//! interpret it. A classic file of 2 GiB is then read without its arrays, which stay in the file.
 //!
 //! ```text
 //! buffer   u32 offset of the root table
@@ -29,7 +29,7 @@ pub(crate) use write::{MAX_BUFFER_LEN, write};
 #[derive(Debug)]
 pub(crate) struct TableType {
     pub(crate) name: &'static str,
-    /// By slot.
+    /// Fields, by slot.
     pub(crate) fields: &'static [FieldType],
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct FieldType {
     pub(crate) kind: Kind,
 }
 
-/// What a field holds. Enumerations and `bool` are bytes.
+/// Type of a field. Enumerations and `bool` are bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     I8,

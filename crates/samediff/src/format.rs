@@ -1,4 +1,4 @@
-//! The formats in the room that all formats share.
+//! The SameDiff formats in the registry of formats.
 
 mod properties;
 mod tensors;
@@ -23,7 +23,7 @@ use crate::{
 };
 use tensors::Tensors;
 
-/// The name of the tag of an import if nothing else is said.
+/// Default name of the tag of an import.
 pub const IMPORTED_TAG: &str = "model";
 
 /// The setting of a conversion that names a tag.
@@ -49,11 +49,11 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
     title: "safetensors file of a tag's parameters",
 };
 
-/// SameDiff models: the zip format, and the classic, SDNB and SDZ files that exist today.
+/// SameDiff models: the zip format, and the existing classic, SDNB and SDZ files.
 ///
-/// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on; a
-/// name without a tag is of the newest. An input of another form than the zip format has one tag,
-/// [`IMPORTED_TAG`]. The setting `tag` of a conversion names the tag that is written, or that of an
+/// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on;
+/// a name without a tag refers to the newest. An input that isn't in the zip format has one tag,
+/// [`IMPORTED_TAG`]. The setting `tag` of a conversion names the tag to write, or the tag of an
 /// import.
 ///
 /// ```
@@ -99,7 +99,7 @@ impl Format for SameDiffFormat {
         }
         let head = candidate.head();
         let is_zip = head.starts_with(bridge::ZIP_MAGIC);
-        // The name of an archive's first entry stands behind 30 bytes.
+        // The name of an archive's first entry is at offset 30.
         let first = head.get(30..).unwrap_or_default();
         let extension = candidate.extension();
         match extension.as_deref() {
@@ -107,7 +107,7 @@ impl Format for SameDiffFormat {
             _ if head.starts_with(bridge::SDNB_MAGIC) => Some(Confidence::Certain),
             Some("sdz") if is_zip => Some(Confidence::Likely),
             _ if is_zip => recognize_archive(candidate, first),
-            // Nothing tells a FlatBuffer from anything else, and others have this name, too.
+            // A FlatBuffer has no distinguishing bytes, and other formats use this name, too.
             Some("fb" | "sd") => Some(Confidence::Possible),
             _ => None,
         }
@@ -142,7 +142,7 @@ impl Format for SameDiffFormat {
     }
 }
 
-/// Files of safetensors: named tensors, from which models of SameDiff can be made.
+/// Safetensors files: named tensors, from which SameDiff models can be made.
 ///
 /// [`SameDiffFormat`] has an example.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,7 +160,7 @@ impl Format for SafetensorsFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         let named = candidate.extension().as_deref() == Some("safetensors");
         let known = bridge::safetensors_header(candidate.head(), candidate.size()).is_some();
-        // Other formats keep a model of their own in such a file, and are surer of it.
+        // Other formats store their models in such files, and recognize them with more confidence.
         (named && known).then_some(Confidence::Likely)
     }
 
@@ -191,9 +191,9 @@ impl Format for SafetensorsFormat {
     }
 }
 
-/// Looks for a model in a zip archive, whose first entry is called `first` at its beginning. Other
-/// writers may have put the list of tags anywhere. One that lacks the list, or is cut, is recognised
-/// by other files of a model, so that the error of opening it says what is wrong.
+/// Looks for a model in a zip archive whose first entry is called `first`. Other writers may have
+/// put the list of tags anywhere. An archive that lacks the list, or is truncated, is recognized by
+/// other files of a model, so that the error of opening it describes the problem.
 fn recognize_archive(candidate: &Candidate<'_>, first: &[u8]) -> Option<Confidence> {
     let file = candidate.source().ok()?;
     let Ok(archive) = zip::Archive::open(file, &SameDiffLimits::new()) else {
@@ -238,7 +238,7 @@ fn convert(
     Ok(left_out.into_iter().fold(converted, Converted::note))
 }
 
-/// Writes a file in another form, and says how many bytes were written and what was left out.
+/// Converts a file, and returns the number of bytes written and a line about the content left out.
 fn write(
     any: Any,
     target: &ConvertTarget,
@@ -258,7 +258,7 @@ fn write(
         };
         return Ok((draft.write(output, options)?.size, None));
     }
-    // The others are written from a model, and so an import becomes one first.
+    // Other formats are written from a model, so an import becomes one first.
     let folder = tempfile::tempdir()?;
     let model = match any {
         Any::Model(model) => model,
@@ -291,7 +291,7 @@ fn imported(content: TagContent, tag: Option<&str>) -> Result<Draft> {
     Ok(draft)
 }
 
-/// A model, or one of another format.
+/// A model, or the content of another format.
 enum Any {
     Model(Model),
     Imported(TagContent),
@@ -304,11 +304,11 @@ impl Any {
         Any::of_file(Arc::new(file), path)
     }
 
-    /// Reads a file that is open already.
+    /// Reads an open file.
     fn of_file(file: Arc<dyn ReadAt>, path: &Path) -> Result<Any> {
         let content = match import_open(Arc::clone(&file), path) {
             Ok(content) => content,
-            // It has tags already, or else there is something in it that has no place here.
+            // It already has tags, or content that this format can't represent.
             Err(error) if error.kind() == crate::ErrorKind::NotConvertible => {
                 return match Model::of_file(file, path, &ModelOptions::new()) {
                     Err(other) if other.kind() == crate::ErrorKind::NotAnArchive => {

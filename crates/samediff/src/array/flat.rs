@@ -1,4 +1,4 @@
-//! The file of one array: a FlatArray as the root of a FlatBuffer.
+//! The file of an array: a FlatArray as the root of a FlatBuffer.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -15,13 +15,13 @@ use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex, StoredEntry};
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
-/// What the data of an array begins at a multiple of: 64 bytes, in its file and so in the archive.
+/// Alignment of an array's data: 64 bytes, in its file and so in the archive.
 const ALIGNMENT: usize = 64;
 
-/// What the tables of one array's file may stand for, in bytes.
+/// Limit on the decoded size of the tables of an array's file, in bytes.
 const HEADER_BUDGET: u64 = 64 << 10;
 
-/// An array: what it is, and where its bytes are. They are read when they are asked for.
+/// An array: its type, shape and the location of its bytes, which are read on demand.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType};
@@ -40,10 +40,10 @@ pub struct Array {
 
 #[derive(Clone)]
 enum Data {
-    /// What has no checksum of its own, or one that was compared.
+    /// Bytes without a checksum, or with a checksum that was already compared.
     Positioned(Span, Arc<dyn ReadAt>),
     Stored(Span, StoredEntry),
-    /// Behind the first bytes of a deflated entry.
+    /// Bytes after the header in a deflated entry.
     Deflated(Span, Archive, EntryIndex),
 }
 
@@ -57,22 +57,22 @@ impl fmt::Debug for Array {
 }
 
 impl Array {
-    /// An array in memory.
+    /// Creates an array in memory.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if the bytes are not as many as `info` says.
+    /// [`ErrorKind::InvalidArray`] if `info` requires a different number of bytes.
     pub fn from_bytes(info: ArrayInfo, bytes: impl Into<Bytes>) -> Result<Array> {
         let bytes = bytes.into();
         let len = bytes.len() as u64;
         Array::from_source(info, Arc::new(bytes), 0, len)
     }
 
-    /// An array whose bytes are `len` bytes of a source from `offset` on.
+    /// Creates an array from `len` bytes of a source, beginning at `offset`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if that isn't as many as `info` says, or more than there are;
+    /// [`ErrorKind::InvalidArray`] if `info` requires a different number, or the source is shorter;
     /// [`ErrorKind::Io`] if the source can't be read.
     pub fn from_source(
         info: ArrayInfo,
@@ -90,11 +90,11 @@ impl Array {
         Ok(Array { info, data })
     }
 
-    /// Texts.
+    /// Creates an array of strings.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if there are not as many as `shape` says.
+    /// [`ErrorKind::InvalidArray`] if `shape` requires a different number of strings.
     pub fn from_strings<S: AsRef<str>>(shape: impl Into<Vec<u64>>, texts: &[S]) -> Result<Array> {
         let info = ArrayInfo::new(Nd4jType::Utf8, shape)?;
         if info.element_count() != texts.len() as u64 {
@@ -104,7 +104,7 @@ impl Array {
         Array::from_bytes(info, super::strings::encode(texts))
     }
 
-    /// Opens the array of an entry, by its beginning.
+    /// Opens the array of an entry, reading only its beginning.
     pub(crate) fn open(archive: &Archive, index: EntryIndex) -> Result<Array> {
         let open = || {
             let len = archive.record(index).len;
@@ -149,13 +149,13 @@ impl Array {
         }
     }
 
-    /// Returns what it is.
+    /// Returns the type, shape and order.
     #[must_use]
     pub fn info(&self) -> &ArrayInfo {
         &self.info
     }
 
-    /// The bytes that its data takes, which for texts includes where each of them begins.
+    /// Returns the size of the data in bytes, which for strings includes their offsets.
     #[must_use]
     pub fn data_len(&self) -> u64 {
         self.span().len
@@ -167,12 +167,12 @@ impl Array {
         }
     }
 
-    /// Its bytes as they are stored. In an archive, the read of the last of them compares the checksum
+    /// Returns the bytes as stored. In an archive, the read of the last byte compares the checksum
     /// of the whole entry.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if they can't be read, or what is wrong with the archive.
+    /// [`ErrorKind::Io`] if they can't be read, or an error of the archive.
     pub fn bytes(&self) -> Result<ArrayElements> {
         let span = self.span();
         let inner: Box<dyn Read + Send> = match &self.data {
@@ -193,7 +193,7 @@ impl Array {
         })
     }
 
-    /// Its bytes in the order of elements that they are stored in, the lowest byte of each first.
+    /// Returns the bytes in the stored order of elements, each element in little-endian order.
     ///
     /// # Errors
     ///
@@ -206,19 +206,18 @@ impl Array {
         })
     }
 
-    /// The width of its elements, if their bytes have to be swapped.
+    /// Returns the width of the elements, if their bytes have to be swapped.
     pub(crate) fn swapped_width(&self) -> Option<usize> {
         let width = self.info.dtype().width()?;
         let swapped = self.info.byte_order() == ArrayByteOrder::Big && width > 1;
         swapped.then_some(width.into())
     }
 
-    /// Its bytes as other libraries expect them: in C's order, the lowest byte of each element
-    /// first.
+    /// Returns the bytes as other libraries expect them: in C order, each element little-endian.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for texts in Fortran's order.
+    /// As [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for strings in Fortran order.
     pub fn values(&self) -> Result<ArrayElements> {
         let dims = self.info.shape().iter().filter(|&&dim| dim != 1).count();
         if self.info.order() == Order::C || dims < 2 {
@@ -246,13 +245,13 @@ impl Array {
         Ok(ArrayElements { inner, len })
     }
 
-    /// Its texts, in the order that they are stored in.
+    /// Returns the strings, in the stored order.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnsupportedArray`] if it isn't of texts; [`ErrorKind::LimitExceeded`] if they
-    /// have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
-    /// [`ErrorKind::InvalidArray`] if they are not UTF-8 or lie outside of the array.
+    /// [`ErrorKind::UnsupportedArray`] if the elements aren't strings; [`ErrorKind::LimitExceeded`]
+    /// if they have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
+    /// [`ErrorKind::InvalidArray`] if they are not UTF-8 or outside of the array.
     pub fn strings(&self) -> Result<Vec<String>> {
         if self.info.dtype() != Nd4jType::Utf8 {
             let message = format!("elements of type {} are not texts", self.info.dtype());
@@ -287,12 +286,13 @@ impl Array {
         a.equals(b)
     }
 
-    /// Returns what a file of ours says of it: the lowest bytes first, the order of elements as it is.
+    /// Returns the description that written files have: little-endian, the order of elements
+    /// unchanged.
     pub(crate) fn written_info(&self) -> ArrayInfo {
         self.info.clone().with_byte_order(ArrayByteOrder::Little)
     }
 
-    /// Returns where its data begins in its source.
+    /// Returns the offset of the data in its source.
     pub(crate) fn offset_in_entry(&self) -> u64 {
         self.span().offset
     }
@@ -313,24 +313,24 @@ impl fmt::Debug for ArrayElements {
 }
 
 impl ArrayElements {
-    /// Returns how many bytes there are in all.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them in memory.
+    /// Reads all bytes to memory.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::LimitExceeded`] if there are more than `limit`; [`ErrorKind::Io`] if they can't
-    /// be read, or what is wrong with the archive.
+    /// be read, or an error of the archive.
     pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
             let message = format!("an array of {} bytes, and the limit is {limit}", self.len);
@@ -348,7 +348,7 @@ impl ArrayElements {
         }
     }
 
-    /// Each element the other way round.
+    /// Reverses the bytes of each element.
     pub(crate) fn swapped(self, width: usize) -> ArrayElements {
         self.map(|inner| Box::new(Swapped::new(inner, width)))
     }
@@ -376,7 +376,7 @@ impl Read for ArrayElements {
     }
 }
 
-/// Some bytes of a source as a stream.
+/// A range of a source as a stream.
 struct Positioned {
     source: Arc<dyn ReadAt>,
     at: u64,
@@ -401,7 +401,7 @@ impl Read for Positioned {
     }
 }
 
-/// The beginning of something longer. What is after it can't be read.
+/// The beginning of a longer stream; reading past it fails.
 struct Prefix {
     bytes: Vec<u8>,
     len: u64,
@@ -442,7 +442,7 @@ fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
     from_table(table)
 }
 
-/// Returns what a FlatArray in shape-information form is, and where its bytes are.
+/// Returns the description of a FlatArray with shape information, and the span of its bytes.
 pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
     let byte_order = ArrayByteOrder::from_code(table.take_i8(flat_array::BYTE_ORDER))?;
@@ -461,7 +461,7 @@ pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     Ok((info, span))
 }
 
-/// Fails unless an array can have this many bytes.
+/// Fails unless an array of this description can have `len` bytes.
 fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     let expected = match info.data_len() {
         Some(expected) if expected == len => return Ok(()),
@@ -483,7 +483,7 @@ fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArray, message))
 }
 
-/// Returns what an array's file begins with: everything up to its data.
+/// Returns the header of an array's file: everything up to its data.
 ///
 /// ```text
 /// 0   u32 20: the table          8  u16 12, 16, 4, 8, 12, 13: the vtable
@@ -502,7 +502,7 @@ pub(crate) fn header(info: &ArrayInfo, data_len: u64) -> Result<Vec<u8>> {
     if whole > MAX_BUFFER_LEN {
         return Err(too_large(info, data_len));
     }
-    // Both fit, since the whole does.
+    // Both fit, since their sum does.
     let narrow = |value: u64| u32::try_from(value).map_err(|_| too_large(info, data_len));
     let mut bytes = Vec::with_capacity(data);
     bytes.extend(TABLE.to_le_bytes());

@@ -1,24 +1,24 @@
-//! What an array is: type, shape, and the order of its bytes.
+//! The description of an array: type, shape, and the order of its bytes.
 
 use crate::dtype::TYPE_BITS;
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
-/// The most dimensions of an array.
+/// Largest number of dimensions of an array.
 pub(crate) const MAX_RANK: usize = 32;
 
-/// The bit in the extras of an array that has no elements.
+/// Bit in the extras that marks an array without elements.
 const EXTRA_EMPTY: i64 = 8;
-/// Bits that say that the buffer holds something else than the elements: sparse, compressed,
-/// ragged, CSR, CSC, COO, complex, quantized.
+/// Bits for buffers that don't simply contain the elements: sparse, compressed, ragged, CSR, CSC,
+/// COO, complex, quantized.
 const EXTRA_OTHER_KINDS: i64 = 2 | 4 | 16 | 32 | 64 | 128 | 512 | 1024;
 
-/// Which index goes fastest from element to element.
+/// The order of elements in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The last one, as in C.
+    /// The last index varies fastest, as in C.
     #[default]
     C,
-    /// The first one, as in Fortran.
+    /// The first index varies fastest, as in Fortran.
     F,
 }
 
@@ -31,13 +31,13 @@ impl Order {
     }
 }
 
-/// Which byte of an element comes first.
+/// The order of the bytes of an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ArrayByteOrder {
-    /// The lowest.
+    /// Lowest byte first.
     #[default]
     Little,
-    /// The highest.
+    /// Highest byte first.
     Big,
 }
 
@@ -55,16 +55,16 @@ impl ArrayByteOrder {
     }
 }
 
-/// What an array is.
+/// The type, shape and order of an array.
 ///
-/// In files this is *shape information*, 64-bit numbers:
+/// In files it has the form of *shape information*, 64-bit numbers:
 ///
 /// ```text
 /// rank | dimensions (rank) | strides in elements (rank) | extras | element-wise stride | 99 'c' or 102 'f'
 /// ```
 ///
 /// The extras are bits: 8 for an empty array, others for the type. A scalar has rank 0; an empty
-/// array of rank 0 has no element at all.
+/// array of rank 0 has no element.
 ///
 /// ```
 /// use proto_splitter_samediff::{ArrayInfo, Nd4jType};
@@ -83,12 +83,12 @@ pub struct ArrayInfo {
 }
 
 impl ArrayInfo {
-    /// An array in C's order, its lowest bytes first.
+    /// Creates the description of an array in C order and little-endian.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if it has more than 32 dimensions, or more elements than can be
-    /// counted.
+    /// [`ErrorKind::InvalidArray`] if it has more than 32 dimensions, or the number of elements
+    /// overflows.
     pub fn new(dtype: Nd4jType, shape: impl Into<Vec<u64>>) -> Result<ArrayInfo> {
         let shape = shape.into();
         if shape.len() > MAX_RANK {
@@ -119,7 +119,7 @@ impl ArrayInfo {
         })
     }
 
-    /// An array of rank 0 that has no element.
+    /// Creates the description of an array of rank 0 without elements.
     #[must_use]
     pub fn empty(dtype: Nd4jType) -> ArrayInfo {
         ArrayInfo {
@@ -131,45 +131,45 @@ impl ArrayInfo {
         }
     }
 
-    /// The same, but in this order of elements.
+    /// Sets the order of elements.
     #[must_use]
     pub const fn with_order(mut self, order: Order) -> ArrayInfo {
         self.order = order;
         self
     }
 
-    /// The same, but in this order of bytes.
+    /// Sets the order of bytes.
     #[must_use]
     pub const fn with_byte_order(mut self, byte_order: ArrayByteOrder) -> ArrayInfo {
         self.byte_order = byte_order;
         self
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Nd4jType {
         self.dtype
     }
 
-    /// The length of each dimension.
+    /// Returns the length of each dimension.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// In what order the elements come.
+    /// Returns the order of elements.
     #[must_use]
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// In what order the bytes of an element come.
+    /// Returns the order of the bytes of an element.
     #[must_use]
     pub fn byte_order(&self) -> ArrayByteOrder {
         self.byte_order
     }
 
-    /// Returns how many elements there are.
+    /// Returns the number of elements.
     #[must_use]
     pub fn element_count(&self) -> u64 {
         self.element_count
@@ -181,16 +181,16 @@ impl ArrayInfo {
         self.shape.is_empty() && self.element_count == 0
     }
 
-    /// The bytes that the elements take; unknown for texts.
+    /// Returns the size of the elements in bytes; `None` for strings.
     #[must_use]
     pub fn data_len(&self) -> Option<u64> {
-        // It was checked that this doesn't overflow.
+        // The constructor checked that this doesn't overflow.
         self.dtype
             .width()
             .map(|width| self.element_count * u64::from(width))
     }
 
-    /// The numbers that a file has for it.
+    /// Returns the shape information to store in a file.
     pub(crate) fn to_shape_info(&self) -> Vec<i64> {
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut info = vec![signed(self.shape.len() as u64)];
@@ -207,7 +207,8 @@ impl ArrayInfo {
         info
     }
 
-    /// Returns how many elements apart two neighbours in each dimension are. Of an empty array, zeros.
+    /// Returns the distance of neighboring elements in each dimension, in elements; zeros for an
+    /// empty array.
     fn strides(&self) -> Vec<i64> {
         let mut strides = vec![0; self.shape.len()];
         if self.element_count == 0 {
@@ -216,7 +217,7 @@ impl ArrayInfo {
         let mut next = 1_u64;
         let mut step = |index: usize| {
             strides[index] = i64::try_from(next).unwrap_or(i64::MAX);
-            // What all dimensions come to was checked.
+            // The constructor checked the product of all dimensions.
             next *= self.shape[index];
         };
         match self.order {
@@ -226,7 +227,7 @@ impl ArrayInfo {
         strides
     }
 
-    /// Reads what a file says of an array.
+    /// Parses the shape information of a file.
     pub(crate) fn from_shape_info(
         info: &[i64],
         dtype: Nd4jType,
@@ -301,14 +302,14 @@ impl ArrayInfo {
         Ok(())
     }
 
-    /// Fails unless the elements lie side by side in the order that is said.
+    /// Fails unless the elements are contiguous in the declared order.
     fn check_strides(&self, strides: &[i64]) -> Result<()> {
         if self.element_count == 0 {
             return Ok(());
         }
         let dense = self.strides();
         let dims = self.shape.iter().zip(strides.iter().zip(&dense));
-        // Nobody steps along a dimension of one.
+        // The stride of a dimension of length one is unused.
         let differs = dims
             .into_iter()
             .any(|(&dim, (stride, dense))| dim != 1 && stride != dense);
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn shape_information_is_as_nd4j_writes_it() {
-        // As in files that DL4J's own tests have.
+        // As in the files of DL4J's own tests.
         let info = ArrayInfo::new(Nd4jType::Float, [2, 3]).unwrap();
         assert_eq!(info.to_shape_info(), [2, 2, 3, 3, 1, 8192, 1, 99]);
         let info = ArrayInfo::empty(Nd4jType::Int32);

@@ -1,18 +1,18 @@
-//! Texts in an array.
+//! Arrays of strings.
 //!
 //! ```text
 //! i64 (n + 1): where each text begins and the last one ends, lowest byte first | the texts
 //! ```
 //!
-//! The offsets have their lowest byte first whatever the array's byte order is: Java writes its
-//! memory as it is, and only flags it as big-endian.
+//! The offsets are little-endian whatever the array's byte order is: Java writes its memory
+//! unchanged, and only sets the big-endian flag.
 
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes of texts that are read at once: 256 MiB.
+/// Largest total size of strings that are read at once: 256 MiB.
 pub const MAX_STRINGS_SIZE: u64 = 256 << 20;
 
-/// The bytes that the offsets of `count` texts take.
+/// Returns the size of the offsets of `count` strings, in bytes.
 pub(super) fn least_len(count: u64) -> u64 {
     count.saturating_add(1).saturating_mul(8)
 }
@@ -78,7 +78,7 @@ mod tests {
         for texts in [&["a", "", "näher"][..], &[""], &["only"]] {
             assert_eq!(decode(&encode(texts), texts.len() as u64).unwrap(), texts);
         }
-        // An empty text as DL4J writes it.
+        // An empty string as DL4J writes it.
         assert_eq!(decode(&[0; 16], 1).unwrap(), [""]);
     }
 

@@ -1,8 +1,8 @@
-//! ArrayElements whose bytes are stored the other way round.
+//! Array elements whose bytes are stored in reverse order.
 
 use std::io::{self, Read};
 
-/// Swaps the bytes of each element.
+/// A reader that reverses the bytes of each element.
 pub(super) struct Swapped<R> {
     inner: R,
     width: usize,
@@ -10,7 +10,7 @@ pub(super) struct Swapped<R> {
     at: usize,
 }
 
-/// What is swapped at once: 64 KiB, a multiple of every width.
+/// Number of bytes swapped at once: 64 KiB, a multiple of every width.
 const SWAPPED: usize = 64 << 10;
 
 impl<R: Read> Swapped<R> {

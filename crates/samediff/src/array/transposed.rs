@@ -1,4 +1,4 @@
-//! ArrayElements that are stored in Fortran's order, in C's.
+//! Reading array elements stored in Fortran order in C order.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use proto_splitter_core::atomic::check_space;
 use record_file::ReadAt;
 
-/// The number of bytes put in order at once: 16 MiB.
+/// Number of bytes reordered at once: 16 MiB.
 const BLOCK: u64 = 16 << 20;
 
-/// The least that is read at once of a file that is larger than a block: 4 KiB.
+/// Smallest read of a file that is larger than a block: 4 KiB.
 const PIECE: u64 = 4 << 10;
 
-/// The number of columns copied together, so that what is side by side in a row is written at once.
+/// Number of columns copied together, so that the adjacent elements of a row are written at once.
 const GROUP: usize = 16;
 
-/// ArrayElements that are stored in Fortran's order, in C's.
+/// A reader of elements in C order that are stored in Fortran order.
 ///
-/// The elements that differ in the first index only lie side by side in the source: they are a
-/// *column*. In C's order, those that have the first index in common lie side by side: a *row*. A
-/// block of rows takes a piece of each column. Where these pieces would be small, the source is read
-/// once from beginning to end, a *slab* of columns at a time, and goes to a temporary file with the
-/// rows of each slab side by side. Either way no byte of the source is read twice, and no read is
-/// of a few elements only.
+/// Elements that differ only in the first index are contiguous in the source: they form a *column*.
+/// In C order, those with the same first index are contiguous: a *row*. A block of rows takes a
+/// piece of each column. If these pieces would be small, the source is read once from beginning to
+/// end, a *slab* of columns at a time, and goes to a temporary file in which the rows of each slab
+/// are contiguous. Either way every byte of the source is read once, and no read is for only a few
+/// elements.
 pub(super) struct Transposed {
     source: Arc<dyn ReadAt>,
     offset: u64,
-    /// The dimensions without those of one.
+    /// Dimensions, without those of length one.
     dims: Vec<u64>,
     width: usize,
     block: u64,
@@ -34,10 +34,10 @@ pub(super) struct Transposed {
     plan: Option<Plan>,
 }
 
-/// How the elements are put in order.
+/// The strategy for reordering the elements.
 enum Plan {
     Blocks(Blocks),
-    /// Rows that are larger than a block: each is in Fortran's order itself, and goes by itself.
+    /// Rows that are larger than a block: each is itself in Fortran order, and is handled alone.
     Rows {
         slabs: Arc<Slabs>,
         next: u64,
@@ -46,7 +46,7 @@ enum Plan {
 }
 
 impl Transposed {
-    /// The data at `offset`, of elements of `width` bytes.
+    /// Creates a reader of the data at `offset`, with elements of `width` bytes.
     pub(super) fn new(source: Arc<dyn ReadAt>, offset: u64, shape: &[u64], width: usize) -> Self {
         Transposed {
             source,
@@ -62,7 +62,7 @@ impl Transposed {
     fn plan(&self) -> io::Result<Plan> {
         let width = self.width as u64;
         let (&first, others) = self.dims.split_first().unwrap_or((&1, &[]));
-        // Others than nothing were multiplied when the shape was checked.
+        // Unless one is zero, the product was checked together with the shape.
         let (rows, columns): (u64, u64) = if self.dims.contains(&0) {
             (0, 0)
         } else {
@@ -139,14 +139,14 @@ impl Read for Transposed {
     }
 }
 
-/// Rows and columns of elements, a slab of columns at a time: in each slab, the rows lie one behind
-/// the other. With one column a slab, that is Fortran's order.
+/// Rows and columns of elements, a slab of columns at a time: in each slab, the rows follow each
+/// other. With one column per slab, that is Fortran order.
 struct Slabs {
     source: Arc<dyn ReadAt>,
     offset: u64,
     rows: u64,
     columns: u64,
-    /// The number of columns a slab has, but for the last.
+    /// Number of columns per slab, except the last.
     per_slab: u64,
     width: usize,
 }
@@ -156,12 +156,12 @@ impl Slabs {
         self.columns.div_ceil(self.per_slab)
     }
 
-    /// Returns how many columns a slab has.
+    /// Returns the number of columns of a slab.
     fn columns_of(&self, slab: u64) -> u64 {
         self.per_slab.min(self.columns - slab * self.per_slab)
     }
 
-    /// Returns where a row of a slab begins in the source.
+    /// Returns the offset of a slab's row in the source.
     fn position(&self, slab: u64, row: u64) -> u64 {
         let element = slab * self.per_slab * self.rows + row * self.columns_of(slab);
         self.offset + element * self.width as u64
@@ -176,7 +176,7 @@ impl Slabs {
         self.source.read_exact_at(at, &mut buf[start..])
     }
 
-    /// The same elements in slabs of more columns, in a temporary file.
+    /// Copies the elements to slabs of more columns, in a temporary file.
     fn respooled(self, per_slab: u64, whole: u64) -> io::Result<Slabs> {
         check_space(&std::env::temp_dir().join("transposed"), whole).map_err(io::Error::other)?;
         let mut file = tempfile::tempfile()?;
@@ -207,7 +207,7 @@ impl Slabs {
     }
 }
 
-/// One row, whose columns are in Fortran's order.
+/// A single row, whose columns are in Fortran order.
 struct Row {
     slabs: Arc<Slabs>,
     row: u64,
@@ -233,13 +233,13 @@ impl ReadAt for Row {
     }
 }
 
-/// Rows, a block of them at a time.
+/// Rows, read a block at a time.
 struct Blocks {
     slabs: Slabs,
     rows_at_once: u64,
-    /// The dimensions after the first.
+    /// Dimensions after the first.
     others: Vec<u64>,
-    /// The first row that isn't in a block yet.
+    /// First row that isn't in a block yet.
     next: u64,
     bytes: Vec<u8>,
     at: usize,
@@ -263,7 +263,7 @@ impl Blocks {
             for slab in slab..until {
                 slabs.read(slab, self.next, rows, &mut self.slab)?;
             }
-            // How many columns there are now, and how far apart they and their rows are.
+            // The number of columns now, and the distances of columns and of rows.
             let own = to_usize(slabs.columns_of(slab))?;
             let (own, from) = if single {
                 (to_usize(until - slab)?, (count, 1))
@@ -307,9 +307,9 @@ impl Read for Blocks {
     }
 }
 
-/// The places in a row, in C's order, of columns that come in Fortran's.
+/// The positions in a row, in C order, of columns that come in Fortran order.
 struct Places {
-    /// Of each dimension: its length, how far apart its steps are, and the index.
+    /// For each dimension: its length, the distance of its steps, and the index.
     dims: Vec<(u64, u64, u64)>,
     place: u64,
 }
@@ -324,7 +324,7 @@ impl Places {
         }
     }
 
-    /// The place of the next column.
+    /// Takes the position of the next column.
     fn take(&mut self) -> u64 {
         let place = self.place;
         for (dim, step, index) in &mut self.dims {
@@ -340,8 +340,8 @@ impl Places {
     }
 }
 
-/// Copies columns to their places in each row of `columns` elements. In the source, `from` says how
-/// far apart the columns and the rows are.
+/// Copies columns to their positions in each row of `columns` elements; `from` has the distances of
+/// columns and rows in the source.
 fn scatter<const W: usize>(
     source: &[u8],
     from: (usize, usize),
@@ -358,7 +358,7 @@ fn scatter<const W: usize>(
     }
 }
 
-/// Makes rows of columns, a square of both at a time, which stays in the processor's cache.
+/// Transposes columns to rows, a square of both at a time, which stays in the processor's cache.
 fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
     const SIDE: usize = 32;
     let (columns, _) = columns.as_chunks::<W>();
@@ -384,7 +384,7 @@ mod tests {
 
     use super::*;
 
-    /// The elements of an array, each its own index in C's order, stored in Fortran's.
+    /// Returns the elements of an array, each its own index in C order, stored in Fortran order.
     fn stored(shape: &[u64]) -> Vec<u8> {
         let count: u64 = shape.iter().product();
         let mut bytes = vec![0; usize::try_from(4 * count).unwrap()];
@@ -407,8 +407,8 @@ mod tests {
         bytes
     }
 
-    /// The elements of a shape in C's order, read a block and a piece of these sizes at a time, and
-    /// what was read of the source for it.
+    /// Returns the elements of a shape in C order, read with these sizes of blocks and pieces, and
+    /// the reads of the source.
     fn read(shape: &[u64], block: u64, piece: u64) -> (Vec<u32>, Vec<(u64, u64)>) {
         let source = Arc::new(Watched {
             bytes: stored(shape),
@@ -460,7 +460,7 @@ mod tests {
         for shape in shapes {
             let count: u64 = shape.iter().product();
             let expected: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
-            // From all at once to less than a row, with and without a temporary file.
+            // From everything at once to less than a row, with and without a temporary file.
             for block in [16, 36, 64, 200, 1000, 1 << 20] {
                 for piece in [4, 8, 64, 4096] {
                     let (found, reads) = read(shape, block, piece);

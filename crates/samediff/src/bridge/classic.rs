@@ -1,4 +1,4 @@
-//! Reading classic files: one FlatGraph, with its arrays inside.
+//! Reading classic files: one FlatGraph that contains its arrays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{
     TagContent, VarType,
 };
 
-/// The fields of an array whose data is not in its table, and where it is instead.
+/// The fields of arrays whose data is outside of their table, and the location of the data.
 const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::BUFFER_CHUNKS, "in chunks"),
     (flat_array::EXTERNAL_FILE, "in another file"),
@@ -41,7 +41,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
         Unknown::Refused,
         &mut budget,
     )?;
-    // Anything may be taken for a table without fields.
+    // Any bytes can be mistaken for a table without fields.
     if table.is_empty() {
         let message = "not a model: neither a graph, nor a zip archive, SDNB or safetensors";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -58,9 +58,9 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
     })
 }
 
-/// Makes a tag of a FlatGraph from `source`, whose arrays `open` opens.
+/// Converts a FlatGraph from `source` to a tag; `open` opens its arrays.
 ///
-/// What the format has no field for goes, as it is, where the schema says `classic`.
+/// Content without a field in the format is stored unchanged in the schema's `classic` field.
 pub(super) fn convert(
     mut table: Object,
     source: &dyn ReadAt,
@@ -100,7 +100,7 @@ pub(super) fn convert(
     let mut states = Vec::new();
     if let Some(Value::Tables(tables)) = table.get_mut(slots::UPDATER_STATE) {
         for table in tables {
-            // The names of the states stay, as the format has no place for them.
+            // The names of the states are kept, since the format can't represent them.
             let arrays = table.take_tables(updater_state::UPDATER_STATE_VALUES);
             let Some(Value::String(name)) = table.get(updater_state::PARAM_NAME) else {
                 let message = "an updater's states have no name";
@@ -123,7 +123,7 @@ pub(super) fn convert(
         content = content.parameter(name, array);
     }
     for (name, arrays) in states {
-        // The updater has nothing to remember of it.
+        // The updater has no state for it.
         if !arrays.is_empty() {
             content = content.updater_states(name, arrays);
         }
@@ -147,7 +147,7 @@ fn check_keys(table: &Object, values: usize) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
-/// The shape of an array, as a graph has it.
+/// Returns the shape of an array, in the form of a graph.
 fn dims(array: &Array) -> Option<Vec<i64>> {
     let dims = array.info().shape().iter();
     dims.map(|&dim| i64::try_from(dim).ok()).collect()
@@ -162,7 +162,7 @@ pub(super) fn read_id(table: &Object) -> Id {
     )
 }
 
-/// Reads a variable; says its id, and the table of its array.
+/// Reads a variable, its id, and the table of its array.
 fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Object>)> {
     let Some(name) = table.take_string(flat_variable::NAME) else {
         let message = "a variable has no name";
@@ -177,7 +177,7 @@ fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Obje
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
     if let Some(shape) = &shape {
-        // Most files leave it out, and whether this one did is to be known when it is written again.
+        // Most files leave it out; keep it, so that the difference survives a round trip.
         table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
     }
     let about = |error: Error| error.about("variable", &name);
@@ -202,7 +202,7 @@ fn read_node(mut table: Object, names: &HashMap<Id, String>) -> Result<Operation
         let bools = table.take_i8s(flat_node::EXTRA_BOOLS);
         let ids: Vec<Id> = match table.take(flat_node::INPUT_PAIRED) {
             Some(Value::Tables(ids)) => ids.iter().map(read_id).collect(),
-            // Older files have the first outputs of nodes only.
+            // Older files have only the first outputs of nodes.
             _ => match table.get(flat_node::INPUT) {
                 Some(Value::I32s(ids)) => ids.iter().map(|&id| (id, 0)).collect(),
                 _ => Vec::new(),
@@ -242,7 +242,7 @@ fn named(names: &HashMap<Id, String>, id: Id) -> Result<String> {
     })
 }
 
-/// Names arguments by their places: classic files have no names for them.
+/// Names arguments by their indices: classic files don't name them.
 fn numbered<T>(prefix: &str, values: Vec<T>) -> Arguments<T> {
     let values = values.into_iter().enumerate();
     values
@@ -250,14 +250,14 @@ fn numbered<T>(prefix: &str, values: Vec<T>) -> Arguments<T> {
         .collect()
 }
 
-/// The bytes of a `trainingConfig.fb`.
+/// Wraps JSON in a `trainingConfig.fb`.
 pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
     let mut table = Object::default();
     table.set(training_config::JSON, Value::String(json.to_owned()));
     Ok(fb::write(&table)?.0)
 }
 
-/// The text in a `trainingConfig.fb`, if it is one of ours.
+/// Returns the text in a `trainingConfig.fb` of this format.
 pub(crate) fn config_to_json(bytes: &[u8]) -> Result<String> {
     let mut budget = Budget::new(bytes.len() as u64 + 1024);
     let kind = ErrorKind::NotConvertible;

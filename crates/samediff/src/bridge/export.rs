@@ -18,18 +18,18 @@ use crate::{
     SameDiffVariable, TagView, VarType,
 };
 
-/// What the data of an array begins at a multiple of: 64 bytes.
+/// Alignment of an array's data: 64 bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Writes a tag as a classic file: one FlatGraph with all arrays inside, and says how many bytes it
-/// has. It has no names for arguments, which are left out: [`left_out_of_classic`] says of which. What
-/// came from a classic file goes back as it was.
+/// Writes a tag as a classic file, one FlatGraph that contains all arrays, and returns its size in
+/// bytes. The format has no names for arguments, so they are left out: [`left_out_of_classic`]
+/// reports which. Content that came from a classic file is restored unchanged.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if it would be larger than 2 GiB,
-/// `trainingConfig.fb` isn't JSON, or the graph has fields that are not known here; what is wrong with
-/// the model; what stands in the way of writing.
+/// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if it would be larger than 2
+/// GiB, `trainingConfig.fb` isn't JSON, or the graph has unknown fields; any error in the model or
+/// of writing.
 pub fn write_classic(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
@@ -49,7 +49,7 @@ pub fn write_classic(
         bytes.clear();
         let mut buf = vec![0; 1 << 20];
         for payload in &payloads {
-            // The length stands right before the data.
+            // The length is right before the data.
             let gap = payload.start - 4 - at;
             io::copy(&mut io::repeat(0).take(gap), &mut output)?;
             output.write_all(&payload.len.to_le_bytes())?;
@@ -72,7 +72,8 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Returns what a classic file of a tag leaves out, as a line for the user; `None` if that is nothing.
+/// Returns a line for the user about the content that a classic file of a tag leaves out; `None` if
+/// it leaves out nothing.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
@@ -96,7 +97,7 @@ pub fn write_classic(
 ///
 /// # Errors
 ///
-/// What is wrong with the graph.
+/// Any error in the graph.
 pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     let graph = tag.graph()?;
     let mut named = graph.operations.iter().filter(|operation| {
@@ -118,7 +119,7 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns whether arguments have other names than those that reading a classic file gives.
+/// Returns whether arguments have other names than those that reading a classic file assigns.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
@@ -128,11 +129,11 @@ fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
 struct Payload {
     array: Array,
     len: u32,
-    /// The start of the data.
+    /// Start of the data.
     start: u64,
 }
 
-/// Writes the tables, and says what is to follow them.
+/// Writes the tables, and returns them with the payloads that follow.
 fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
     let mut export = Export::default();
     let table = export.graph(tag)?;
@@ -164,7 +165,7 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
 #[derive(Default)]
 struct Export {
     arrays: Vec<Array>,
-    /// The numbers of arrays by their files, since tables may share data.
+    /// Indices of arrays by their files, since tables may share data.
     known: HashMap<ArrayFile, usize>,
 }
 
@@ -192,7 +193,7 @@ impl Export {
         let nodes = graph.operations.iter().zip(&ids.nodes);
         let nodes = nodes.map(|(operation, &id)| write_node(operation, id, &ids));
         table.set(slots::NODES, Value::Tables(nodes.collect()));
-        // A classic file that has no such list is not given one.
+        // A classic file without such a list doesn't get one.
         if graph.classic.is_empty() {
             let placeholders = graph.variables.iter();
             let placeholders =
@@ -212,7 +213,7 @@ impl Export {
         Ok(table)
     }
 
-    /// The table of an array, whose data comes later.
+    /// Returns the table of an array, whose data follows later.
     fn array(&mut self, arrays: &Arrays<'_>, file: &ArrayFile) -> Result<Object> {
         let number = match self.known.get(file) {
             Some(&number) => number,
@@ -223,7 +224,7 @@ impl Export {
             }
         };
         let array = &self.arrays[number];
-        // Fails early, and says what to do, if it doesn't fit by itself.
+        // Fails early, with advice, if the array alone doesn't fit.
         array::header(&array.written_info(), array.data_len())?;
         let info: ArrayInfo = array.written_info();
         let mut table = Object::default();
@@ -236,8 +237,8 @@ impl Export {
         Ok(table)
     }
 
-    /// The updater's states: first those that a classic file had, in its order and with its names,
-    /// also where there are no values.
+    /// Returns the updater's states: first those of the original classic file, in its order and
+    /// with its names, even without values.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();
@@ -249,7 +250,7 @@ impl Export {
             let named = matches!(keys, Some(Value::Strings(keys)) if !keys.is_empty());
             match states.get(&name) {
                 Some(files) => self.set_states(&mut state, states, files)?,
-                // Its values have been taken out of the list since.
+                // Its values have been removed from the list since.
                 None if named => continue,
                 None => {}
             }
@@ -265,7 +266,7 @@ impl Export {
         Ok(all)
     }
 
-    /// Sets the values of an updater's states, and numbers as their names unless they have some.
+    /// Sets the values of an updater's states, and names them by numbers unless they have names.
     fn set_states(
         &mut self,
         state: &mut Object,
@@ -293,8 +294,8 @@ struct Ids<'g> {
 }
 
 impl<'g> Ids<'g> {
-    /// Keeps those that a classic file had. Else, the outputs of an operation share its number, and
-    /// the others get numbers of their own.
+    /// Assigns the numbers, keeping those from a classic file. Otherwise the outputs of an
+    /// operation share its number, and each other variable gets a new one.
     fn of(graph: &'g Graph) -> Ids<'g> {
         let mut variables: HashMap<&str, (i32, i32)> = HashMap::new();
         for variable in &graph.variables {

@@ -1,4 +1,4 @@
-//! From and to safetensors files: named tensors, without a graph.
+//! Conversion from and to safetensors files: named tensors, without a graph.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
@@ -22,10 +22,10 @@ use crate::{
 /// The largest header that the library `safetensors` reads, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// What stands before the header: its length, lowest byte first.
+/// Size of the length before the header, which is little-endian, in bytes.
 const LEN_LEN: u64 = 8;
 
-/// The length of the header, if a file begins with one.
+/// Returns the length of the header, if the file begins with one.
 pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     let mut head = [0; 9];
     let size = source.size()?;
@@ -36,7 +36,8 @@ pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     Ok(header_len(&head, size))
 }
 
-/// The length of the header, if a file of this size begins with one: its length, and then `{`.
+/// Returns the length of the header, if a file of this size begins with one: its length, followed
+/// by `{`.
 pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     let (len, rest) = head.split_first_chunk()?;
     let len = u64::from_le_bytes(*len);
@@ -44,11 +45,11 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
-/// Reads a file: all of its tensors become variables. What else its header says becomes metadata of
-/// the graph.
+/// Reads a file: all of its tensors become variables. The other content of its header becomes
+/// metadata of the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
-    // No more than there is in the file.
+    // At most the size of the file.
     let mut header = vec![0; usize::try_from(header_len).unwrap_or(usize::MAX)];
     source.read_exact_at(LEN_LEN, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
@@ -142,15 +143,15 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
     })
 }
 
-/// Writes the parameters of a tag as a safetensors file, and says how many bytes it has: in C's
-/// order, the widest types first and then by name, so that all are aligned. Names that share a file
-/// have a copy each. An array of rank 0 without elements becomes one of shape `[0]`. The metadata of
-/// the graph goes along, as `__metadata__`.
+/// Writes the parameters of a tag as a safetensors file, and returns its size in bytes: in C order,
+/// the widest types first and then by name, so that all are aligned. Names that share a file get
+/// one copy each. An array of rank 0 without elements becomes one of shape `[0]`. The metadata of
+/// the graph is written as `__metadata__`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotConvertible`] if a parameter has texts; what is wrong with the model; what stands
-/// in the way of writing.
+/// [`ErrorKind::NotConvertible`] if a parameter consists of strings; any error in the model or of
+/// writing.
 pub fn write_safetensors(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
@@ -185,7 +186,7 @@ pub fn write_safetensors(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// The arrays of a tag in the order of the file.
+/// Returns the arrays of a tag in the order of the file.
 fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     let parameters = tag.parameters()?;
     let mut arrays = Vec::new();
@@ -207,7 +208,7 @@ fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     Ok(arrays)
 }
 
-/// The metadata of a graph.
+/// Returns the metadata of a graph.
 fn said(graph: &Graph) -> BTreeMap<&str, &str> {
     let texts = |slot| match graph.classic.get(slot) {
         Some(Value::Strings(texts)) => texts.as_slice(),
@@ -219,7 +220,7 @@ fn said(graph: &Graph) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// The header, padded so that the data is aligned to 8 bytes, and the length of the data.
+/// Returns the header, padded so that the data is aligned to 8 bytes, and the length of the data.
 fn header(
     arrays: &[(String, Dtype, Array)],
     said: &BTreeMap<&str, &str>,
@@ -251,7 +252,7 @@ fn header(
     let metadata = metadata.map_err(|error| not_convertible(error.to_string()))?;
     let mut header = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
     if !said.is_empty() {
-        // The library would write it in another order each time.
+        // The library would write it in a different order each time.
         let said = serde_json::to_string(said).map_err(io::Error::other)?;
         let comma = if arrays.is_empty() { "" } else { "," };
         let said = format!("\"__metadata__\":{said}{comma}");

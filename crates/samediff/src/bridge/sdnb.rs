@@ -1,4 +1,4 @@
-//! Reading SDNB, a FlatGraph with large arrays after it, and SDZ, a zip archive of such files.
+//! Reading SDNB, a FlatGraph followed by large arrays, and SDZ, a zip archive of such files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -17,35 +17,36 @@ use crate::limits::SameDiffLimits;
 use crate::zip::{Archive, Section};
 use crate::{Array, ArrayInfo, Error, ErrorKind, Nd4jType, Order, Result, TagContent, VarType};
 
-/// What a file begins with.
+/// First bytes of a file.
 pub(crate) const MAGIC: &[u8] = b"SDNB";
 
-/// The header, whose numbers have their highest byte first:
+/// The header, with big-endian numbers:
 ///
 /// ```text
 /// 0 "SDNB" | 4 i32 version 1 | 8 i64 manifest's offset | 16 i64 its length | 24 i64 graph's offset, 32
 /// ```
 ///
-/// Behind it come the graph, the data of large arrays without padding, and the manifest. That is a
-/// serialized Java map, which nothing here needs: each array of the graph says where its data is.
+/// After it come the graph, the data of large arrays without padding, and the manifest. The
+/// manifest is a serialized Java map, which isn't needed: each array of the graph has the location
+/// of its data.
 const HEADER_LEN: u64 = HEADER as u64;
 const HEADER: usize = 32;
 
 const VERSION: i32 = 1;
 
-/// The most shards that a model may have: each is an open file.
+/// Largest number of shards of a model: each is an open file.
 const MAX_SHARDS: u32 = 4096;
 
 /// An SDNB file, alone or as a shard.
 struct Part {
     source: Arc<dyn ReadAt>,
-    /// Its graph, whose spans are in the section after the header.
+    /// The graph, whose spans are in the section after the header.
     graph: Object,
-    /// Where the data of large arrays begins in the file.
+    /// Offset of the data of large arrays in the file.
     blobs: u64,
 }
 
-/// Reads an SDNB file, which is open, and the other shards if it is one of several.
+/// Reads an open SDNB file, and the other shards if it is one of several.
 pub(super) fn read_files(
     file: Arc<dyn ReadAt>,
     path: &Path,
@@ -123,13 +124,13 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     convert(parts, &mut budget)
 }
 
-/// The beginning of the names of a file's shards, and how many there are.
+/// Returns the common beginning of the names of a file's shards, and their number.
 fn shard(path: &Path) -> Option<(String, u32)> {
     let (base, _, count) = parse_shard(path.to_str()?)?;
     Some((base.to_owned(), count))
 }
 
-/// Takes `BASE.shardI-of-N.sdnb` apart.
+/// Parses `BASE.shardI-of-N.sdnb`.
 fn parse_shard(name: &str) -> Option<(&str, u32, u32)> {
     let (base, numbers) = name.strip_suffix(".sdnb")?.rsplit_once(".shard")?;
     let (number, count) = numbers.split_once("-of-")?;
@@ -192,7 +193,8 @@ impl Part {
         })
     }
 
-    /// Opens an array: its shape is plain, and its "byte order" the order of its elements.
+    /// Opens an array: its shape is a plain list of dimensions, and its "byte order" the order of
+    /// its elements.
     fn array(&self, mut table: Object) -> Result<Array> {
         let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
         let order = match table.take_i8(flat_array::BYTE_ORDER) {
@@ -227,7 +229,7 @@ impl Part {
     }
 }
 
-/// Returns where the data of an array is among that of large ones.
+/// Returns the offset and length of an array's data in the section of large arrays.
 fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     let number = |slot| match table.get(slot) {
         Some(&Value::I64(value)) => value,
@@ -251,7 +253,7 @@ fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     }
 }
 
-/// Returns how many bytes the data of large arrays takes.
+/// Returns the size of the data of large arrays, in bytes.
 fn blobs_len(graph: &Object) -> Result<u64> {
     let mut end = 0;
     let mut see = |array: &Object| -> Result<()> {
@@ -277,7 +279,7 @@ fn blobs_len(graph: &Object) -> Result<u64> {
     Ok(end)
 }
 
-/// Puts shards together: the first has the graph, the others the arrays of variables.
+/// Combines shards: the first has the graph, the others the arrays of variables.
 fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     let mut parts = parts.into_iter();
     let Some(mut first) = parts.next() else {
@@ -313,7 +315,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
             .into_iter()
             .filter(|variable| !known.contains(&name(variable))),
     );
-    // Arrays of other shards go in by number, in a slot that these files leave empty.
+    // Arrays of other shards are inserted by number, in a slot that these files leave empty.
     let mut arrays = Vec::new();
     for variable in &mut variables {
         if let Some((part, array)) = found.remove(&name(variable)) {
@@ -356,9 +358,9 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     classic::convert(graph, &section, budget, open)
 }
 
-/// Fails if a shard says something besides its variables that the first one doesn't say, too.
+/// Fails if a shard has content, except its variables, that the first one doesn't have.
 fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
-    // These are about the file itself.
+    // These fields describe the file itself.
     let own = [
         slots::ID,
         slots::VARIABLES,
@@ -380,7 +382,7 @@ fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// The table, as a classic file has it, of an array that stays in the graph.
+/// Returns the table of an array that stays in the graph, in the form of a classic file.
 fn embedded(array: &Array, budget: &mut Budget) -> Result<Object> {
     budget.spend(array.data_len())?;
     let info = array.info();

@@ -1,4 +1,4 @@
-//! Real graphs and files of other formats, there and back.
+//! Round trips of real graphs and files of other formats.
 
 mod fields;
 mod large;
@@ -12,7 +12,7 @@ use crate::fb::schema::flat_graph::{
 use crate::fb::{self, Budget, Object, TableType, Unknown, Value};
 use crate::{ArrayByteOrder, ArrayInfo, Draft, Model, SameDiffWriteOptions, TagContent};
 
-/// Graphs from DL4J's own tests, if they are there.
+/// Returns graphs from DL4J's own tests, if they are available.
 #[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn real_graphs() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/samediff");
@@ -27,8 +27,8 @@ fn real_graphs() -> Vec<PathBuf> {
     paths
 }
 
-/// A classic file as a table with everything in it. What is absent and what is empty is the same,
-/// and so are both orders of bytes.
+/// Reads a classic file as a table with all of its content. Absent and empty values are equal, and
+/// so are both byte orders.
 fn table(path: &Path) -> Object {
     let bytes = std::fs::read(path).unwrap();
     let mut budget = Budget::new(1 << 30);
@@ -69,7 +69,7 @@ fn lowest_byte_first(array: &mut Object) {
             .chunks_exact_mut(width.into())
             .for_each(<[u8]>::reverse);
     }
-    // Nobody steps along a dimension of one, so its stride may be any.
+    // The stride of a dimension of length one is unused, so it may have any value.
     if let Some(Value::I64s(info)) = array.get_mut(flat_array::SHAPE) {
         let known = ArrayInfo::from_shape_info(info, dtype, ArrayByteOrder::Little);
         *info = known.unwrap().to_shape_info();
@@ -150,14 +150,14 @@ fn real_graphs_come_back_as_they_were() {
         let root = &flat_graph::FLAT_GRAPH;
         differences(&table(&path), &table(&back), root, "", &mut found);
         assert_eq!(found, Vec::<String>::new(), "{}", path.display());
-        // And once more, from our own classic file.
+        // The same again, from the classic file just written.
         let again = import(&back).unwrap();
         assert_eq!(again.graph(), &model.default_tag().graph().unwrap());
     }
     assert!(arrays == 0 || arrays > 50, "{arrays}");
 }
 
-/// A FlatVariable of an SDNB file: its array is `data` here, or `blob` after the graph.
+/// Returns a FlatVariable of an SDNB file: its array is `data` here, or `blob` after the graph.
 fn variable(
     index: i32,
     name: &str,
@@ -192,7 +192,7 @@ fn variable(
     variable
 }
 
-/// An SDNB file: header, graph, the data of large arrays, manifest.
+/// Returns an SDNB file: header, graph, the data of large arrays, manifest.
 fn sdnb_file(variables: Vec<Object>, blobs: &[u8]) -> Vec<u8> {
     let mut graph = Object::default();
     graph.set(slots::ID, Value::I64(1));

@@ -1,10 +1,10 @@
-//! What a new tag has.
+//! The content of a new tag.
 
 use crate::{Array, Graph};
 
 /// The graph of a new tag, and its arrays.
 ///
-/// Arrays are small handles: their bytes stay where they are until they are written.
+/// Arrays are small handles: their bytes are not copied until they are written.
 #[derive(Clone, Debug)]
 pub struct TagContent {
     pub(super) graph: Graph,
@@ -14,7 +14,7 @@ pub struct TagContent {
 }
 
 impl TagContent {
-    /// A graph that has no values yet.
+    /// Creates the content of a graph that has no values yet.
     #[must_use]
     pub fn new(graph: Graph) -> TagContent {
         TagContent {
@@ -25,24 +25,24 @@ impl TagContent {
         }
     }
 
-    /// Its graph.
+    /// Returns the graph.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The values of its variables and constants, by name.
+    /// Returns the values of its variables and constants, by name.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Array)> {
         self.parameters.iter().map(|(name, array)| (&**name, array))
     }
 
-    /// The states of its variables' updaters, by name.
+    /// Returns the states of its variables' updaters, by name.
     pub fn states(&self) -> impl ExactSizeIterator<Item = (&str, &[Array])> {
         let states = self.states.as_deref().unwrap_or_default().iter();
         states.map(|(name, arrays)| (&**name, &**arrays))
     }
 
-    /// Its `trainingConfig.fb`, if it has one.
+    /// Returns its `trainingConfig.fb`, if it has one.
     #[must_use]
     pub fn config(&self) -> Option<&[u8]> {
         self.training_config.as_deref()
@@ -55,8 +55,7 @@ impl TagContent {
         self
     }
 
-    /// Adds the states of a variable's updater, in the order that the updater has them, as Adam's M
-    /// and V.
+    /// Adds the states of a variable's updater in the updater's order, such as Adam's M and V.
     #[must_use]
     pub fn updater_states(
         mut self,

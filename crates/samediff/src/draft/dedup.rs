@@ -1,4 +1,4 @@
-//! Having arrays that are the same share one file.
+//! Deduplicating equal arrays.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,14 +9,13 @@ use crate::layout::Role;
 use crate::{Array, Result};
 
 impl Draft {
-    /// Has arrays that are the same share one file. Those that have the same type, shape and
-    /// checksum are compared byte by byte. Of an array that is not in a file yet, the checksum is
-    /// computed if another one has its length.
+    /// Makes equal arrays share one file. Arrays with the same type, shape and checksum are
+    /// compared byte by byte. For an array that is not in a file yet, the checksum is computed only
+    /// if another array has the same length.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if they can't be read, or what is wrong with the
-    /// archive.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if arrays can't be read, or an error of the archive.
     pub fn deduplicate(&mut self) -> Result<()> {
         let referenced = self.referenced();
         let mut lens: HashMap<(Role, u64), u64> = HashMap::new();
@@ -65,7 +64,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The files that names have, oldest tag first, each once.
+    /// Returns the files with names, oldest tag first, each once.
     fn referenced(&self) -> Vec<FileIndex> {
         let mut all = Vec::new();
         let mut seen = vec![false; self.files.len()];
@@ -81,7 +80,7 @@ impl Draft {
     }
 }
 
-/// What files must have in common to be compared.
+/// The properties that files must have in common to be compared.
 #[derive(PartialEq, Eq, Hash)]
 struct Print {
     role: Role,
@@ -89,7 +88,7 @@ struct Print {
     crc: u32,
 }
 
-/// Returns how many bytes a file has, or will have.
+/// Returns the current or future size of a file, in bytes.
 fn file_len(file: &DraftFile) -> Result<u64> {
     Ok(match &file.content {
         Content::Entry(archive, index) => archive.record(*index).len,
@@ -101,7 +100,7 @@ fn file_len(file: &DraftFile) -> Result<u64> {
     })
 }
 
-/// The checksum that the file of an array will have.
+/// Returns the checksum that the file of an array will have.
 fn checksum(array: &Array) -> Result<u32> {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header(&array.written_info(), array.data_len())?);

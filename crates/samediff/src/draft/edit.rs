@@ -12,16 +12,16 @@ use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, VarType, gra
 impl Draft {
     /// Adds a tag as the newest.
     ///
-    /// Arrays that are the same as those of the same names in the tag before are not written again.
-    /// This is found out while the older ones are written, so that nothing is read twice for it.
+    /// Arrays equal to those of the same names in the previous tag are not written again. The
+    /// comparison happens while the older arrays are written, so they are read only once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::DuplicateTag`] if the tag is there already; [`ErrorKind::MissingParameter`] if a
-    /// variable or constant has no values, [`ErrorKind::UnexpectedParameter`] if something else has
-    /// some; [`ErrorKind::NameNotRepresentable`] if a name with values has whitespace in it;
-    /// [`ErrorKind::ArrayMismatch`] if an array is of another type or shape than the graph says;
-    /// [`ErrorKind::ArrayTooLarge`] if an array doesn't fit a file; what is wrong with the graph.
+    /// [`ErrorKind::DuplicateTag`] if the tag already exists; [`ErrorKind::MissingParameter`] if a
+    /// variable or constant has no values, [`ErrorKind::UnexpectedParameter`] if any other variable
+    /// has values; [`ErrorKind::NameNotRepresentable`] if a name with values contains whitespace;
+    /// [`ErrorKind::ArrayMismatch`] if an array's type or shape differs from the graph's;
+    /// [`ErrorKind::ArrayTooLarge`] if an array doesn't fit a file; any error in the graph.
     pub fn add_tag(&mut self, tag: Tag, content: TagContent) -> Result<()> {
         self.check_new(&tag)?;
         let TagContent {
@@ -56,14 +56,14 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a tag as the newest that is like another: it has the same graph, and shares all arrays
-    /// but these parameters.
+    /// Adds a copy of another tag as the newest: it has the same graph, and shares all arrays
+    /// except these parameters.
     ///
     /// # Errors
     ///
-    /// As [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if there is no such tag;
+    /// As [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if the tag doesn't exist;
     /// [`ErrorKind::MissingParameter`] if it has no parameter of a name,
-    /// [`ErrorKind::ArrayMismatch`] if that is of another type or shape.
+    /// [`ErrorKind::ArrayMismatch`] if a parameter's type or shape differs.
     pub fn add_tag_like(
         &mut self,
         tag: Tag,
@@ -124,8 +124,8 @@ impl Draft {
         self.check_strange(tag)
     }
 
-    /// Fails if the model has a folder of this name that isn't a tag's: the tag's would be another
-    /// one, and readers take no two.
+    /// Fails if the model has a folder of this name that doesn't belong to a tag: readers don't
+    /// accept two folders of one name.
     fn check_strange(&self, tag: &Tag) -> Result<()> {
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
         let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
@@ -147,7 +147,7 @@ impl Draft {
         })
     }
 
-    /// Adds files for arrays, with those of the newest tag as what they may be the same as.
+    /// Adds files for arrays, with the newest tag's files as candidates for equality.
     fn add_arrays(&mut self, role: Role, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<Item>> {
         let mut before: HashMap<String, Vec<FileIndex>> = HashMap::new();
         if let Some(tag) = self.tags.last() {
@@ -171,7 +171,7 @@ impl Draft {
             let mut files = Vec::new();
             for (index, array) in arrays.into_iter().enumerate() {
                 let info = array.written_info();
-                // Fails early if there is no room for it.
+                // Fails early if the array is too large.
                 crate::array::header(&info, array.data_len())
                     .map_err(|error| error.about("array", &name))?;
                 let candidates = match older.get(index) {
@@ -188,7 +188,7 @@ impl Draft {
         Ok(items)
     }
 
-    /// An older file, and what it may be the same as, if they can be the same as a new array.
+    /// Returns an older file and its candidates, if they can equal the new array.
     fn candidates(&self, older: FileIndex, info: &ArrayInfo) -> Result<Vec<FileIndex>> {
         let file = self.file(older);
         if file.array()?.written_info() != *info {
@@ -199,11 +199,11 @@ impl Draft {
         Ok(candidates)
     }
 
-    /// Drops all tags but this one. Files that it shares with others stay.
+    /// Drops all tags except this one. Files shared with other tags stay.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownTag`] if there is no such tag.
+    /// [`ErrorKind::UnknownTag`] if the tag doesn't exist.
     pub fn extract_tag(&mut self, name: &str) -> Result<()> {
         let at = self.position(name)?;
         self.tags.swap(0, at);
@@ -211,12 +211,12 @@ impl Draft {
         Ok(())
     }
 
-    /// Drops a tag. Files that others share with it stay.
+    /// Drops a tag. Files shared with other tags stay.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::InvalidConfig`] if it is the
-    /// only one.
+    /// [`ErrorKind::UnknownTag`] if the tag doesn't exist; [`ErrorKind::InvalidConfig`] if it is
+    /// the only one.
     pub fn drop_tag(&mut self, name: &str) -> Result<()> {
         let at = self.position(name)?;
         if self.tags.len() == 1 {
@@ -231,9 +231,9 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::DuplicateTag`] if a tag is in both: rename it first;
-    /// [`ErrorKind::DuplicateEntry`] if an entry that the format doesn't know is in both. The draft
-    /// is as it was, then.
+    /// [`ErrorKind::DuplicateTag`] if a tag is in both (rename one first);
+    /// [`ErrorKind::DuplicateEntry`] if an entry that the format doesn't define is in both. On
+    /// error the draft is unchanged.
     pub fn merge(&mut self, mut other: Draft) -> Result<()> {
         for tag in &other.tags {
             self.check_new(&tag.tag)?;
@@ -270,7 +270,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Leaves out the files that nothing refers to.
+    /// Removes the files without references.
     pub fn collect_garbage(&mut self) {
         for tag in &mut self.tags {
             tag.unreferenced.clear();
@@ -278,8 +278,8 @@ impl Draft {
     }
 }
 
-/// Fails unless the arrays can be values of the graph's variables, and states are of what is
-/// trained.
+/// Fails unless the arrays can be values of the graph's variables, and all states belong to trained
+/// variables.
 fn check_arrays(
     graph: &Graph,
     parameters: &[(String, Vec<Array>)],
@@ -306,8 +306,8 @@ fn check_arrays(
     Ok(())
 }
 
-/// Puts the arrays of a graph in the order of its variables, and fails unless just those that have
-/// values have some.
+/// Sorts the arrays of a graph in the order of its variables, and fails unless exactly the
+/// variables with values have arrays.
 fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(String, Vec<Array>)>> {
     let by_name = graph.by_name();
     let mut places = Vec::with_capacity(arrays.len());

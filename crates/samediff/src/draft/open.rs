@@ -1,4 +1,4 @@
-//! A draft of a model that exists.
+//! A draft of an existing model.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::zip::EntryIndex;
 use crate::{Model, Result};
 
 impl Draft {
-    /// A draft of what a model has. Reads its lists, but no graph and no array.
+    /// Creates a draft of a model's content. Reads its lists, but no graph and no array.
     ///
     /// # Errors
     ///
-    /// What is wrong with the lists.
+    /// Any error in the lists.
     pub fn open(model: &Model) -> Result<Draft> {
         let mut draft = Draft::new();
         let mut files: HashMap<EntryIndex, FileIndex> = HashMap::new();
@@ -60,7 +60,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Notes the files that nothing refers to at the tags whose folders they are in.
+    /// Adds the files without references to the tags whose folders contain them.
     fn keep_unreferenced(&mut self) {
         let mut referenced = vec![false; self.files.len()];
         for tag in &self.tags {
@@ -85,13 +85,13 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
     let find = |file: &ArrayFile| files.get(&file.index()).copied();
     let items = arrays.iter().map(|(name, own)| Item {
         name: name.to_owned(),
-        // All files of arrays are there, so none is left out.
+        // All files of arrays are present, so none is left out.
         files: own.iter().filter_map(find).collect(),
     });
     items.collect()
 }
 
-/// Returns whether the format does not know an entry below a tag.
+/// Returns whether an entry below a tag is not defined by the format.
 fn is_unknown(path: &str) -> bool {
     let lists = [
         layout::GRAPH,

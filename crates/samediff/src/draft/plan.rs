@@ -1,4 +1,4 @@
-//! Which entries a draft becomes.
+//! The entries that a draft becomes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,21 +12,21 @@ pub(super) enum Entry<'d> {
     Content(String, &'d Content),
     /// A file of an array, unless it turns out to be the same as an older one.
     Array(String, FileIndex),
-    /// The list of a tag's arrays, which depends on what turned out to be the same.
+    /// The list of a tag's arrays, which depends on the files that turned out to be equal.
     List(String, usize, Role),
 }
 
-/// The entries of a model, in order, and where its arrays are.
+/// The entries of a model, in order, and the locations of its arrays.
 pub(super) struct Plan<'d> {
     draft: &'d Draft,
     pub(super) entries: Vec<Entry<'d>>,
-    /// The tag whose folder a file is in, and its name there.
+    /// Index of the tag whose folder contains each file, and its name there.
     places: HashMap<FileIndex, (usize, String)>,
 }
 
 impl<'d> Plan<'d> {
-    /// Plans: `tags.txt` comes first, then the tags, oldest first, each with its graph, its arrays
-    /// and then its lists.
+    /// Plans the entries: `tags.txt` first, then the tags, oldest first, each with its graph, its
+    /// arrays and then its lists.
     pub(super) fn of(draft: &'d Draft) -> Result<Plan<'d>> {
         if draft.tags.is_empty() {
             let message = "a model without tags can't be written";
@@ -71,7 +71,7 @@ impl<'d> Plan<'d> {
         }
     }
 
-    /// Gives a place to each file that this tag is the oldest to use: the name that it had in the
+    /// Assigns a location to each file whose oldest user is this tag: its original name in the
     /// tag's folder, or else the next number.
     fn place_files(&mut self, index: usize, role: Role) -> Vec<FileIndex> {
         let tag = &self.draft.tags[index];
@@ -101,7 +101,7 @@ impl<'d> Plan<'d> {
         own
     }
 
-    /// The lines of a list, when it is known which files are written in whose place.
+    /// Returns the lines of a list, once it is known which files replace others.
     pub(super) fn lines(
         &self,
         tag: usize,
@@ -123,7 +123,7 @@ impl<'d> Plan<'d> {
     }
 }
 
-/// Returns whether an id is a number without zeros in front.
+/// Returns whether an id is a number without leading zeros.
 fn is_canonical(id: &str) -> bool {
     id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'))
 }

@@ -1,4 +1,4 @@
-//! Other names for tags and variables.
+//! Renaming tags and variables.
 
 use super::{Content, Draft};
 use crate::fb::Unknown;
@@ -8,12 +8,12 @@ use crate::text::check_name;
 use crate::{Error, ErrorKind, Graph, Result, Tag, graph};
 
 impl Draft {
-    /// Gives a tag another name.
+    /// Renames a tag.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::DuplicateTag`] if another has
-    /// the new name.
+    /// [`ErrorKind::UnknownTag`] if the tag doesn't exist; [`ErrorKind::DuplicateTag`] if another
+    /// tag has the new name.
     pub fn rename_tag(&mut self, name: &str, to: Tag) -> Result<()> {
         let at = self.position(name)?;
         if self.tags[at].tag != to {
@@ -23,17 +23,16 @@ impl Draft {
         Ok(())
     }
 
-    /// Gives a variable of a tag another name: in its graph and in its lists of files. Other tags
-    /// keep the old name, and the files stay shared. `trainingConfig.fb`, which has no schema, stays
-    /// as it is.
+    /// Renames a variable of a tag in its graph and in its lists of files. Other tags keep the old
+    /// name, and the files stay shared. `trainingConfig.fb`, which has no schema, is unchanged.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::UnknownVariable`] if it has no
-    /// such variable; [`ErrorKind::DuplicateName`] if the new name is that of another;
-    /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name can't stand in
-    /// a list; [`ErrorKind::NotConvertible`] if the graph, which is written again, has fields that are
-    /// not known here; what is wrong with the graph. The draft is as it was, then.
+    /// [`ErrorKind::UnknownTag`] if the tag doesn't exist; [`ErrorKind::UnknownVariable`] if the
+    /// variable doesn't exist; [`ErrorKind::DuplicateName`] if another variable has the new name;
+    /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name isn't
+    /// allowed in a list; [`ErrorKind::NotConvertible`] if the graph, which is written again, has
+    /// unknown fields; any error in the graph. On error the draft is unchanged.
     ///
     /// ```
     /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, TagContent, VarType, SameDiffVariable};
@@ -57,7 +56,7 @@ impl Draft {
             if items.iter().any(|item| item.name == from) {
                 check_name(to)?;
             }
-            // Not known to the graph, but to a list.
+            // The name isn't in the graph, but in a list.
             if from != to && items.iter().any(|item| item.name == to) {
                 let message = format!("{} has a line for {to:?} already", role.list());
                 return Err(Error::new(ErrorKind::DuplicateName, message));

@@ -26,7 +26,7 @@ pub struct SameDiffWriteOptions {
 }
 
 impl SameDiffWriteOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         SameDiffWriteOptions {
@@ -37,29 +37,29 @@ impl SameDiffWriteOptions {
         }
     }
 
-    /// Sets whether a file that is there is replaced (false).
+    /// Sets whether an existing file is replaced. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// The files that the model comes from: a new file is no more readable than they are. Default:
-    /// none.
+    /// Sets the files that the model comes from: a new file is at most as readable as they are.
+    /// Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
         self
     }
 
-    /// Sets how entries are stored ([`ZipCompression::Keep`]).
+    /// Sets the compression of entries. Default: [`ZipCompression::Keep`].
     #[must_use]
     pub const fn compression(mut self, compression: ZipCompression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Sets the listener for progress, which can also cancel (none).
+    /// Sets the progress listener, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -71,23 +71,23 @@ impl SameDiffWriteOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenSameDiff {
-    /// The file's size in bytes.
+    /// Size of the file, in bytes.
     pub size: u64,
-    /// How many files of arrays it has.
+    /// Number of array files.
     pub arrays: u64,
-    /// How many new arrays turned out to be the same as older ones.
+    /// Number of new arrays that equal older ones.
     pub shared: u64,
 }
 
 impl Draft {
-    /// Writes the model to a file, which appears complete or not at all. It may be the file that the
-    /// draft was opened from, if `force` is set.
+    /// Writes the model to a file, atomically. With `force`, it may be the file that the draft was
+    /// opened from.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file is there and may not
-    /// be replaced; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or what is wrong with the archives that it is from.
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists and `force`
+    /// isn't set; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or any error of the source archives.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -102,7 +102,7 @@ impl Draft {
             Ok(written)
         };
         write().map_err(|error: Error| match error.kind() {
-            // The path is in it already.
+            // The message already contains the path.
             crate::ErrorKind::AlreadyExists | crate::ErrorKind::NoFolder => error,
             _ => error.in_file(path.display()),
         })
@@ -141,7 +141,7 @@ impl Draft {
         })
     }
 
-    /// Returns how many bytes are written at most, for the progress.
+    /// Returns the largest number of bytes written, for the progress.
     fn total(&self) -> u64 {
         let lens = self.files.iter().map(|file| match &file.content {
             Content::Entry(archive, index) => archive.record(*index).len,
@@ -151,7 +151,7 @@ impl Draft {
         lens.sum()
     }
 
-    /// The planned files that may turn out to be the same as each file.
+    /// Returns, for each planned file, the files that may turn out to equal it.
     fn waiting(&self, plan: &Plan<'_>) -> HashMap<FileIndex, Vec<FileIndex>> {
         let mut waiting: HashMap<_, Vec<_>> = HashMap::new();
         for entry in &plan.entries {
@@ -170,11 +170,11 @@ struct Run<'d, W: Write + Seek> {
     draft: &'d Draft,
     writer: ArchiveWriter<W>,
     meter: Meter,
-    /// The files that may turn out to be the same as one.
+    /// Files that may turn out to equal another.
     waiting: HashMap<FileIndex, Vec<FileIndex>>,
-    /// The files that are the same as older ones.
+    /// Files that equal older ones, and those that replace them.
     instead: HashMap<FileIndex, FileIndex>,
-    /// The files that have been written.
+    /// Files that have been written.
     done: HashSet<FileIndex>,
     arrays: u64,
 }
@@ -213,7 +213,7 @@ impl<W: Write + Seek> Run<'_, W> {
             seen.as_mut().map_or(Ok(()), |seen| seen(bytes))
         };
         let added = match content {
-            // Not copied by `zip`, which loses the alignment; and it is checked on the way.
+            // Not copied by `zip`, which loses the alignment; the copy also checks the entry.
             Content::Entry(archive, index) => archive
                 .stream(*index)
                 .and_then(|stream| writer.add(name, stream, written)),
@@ -227,7 +227,7 @@ impl<W: Write + Seek> Run<'_, W> {
         added.map_err(|error| error.in_entry(name))
     }
 
-    /// Writes an array, and finds out on the way which later ones are the same.
+    /// Writes an array, and finds the later arrays that equal it.
     fn array(&mut self, name: &str, file: FileIndex) -> Result<()> {
         self.arrays += 1;
         self.done.insert(file);
@@ -243,7 +243,7 @@ impl<W: Write + Seek> Run<'_, W> {
         }
         let older = self.draft.file(file).array()?;
         let (starts, swapped) = match content {
-            // It goes by in the order of bytes that it has.
+            // The bytes are compared in their stored order.
             Content::Entry(..) => (older.offset_in_entry(), older.swapped_width()),
             _ => (
                 header(&older.written_info(), older.data_len())?.len() as u64,
@@ -253,7 +253,7 @@ impl<W: Write + Seek> Run<'_, W> {
         let mut rivals = Vec::new();
         for later in waiting {
             let array = self.draft.file(later).array()?;
-            // Texts of one shape may have other lengths.
+            // Strings of one shape may have different lengths.
             if array.data_len() == older.data_len() {
                 rivals.push(Rival::new(later, array, swapped)?);
             }
@@ -267,7 +267,7 @@ impl<W: Write + Seek> Run<'_, W> {
         let seen: Seen = Box::new(move |bytes| seen.borrow_mut().see(bytes));
         self.content(name, content, Some(seen))?;
         let compared = compared.borrow();
-        // What wasn't seen to its end may differ.
+        // An array that wasn't compared to its end may differ.
         let whole = compared.at >= compared.data.end;
         let same = compared.rivals.iter().filter(|rival| whole && rival.same);
         self.instead.extend(same.map(|rival| (rival.file, file)));
@@ -277,9 +277,9 @@ impl<W: Write + Seek> Run<'_, W> {
 
 /// Arrays that are compared with the data in a file that is being written.
 struct Compared {
-    /// The place of the data in the file.
+    /// Range of the data in the file.
     data: Range<u64>,
-    /// How much of the file has gone by.
+    /// Number of bytes of the file written so far.
     at: u64,
     rivals: Vec<Rival>,
 }
@@ -299,17 +299,17 @@ impl Compared {
     }
 }
 
-/// An array that may be the same as one that is being written.
+/// An array that may equal the one being written.
 struct Rival {
     file: FileIndex,
     data: ArrayElements,
-    /// True if all bytes were equal so far.
+    /// True if all bytes so far were equal.
     same: bool,
     buf: Vec<u8>,
 }
 
 impl Rival {
-    /// An array to compare, the bytes of its elements swapped if they have this width.
+    /// Opens an array to compare, with the bytes of its elements swapped if they have this width.
     fn new(file: FileIndex, array: &Array, swapped: Option<usize>) -> Result<Rival> {
         let data = array.little_endian()?;
         Ok(Rival {

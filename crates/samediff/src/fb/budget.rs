@@ -1,9 +1,9 @@
-//! How much may be decoded.
+//! The limit on decoded memory.
 
 use crate::{Error, ErrorKind, Result};
 
-/// How much may be decoded. Tables may share what they refer to, so that a small buffer stands for
-/// any amount of memory; this bounds it.
+/// A limit on decoded memory. Tables may share their content, so a small buffer can expand to any
+/// amount of memory; this bounds it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,

@@ -5,14 +5,14 @@ use record_file::ReadAt;
 use super::Budget;
 use crate::Result;
 
-/// The place of the bytes of an array in a buffer.
+/// Location of the bytes of an array in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     I8(i8),
@@ -34,13 +34,13 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Returns whether it is what an absent field means.
+    /// Returns whether it equals the default of an absent field.
     fn is_default(&self) -> bool {
         matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
     }
 }
 
-/// A table: the fields that it has, by slot, in ascending order.
+/// A table: its present fields, by slot, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     fields: Vec<(usize, Value)>,
@@ -71,7 +71,7 @@ impl Object {
         Some(&mut self.fields[at].1)
     }
 
-    /// Sets a field; a number that is 0 is left out.
+    /// Sets a field; the number 0 is left out.
     pub(crate) fn set(&mut self, slot: usize, value: Value) {
         let found = self.fields.binary_search_by_key(&slot, |field| field.0);
         match (found, value.is_default()) {
@@ -161,21 +161,21 @@ impl Object {
         }
     }
 
-    /// Sets a text, unless it is empty.
+    /// Sets a string, unless it is empty.
     pub(crate) fn set_string(&mut self, slot: usize, text: &str) {
         if !text.is_empty() {
             self.set(slot, Value::String(text.to_owned()));
         }
     }
 
-    /// Sets texts, unless there are none.
+    /// Sets strings, unless there are none.
     pub(crate) fn set_strings(&mut self, slot: usize, texts: &[String]) {
         if !texts.is_empty() {
             self.set(slot, Value::Strings(texts.to_vec()));
         }
     }
 
-    /// Brings in the bytes that were left in the buffer that the table is from.
+    /// Reads the bytes that were left in the table's buffer.
     pub(crate) fn inline(&mut self, source: &dyn ReadAt, budget: &mut Budget) -> Result<()> {
         for (_, value) in &mut self.fields {
             match value {

@@ -1,4 +1,4 @@
-//! Reading a table by its schema, from wherever it is.
+//! Reading a table by its schema, from any source.
 
 use std::cell::RefCell;
 
@@ -7,19 +7,19 @@ use record_file::ReadAt;
 use super::{Budget, Kind, Object, Span, TableType, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// What is read at once: 16 KiB.
+/// Size of a read: 16 KiB.
 const WINDOW_LEN: usize = 16 << 10;
 
-/// What becomes of a field that the schema doesn't have.
+/// Treatment of fields that the schema doesn't have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// It is passed over, as newer writers expect of older readers.
+    /// Unknown fields are ignored, as newer writers expect of older readers.
     PassedOver,
-    /// It is an error, since what is written from the table wouldn't have it.
+    /// Unknown fields are an error, since a copy of the table would lose them.
     Refused,
 }
 
-/// Reads the root table of a buffer. Payloads stay where they are, as spans.
+/// Reads the root table of a buffer. Payloads are left in the buffer, as spans.
 ///
 /// Errors are of `kind`, with the offset in the buffer.
 pub(crate) fn read(
@@ -167,7 +167,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Bytes by position, a window of them at a time.
+/// A buffer read by position, a window at a time.
 struct Buffer<'a> {
     source: &'a dyn ReadAt,
     len: u64,
@@ -196,7 +196,7 @@ impl<'a> Buffer<'a> {
         Error::new(self.kind, message).at_offset(at)
     }
 
-    /// Returns where the offset at `at` leads.
+    /// Returns the target of the offset at `at`.
     fn follow(&self, at: u64) -> Result<u64> {
         let offset = u32::from_le_bytes(self.array(at)?);
         let target = at.saturating_add(offset.into());
@@ -206,7 +206,7 @@ impl<'a> Buffer<'a> {
         Ok(target)
     }
 
-    /// Returns where the elements of a vector begin, and how many there are.
+    /// Returns the offset of a vector's elements, and their number.
     fn vector(&self, at: u64, width: u64) -> Result<(u64, u32)> {
         let at = self.follow(at)?;
         let count = u32::from_le_bytes(self.array(at)?);
@@ -240,13 +240,13 @@ impl<'a> Buffer<'a> {
         let window = &mut *window;
         window.start = at;
         window.bytes.resize(len.min(WINDOW_LEN), 0);
-        // What the source has at hand is enough, if there is enough of it.
+        // Use the bytes the source has at hand, if there are enough.
         let mut read = self.source.read_at(at, &mut window.bytes);
         if matches!(read, Ok(read) if read < buf.len()) {
             let all = self.source.read_exact_at(at, &mut window.bytes);
             read = all.map(|()| window.bytes.len());
         }
-        // What wasn't read is not to be found in the window.
+        // Bytes that weren't read must not be found in the window.
         window.bytes.truncate(*read.as_ref().unwrap_or(&0));
         read?;
         buf.copy_from_slice(&window.bytes[..buf.len()]);

@@ -1,23 +1,23 @@
-//! Writing a table: everything that a table refers to comes after it.
+//! Writing a table: everything that a table refers to follows it.
 
 use std::collections::HashMap;
 
 use super::{Object, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes that a buffer may have: offsets have a sign, and Java's indices, too.
+/// Largest size of a buffer, in bytes: offsets are signed, and so are Java's indices.
 pub(crate) const MAX_BUFFER_LEN: u64 = i32::MAX as u64;
 
-/// An offset that the caller is to fill in, since what it leads to comes after the tables.
+/// An offset that the caller has to fill in, since its target comes after the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
-    /// The place of the offset in the buffer.
+    /// Position of the offset in the buffer.
     pub(crate) field: usize,
-    /// The number of the payload that it is to lead to.
+    /// Number of the payload that it refers to.
     pub(crate) payload: usize,
 }
 
-/// Writes a buffer with this root, and says which offsets are still to be filled in.
+/// Writes a buffer with this root, and returns it with the offsets that are still to be filled in.
 pub(crate) fn write(root: &Object) -> Result<(Vec<u8>, Vec<Deferred>)> {
     let mut writer = Writer::default();
     writer.bytes.extend([0; 4]);
@@ -43,13 +43,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// Appends zeros until what follows `ahead` bytes is aligned.
+    /// Appends zeros until the position after `ahead` more bytes is aligned.
     fn align(&mut self, to: usize, ahead: usize) {
         let len = (self.bytes.len() + ahead).next_multiple_of(to) - ahead;
         self.bytes.resize(len, 0);
     }
 
-    /// Has the offset at `from` lead to here.
+    /// Sets the offset at `from` to the current position.
     fn arrive(&mut self, from: usize) -> Result<()> {
         let distance = (self.bytes.len() - from) as u64;
         let distance = i32::try_from(distance).map_err(|_| too_large(distance))?;
@@ -57,7 +57,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a table that the offset at `from` leads to.
+    /// Writes the table that the offset at `from` refers to.
     fn table(&mut self, from: usize, table: &Object) -> Result<()> {
         let (vtable, len) = lay_out(table)?;
         let vtable_at = match self.vtables.get(&vtable) {
@@ -97,7 +97,7 @@ impl Writer {
             Value::String(text) => self.string(field, text)?,
             Value::Table(table) => self.table(field, table)?,
             &Value::Deferred(payload) => self.deferred.push(Deferred { field, payload }),
-            // What was left in another buffer has been replaced before a table is written.
+            // Spans are replaced before a table is written.
             Value::Span(_) => {
                 let message = "the bytes of an array are in another file";
                 return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -157,13 +157,14 @@ impl Writer {
 
     fn string(&mut self, from: usize, text: &str) -> Result<()> {
         self.vector(from, 1, text.len(), text.bytes())?;
-        // Other languages expect a zero after it.
+        // Other languages expect a terminating zero.
         self.bytes.push(0);
         Ok(())
     }
 }
 
-/// The vtable of a table, and the table's length: fields of 8 bytes first, then of 4, then of 1.
+/// Returns the vtable of a table, and the table's length: fields of 8 bytes first, then of 4, then
+/// of 1.
 fn lay_out(table: &Object) -> Result<(Vec<u16>, usize)> {
     let width = |value: &Value| match value {
         Value::I64(_) => 8,

@@ -1,23 +1,23 @@
-//! What a tag's graph is: its variables, its operations, and how it is trained.
+//! The properties of a tag's graph: its variables, its operations, and its training.
 
 use std::fmt::Display;
 
 use crate::bridge::config_to_json;
 use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 
-/// The most variables, and the most operations, that are listed.
+/// Largest number of variables, and of operations, that are listed.
 const MOST: usize = 1000;
 
-/// The most bytes of a training configuration that are shown.
+/// Largest part of a training configuration that is shown, in bytes.
 const MAX_CONFIG: usize = 64 << 10;
 
-/// What a graph is and how it is trained, as names and values.
+/// Returns the properties of a graph and its training, as names and values.
 pub(super) fn properties(graph: &Graph, config: Option<&[u8]>) -> Vec<(String, String)> {
     let mut properties = Vec::new();
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
     put("variables", graph.variables.len().to_string());
     put("operations", graph.operations.len().to_string());
-    // What operations compute stands with them.
+    // The results of operations are listed with the operations.
     let named = graph
         .variables
         .iter()
@@ -57,7 +57,7 @@ fn kind(kind: VarType) -> &'static str {
     }
 }
 
-/// A variable, as `w FLOAT[2, 3]`; a length that may be any is `?`.
+/// Describes a variable, such as `w FLOAT[2, 3]`; a dimension of any length is `?`.
 fn described(variable: &SameDiffVariable) -> String {
     let mut text = variable.name.clone();
     if let Some(dtype) = variable.dtype {
@@ -73,7 +73,7 @@ fn described(variable: &SameDiffVariable) -> String {
     text
 }
 
-/// An operation, as `sum: add(a, b, axis=1) -> c`.
+/// Describes an operation, such as `sum: add(a, b, axis=1) -> c`.
 fn called(operation: &Operation) -> String {
     let mut arguments = operation.inputs.clone();
     add(&mut arguments, &operation.i_args);

@@ -1,4 +1,4 @@
-//! What is larger than a FlatBuffer can be: declared, not written.
+//! Content that is larger than a FlatBuffer can be: declared, not written.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::array::header;
 use crate::{Array, Graph, ModelOptions, Nd4jType, SameDiffVariable, VarType, graph};
 
-/// Pieces of a file that is full of zeros otherwise.
+/// A file of zeros, except for some pieces.
 #[derive(Default)]
 struct Sparse {
     pieces: Vec<(u64, Vec<u8>)>,
@@ -45,7 +45,8 @@ impl ReadAt for Sparse {
     }
 }
 
-/// An archive of stored entries: what each begins with, and how long it is with the zeros behind that.
+/// Returns an archive of stored entries, each given by its beginning and its length including the
+/// zeros after it.
 fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let mut file = Sparse::default();
     let mut directory = Vec::new();
@@ -53,7 +54,7 @@ fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let short = |value: u16| value.to_le_bytes();
     let long = |value: u64| u32::try_from(value).unwrap().to_le_bytes();
     for (name, head, len) in entries {
-        // That of zeros isn't asked for, as they are never read.
+        // The checksum of the zeros isn't needed, as they are never read.
         let crc = crc32fast::hash(&head).to_le_bytes();
         let name_len = short(u16::try_from(name.len()).unwrap());
         let at = file.size;
@@ -85,7 +86,7 @@ fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     file
 }
 
-/// A model with arrays of this many bytes, without the bytes.
+/// Returns a model with arrays of these sizes, without the bytes.
 fn model_of(lens: &[u64]) -> Model {
     let mut graph = Graph::default();
     let mut lines = String::new();
@@ -174,7 +175,7 @@ fn an_array_over_2_gib_behind_sdnb_is_refused_when_it_is_added() {
     array.set(flat_array::APPENDED_DATA_LENGTH, appended);
     let mut graph = Object::default();
     graph.set(slots::VARIABLES, Value::Tables(vec![variable]));
-    // A file with a hole where the array is.
+    // A file with a hole in place of the array.
     let (graph, _) = fb::write(&graph).unwrap();
     let at = 32 + graph.len() as u64 + len;
     let mut head = b"SDNB\0\0\0\x01".to_vec();
