@@ -17,20 +17,20 @@ use crate::{Nd4jType, VarType};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SameDiffVariable {
-    /// Its name, which no other variable has.
+    /// Name, unique among the variables.
     pub name: String,
-    /// The type of its elements, if one is known.
+    /// Type of its elements, if known.
     pub dtype: Option<Nd4jType>,
-    /// What it is.
+    /// Kind of the variable.
     pub kind: VarType,
-    /// The length of each dimension, -1 for one that may have any; nothing if no shape is known.
+    /// Length of each dimension, -1 for any length; `None` if no shape is known.
     pub shape: Option<Vec<i64>>,
-    /// What a classic file says besides.
+    /// Additional content of a classic file.
     pub(crate) classic: Object,
 }
 
 impl SameDiffVariable {
-    /// A variable of this name.
+    /// Creates a variable of this name.
     ///
     /// ```
     /// use proto_splitter_samediff::{Nd4jType, VarType, SameDiffVariable};
@@ -60,17 +60,17 @@ pub type Arguments<T> = Vec<(String, T)>;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Operation {
-    /// Its name, which no other operation has.
+    /// Name, unique among the operations.
     pub name: String,
-    /// What it does, as `add`.
+    /// The operation performed, such as `add`.
     pub op_name: String,
-    /// The family of legacy operations that it is from; [`CUSTOM`](Self::CUSTOM) for others.
+    /// Family of legacy operations, or [`CUSTOM`](Self::CUSTOM) for others.
     pub op_type: i8,
-    /// Its number in that family.
+    /// Number within that family.
     pub op_num: i64,
-    /// The variables that it reads.
+    /// Variables that it reads.
     pub inputs: Vec<String>,
-    /// The variables that it computes.
+    /// Variables that it computes.
     pub outputs: Vec<String>,
     /// Integer arguments.
     pub i_args: Arguments<i64>,
@@ -78,17 +78,17 @@ pub struct Operation {
     pub t_args: Arguments<f64>,
     /// Boolean arguments.
     pub b_args: Arguments<bool>,
-    /// Types as arguments.
+    /// Type arguments.
     pub d_args: Arguments<Nd4jType>,
-    /// What a classic file says besides.
+    /// Additional content of a classic file.
     pub(crate) classic: Object,
 }
 
 impl Operation {
-    /// The [`op_type`](Self::op_type) of operations that go by their names.
+    /// The [`op_type`](Self::op_type) of operations that are identified by name.
     pub const CUSTOM: i8 = 21;
 
-    /// A custom operation of this name without inputs, outputs and arguments.
+    /// Creates a custom operation of this name without inputs, outputs and arguments.
     ///
     /// ```
     /// use proto_splitter_samediff::Operation;
@@ -118,24 +118,24 @@ impl Operation {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Graph {
-    /// Its variables. The order is the one of `params.txt`.
+    /// Variables, in the order of `params.txt`.
     pub variables: Vec<SameDiffVariable>,
-    /// Its operations.
+    /// Operations.
     pub operations: Vec<Operation>,
-    /// The variables that training makes small.
+    /// Variables that training minimizes.
     pub loss_variables: Vec<String>,
-    /// What a classic file says besides.
+    /// Additional content of a classic file.
     pub(crate) classic: Object,
 }
 
 impl Graph {
-    /// The variable of this name. It looks through all of them.
+    /// Returns the variable of this name. Searches linearly.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&SameDiffVariable> {
         self.variables.iter().find(|variable| variable.name == name)
     }
 
-    /// The places of the variables, by name.
+    /// Returns the indices of the variables, by name.
     pub(crate) fn by_name(&self) -> HashMap<&str, usize> {
         let all = self.variables.iter().enumerate();
         all.map(|(index, variable)| (&*variable.name, index))

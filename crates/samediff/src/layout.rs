@@ -10,16 +10,16 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 
-/// The list of tags: the first entry.
+/// List of tags: the first entry.
 pub(crate) const TAGS: &str = "tags.txt";
 pub(crate) const GRAPH: &str = "graph.fb";
 pub(crate) const PARAMS: &str = "params.txt";
 pub(crate) const UPDATER: &str = "updater.txt";
 pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
-/// What the name of an array's file ends with.
+/// Suffix of the name of an array's file.
 pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 
-/// Which of the two folders below a tag an array's file is in.
+/// The folder below a tag that contains an array's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// `params/`: the values of a variable or constant.
@@ -29,7 +29,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The folder's name.
+    /// Returns the folder's name.
     #[must_use]
     pub const fn folder(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Role {
         }
     }
 
-    /// The text file that names the files of the folder.
+    /// Returns the name of the text file that lists the folder's files.
     #[must_use]
     pub const fn list(self) -> &'static str {
         match self {
@@ -48,17 +48,17 @@ impl Role {
     }
 }
 
-/// Returns whether the format knows this path below a tag.
+/// Returns whether the format defines this path below a tag.
 pub(crate) fn is_known(path: &str) -> bool {
     [GRAPH, PARAMS, UPDATER, TRAINING_CONFIG].contains(&path) || array_id(path).is_some()
 }
 
-/// The path of an array's file below its tag.
+/// Returns the path of an array's file below its tag.
 pub(crate) fn array_path(role: Role, id: &str) -> String {
     format!("{}/{id}{ARRAY_SUFFIX}", role.folder())
 }
 
-/// Which array's file a path below a tag is.
+/// Returns the role and id of an array's file from its path below a tag.
 pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     let (folder, file) = path.split_once('/')?;
     let role = [Role::Parameter, Role::UpdaterState]
@@ -68,7 +68,7 @@ pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     (!id.is_empty() && !id.contains('/')).then_some((role, id))
 }
 
-/// Returns whether a file of a model has this name, in whatever folder.
+/// Returns whether a model can have a file of this name, in any folder.
 pub(crate) fn is_of_model(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     let names = [TAGS, GRAPH, PARAMS];

@@ -1,9 +1,9 @@
 //! The SameDiff zip and FlatBuffers model format: writes, reads, checks and edits models of any size.
 //!
-//! A model is a zip archive of *tags*. Each tag is one state of the model, such as a checkpoint, with
-//! a graph, the values of the graph's variables and constants (its *parameters*), and the states of
-//! the updater that trains it. Each array is a file of its own, so only a single array is held to
-//! FlatBuffers' 2 GiB, and tags share the arrays that didn't change between them.
+//! A model is a zip archive of *tags*. Each tag is one state of the model, such as a checkpoint,
+//! with a graph, the values of the graph's variables and constants (its *parameters*), and the
+//! states of the updater that trains it. Each array is a separate file, so FlatBuffers' limit of 2
+//! GiB applies only to single arrays, and tags share the arrays that didn't change between them.
 //!
 //! ```text
 //! tags.txt                  one tag a line, oldest first
@@ -15,8 +15,8 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 //!
-//! [`Model`] reads one, [`Draft`] describes one to be written: a new one, or one made
-//! from others. Nothing large is decoded or held in memory.
+//! [`Model`] reads a model, [`Draft`] describes one to be written: a new one, or one made from
+//! others. Nothing large is decoded or held in memory.
 //!
 //! Sizes and offsets are in bytes.
 #![forbid(unsafe_code)]

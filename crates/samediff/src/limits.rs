@@ -1,24 +1,24 @@
-//! Limits of what a reader accepts.
+//! Limits of a reader.
 
-/// The default of [`SameDiffLimits::max_entries`]: 10 million.
+/// Default of [`SameDiffLimits::max_entries`]: 10 million.
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;
 
-/// The default of [`SameDiffLimits::max_text_size`]: 128 MiB.
+/// Default of [`SameDiffLimits::max_text_size`]: 128 MiB.
 pub const DEFAULT_MAX_TEXT_SIZE: u64 = 128 << 20;
 
-/// The default of [`SameDiffLimits::max_line_size`]: 1 MiB.
+/// Default of [`SameDiffLimits::max_line_size`]: 1 MiB.
 pub const DEFAULT_MAX_LINE_SIZE: u64 = 1 << 20;
 
-/// The default of [`SameDiffLimits::max_list_memory`]: 512 MiB.
+/// Default of [`SameDiffLimits::max_list_memory`]: 512 MiB.
 pub const DEFAULT_MAX_LIST_MEMORY: u64 = 512 << 20;
 
-/// The default of [`SameDiffLimits::max_graph_size`]: 512 MiB.
+/// Default of [`SameDiffLimits::max_graph_size`]: 512 MiB.
 pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 
-/// The default of [`SameDiffLimits::max_inflated_size`]: 16 GiB.
+/// Default of [`SameDiffLimits::max_inflated_size`]: 16 GiB.
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
-/// What a reader holds in memory and on the disk at most, since a file is not trusted.
+/// Limits of a reader's memory and disk space, since a file is not trusted.
 ///
 /// ```
 /// use proto_splitter_samediff::{SameDiffLimits, Model, ModelOptions};
@@ -44,7 +44,7 @@ impl Default for SameDiffLimits {
 }
 
 impl SameDiffLimits {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         SameDiffLimits {
@@ -57,45 +57,46 @@ impl SameDiffLimits {
         }
     }
 
-    /// The most entries that an archive may have ([`DEFAULT_MAX_ENTRIES`]).
+    /// Limits the entries of an archive. Default: [`DEFAULT_MAX_ENTRIES`].
     #[must_use]
     pub const fn max_entries(mut self, entries: u64) -> Self {
         self.max_entries = entries;
         self
     }
 
-    /// The most bytes that a text file may have ([`DEFAULT_MAX_TEXT_SIZE`]).
+    /// Limits the size of a text file, in bytes. Default: [`DEFAULT_MAX_TEXT_SIZE`].
     #[must_use]
     pub const fn max_text_size(mut self, bytes: u64) -> Self {
         self.max_text_size = bytes;
         self
     }
 
-    /// The most bytes that a line of a text file may have ([`DEFAULT_MAX_LINE_SIZE`]).
+    /// Limits the size of a line of a text file, in bytes. Default: [`DEFAULT_MAX_LINE_SIZE`].
     #[must_use]
     pub const fn max_line_size(mut self, bytes: u64) -> Self {
         self.max_line_size = bytes;
         self
     }
 
-    /// The most bytes of memory that the lines of a text file may take
-    /// ([`DEFAULT_MAX_LIST_MEMORY`]): a reference of two characters takes some 60 bytes.
+    /// Limits the memory for the lines of a text file, in bytes. Default:
+    /// [`DEFAULT_MAX_LIST_MEMORY`]. A reference of two characters takes about 60 bytes.
     #[must_use]
     pub const fn max_list_memory(mut self, bytes: u64) -> Self {
         self.max_list_memory = bytes;
         self
     }
 
-    /// The most bytes that a graph without its arrays may have ([`DEFAULT_MAX_GRAPH_SIZE`]).
+    /// Limits the size of a graph without its arrays, in bytes. Default:
+    /// [`DEFAULT_MAX_GRAPH_SIZE`].
     #[must_use]
     pub const fn max_graph_size(mut self, bytes: u64) -> Self {
         self.max_graph_size = bytes;
         self
     }
 
-    /// The most bytes that temporary files may have at a time, to which deflated arrays of one archive
-    /// are inflated ([`DEFAULT_MAX_INFLATED_SIZE`]). Only those are that are read by position, or whose
-    /// table is after their data.
+    /// Limits the total size of the temporary files that deflated arrays of an archive are inflated
+    /// to, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. Only arrays that are read by position,
+    /// or whose table is after their data, need a temporary file.
     #[must_use]
     pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
         self.max_inflated_size = bytes;

@@ -1,4 +1,4 @@
-//! A model that is open for reading.
+//! A model opened for reading.
 
 mod arrays;
 mod check;
@@ -28,7 +28,7 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         ModelOptions {
@@ -36,7 +36,7 @@ impl ModelOptions {
         }
     }
 
-    /// Sets what the reader puts up with ([`SameDiffLimits::new`]).
+    /// Sets the limits of the reader. Default: [`SameDiffLimits::new`].
     #[must_use]
     pub const fn limits(mut self, limits: SameDiffLimits) -> Self {
         self.limits = limits;
@@ -46,7 +46,7 @@ impl ModelOptions {
 
 /// A model: tags, each with a graph and its parameters.
 ///
-/// Opening one reads the archive's directory and `tags.txt`. All else is read when it is asked for.
+/// Opening a model reads the archive's directory and `tags.txt`. Everything else is read on demand.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
@@ -72,14 +72,14 @@ pub struct Model {
     archive: Archive,
     pub(crate) limits: SameDiffLimits,
     path: Option<PathBuf>,
-    /// At least one, oldest first.
+    /// At least one tag, oldest first.
     tags: Vec<Folder>,
-    /// Places of tags, by their names without case and by their folders.
+    /// Indices of tags, by their case-folded names and by their folders.
     by_fold: HashMap<String, usize>,
     by_folder: HashMap<Box<str>, usize>,
 }
 
-/// A tag, and how its folder is spelled in the archive.
+/// A tag, and the spelling of its folder in the archive.
 #[derive(Clone, Debug)]
 struct Folder {
     tag: Tag,
@@ -91,14 +91,14 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::NotAnArchive`], or what is wrong with the
-    /// archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag no folder; what is
-    /// wrong with the tags.
+    /// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::NotAnArchive`], or any error of the
+    /// archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag has no folder; any
+    /// error of the tags.
     pub fn open(path: impl AsRef<Path>) -> Result<Model> {
         Model::open_with(path, &ModelOptions::new())
     }
 
-    /// Opens a file in another way than by default.
+    /// Opens a file with options.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Model {
         Model::of_file(Arc::new(file), path, options)
     }
 
-    /// Opens a file that is open already, at this path.
+    /// Opens a model from an open file at this path.
     pub(crate) fn of_file(
         file: Arc<dyn ReadAt>,
         path: &Path,
@@ -122,7 +122,7 @@ impl Model {
         Ok(model)
     }
 
-    /// Opens what is in memory, or anywhere else.
+    /// Opens a model from any source, such as memory.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl Model {
         Ok(model)
     }
 
-    /// Fails if an entry that the format doesn't know has another name where its bytes begin: no
-    /// checksum covers names in the directory, and an array with a wrong one would be missed by nobody.
+    /// Fails if an entry that the format doesn't define has another name in its local header: no
+    /// checksum covers names in the directory, so an array with a damaged name would go unnoticed.
     fn check_strange_names(&self) -> Result<()> {
         let files = self.archive.directory().files();
         let strange = files.filter(|(_, record)| !self.knows(&record.name));
@@ -163,24 +163,24 @@ impl Model {
         Ok(())
     }
 
-    /// Returns whether the format knows an entry of this name.
+    /// Returns whether the format defines an entry of this name.
     pub(crate) fn knows(&self, entry: &str) -> bool {
         let known = |(_, path)| layout::is_known(path);
         entry == layout::TAGS || self.place(entry).is_some_and(known)
     }
 
-    /// The file that it was opened from, if it was one.
+    /// Returns the file that the model was opened from, if any.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// All tags, oldest first.
+    /// Returns all tags, oldest first.
     pub fn tags(&self) -> impl DoubleEndedIterator<Item = TagView<'_>> + ExactSizeIterator {
         (0..self.tags.len()).map(|index| TagView { model: self, index })
     }
 
-    /// The newest tag, which is the one that is meant if none is named.
+    /// Returns the newest tag, which is the default.
     #[must_use]
     pub fn default_tag(&self) -> TagView<'_> {
         TagView {
@@ -189,11 +189,11 @@ impl Model {
         }
     }
 
-    /// The tag of this name, in any case of letters.
+    /// Returns the tag of this name, ignoring case.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownTag`] if there is none.
+    /// [`ErrorKind::UnknownTag`] if there is no such tag.
     pub fn tag(&self, name: &str) -> Result<TagView<'_>> {
         match self.tag_index(name) {
             Some(index) => Ok(TagView { model: self, index }),
@@ -221,13 +221,14 @@ impl Model {
         &self.archive
     }
 
-    /// Which tag's folder an entry is in, and its path below it.
+    /// Returns the index of the tag whose folder contains an entry, and the entry's path below it.
     pub(crate) fn place<'e>(&self, entry: &'e str) -> Option<(usize, &'e str)> {
         let (folder, path) = entry.split_once('/')?;
         Some((*self.by_folder.get(folder)?, path))
     }
 
-    /// Every file of `params/` or `updater/` below a tag, whether or not anything refers to it.
+    /// Returns every file of `params/` or `updater/` below a tag, including files without
+    /// references.
     pub(crate) fn array_files(&self) -> impl Iterator<Item = (usize, Role, &str, EntryIndex)> {
         self.archive
             .directory()
@@ -240,7 +241,7 @@ impl Model {
     }
 }
 
-/// Finds how the folder of each tag is spelled.
+/// Finds the spelling of each tag's folder.
 fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
     let mut by_fold: HashMap<String, usize> = HashMap::new();
     for (index, tag) in tags.iter().enumerate() {
@@ -252,7 +253,7 @@ fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
         let Some((folder, _)) = record.name.split_once('/') else {
             continue;
         };
-        // Most entries are in the folder of the one before.
+        // Most entries are in the same folder as the previous one.
         if folder == last {
             continue;
         }
@@ -289,18 +290,18 @@ pub struct TagView<'m> {
 }
 
 impl<'m> TagView<'m> {
-    /// Its name, as `tags.txt` spells it.
+    /// Returns the name, as spelled in `tags.txt`.
     #[must_use]
     pub fn name(&self) -> &'m Tag {
         &self.model.tags[self.index].tag
     }
 
-    /// Returns how old it is: 0 is the oldest.
+    /// Returns the index by age: 0 is the oldest.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// The name of an entry in its folder.
+    /// Returns the full name of an entry in its folder.
     pub(crate) fn entry_name(&self, path: &str) -> String {
         format!("{}/{path}", self.model.tags[self.index].name)
     }
@@ -317,17 +318,17 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// Its graph.
+    /// Reads the graph.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MissingEntry`] if it has none; [`ErrorKind::InvalidGraph`], or what else is
-    /// wrong with it.
+    /// [`ErrorKind::MissingEntry`] if it has no graph; [`ErrorKind::InvalidGraph`], or any other
+    /// error in the graph.
     pub fn graph(&self) -> Result<Graph> {
         self.read_graph(Unknown::PassedOver)
     }
 
-    /// Its graph, to make another model from it.
+    /// Reads the graph, to make another model from it.
     pub(crate) fn read_graph(&self, unknown: Unknown) -> Result<Graph> {
         let index = self.require(layout::GRAPH)?;
         let limits = &self.model.limits;
@@ -346,32 +347,32 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// The files of its variables and constants.
+    /// Reads the list of the files of its variables and constants.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MissingEntry`] if there is no `params.txt`; what is wrong with a line of it.
+    /// [`ErrorKind::MissingEntry`] if there is no `params.txt`; any error in one of its lines.
     pub fn parameters(&self) -> Result<Arrays<'m>> {
         let index = self.require(layout::PARAMS)?;
         Arrays::read(self.model, self.index, Role::Parameter, Some(index))
     }
 
-    /// The files of its updater's states: none of a model that is not trained.
+    /// Reads the list of the files of its updater's states, which is empty for an untrained model.
     ///
     /// # Errors
     ///
-    /// What is wrong with a line of `updater.txt`.
+    /// Any error in a line of `updater.txt`.
     pub fn updater_states(&self) -> Result<Arrays<'m>> {
         let index = self.find(layout::UPDATER);
         Arrays::read(self.model, self.index, Role::UpdaterState, index)
     }
 
-    /// The values of one variable or constant. For many of them,
-    /// [`parameters`](Self::parameters) reads their list once.
+    /// Opens the values of one variable or constant. For several of them,
+    /// [`parameters`](Self::parameters) reads the list only once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MissingParameter`] if there is none of this name; as
+    /// [`ErrorKind::MissingParameter`] if no parameter has this name; otherwise as
     /// [`parameters`](Self::parameters) and [`Arrays::open`].
     pub fn parameter(&self, name: &str) -> Result<Array> {
         let parameters = self.parameters()?;
@@ -387,12 +388,12 @@ impl<'m> TagView<'m> {
         }
     }
 
-    /// Returns how it is trained: the bytes of `trainingConfig.fb`, for which the format has no schema.
+    /// Returns the training configuration: the bytes of `trainingConfig.fb`, for which the format
+    /// has no schema.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it is larger than a graph may be; what is wrong with the
-    /// archive.
+    /// [`ErrorKind::LimitExceeded`] if it exceeds the limit for graphs; any error of the archive.
     pub fn training_config(&self) -> Result<Option<Vec<u8>>> {
         let index = self.find(layout::TRAINING_CONFIG);
         let limit = self.model.limits.get_max_graph_size();

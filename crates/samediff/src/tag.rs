@@ -5,18 +5,18 @@ use std::str::FromStr;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The longest name of a tag, in bytes: what file systems allow for one name.
+/// Longest name of a tag, in bytes: the limit of file systems for one name.
 pub const MAX_TAG_LEN: usize = 255;
 
-/// The names that Windows keeps for devices, with or without an extension.
+/// Names that Windows reserves for devices, with or without an extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
 /// The name of a tag, which is the name of a folder in the archive.
 ///
-/// It has 1 to 255 bytes, none of `/ \ : * ? " < > |`, no whitespace or control character, and no
-/// point at its end; it is not a name that Windows keeps for a device, nor `tags.txt`. Tags that
-/// differ in case only are the same tag, so equality goes by [`folded`](Self::folded).
+/// It has 1 to 255 bytes, without `/ \ : * ? " < > |`, whitespace or control characters, and
+/// without a dot at its end; it is not a name that Windows reserves for a device, nor `tags.txt`.
+/// Tags that differ only in case are the same tag, so equality compares [`folded`](Self::folded).
 ///
 /// ```
 /// use proto_splitter_samediff::Tag;
@@ -34,13 +34,13 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The name as it is written.
+    /// Returns the name with its original spelling.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.name
     }
 
-    /// The name in lower case, by which tags are told apart.
+    /// Returns the name in lower case, which identifies the tag.
     #[must_use]
     pub fn folded(&self) -> &str {
         &self.folded
@@ -53,7 +53,7 @@ impl Tag {
     }
 }
 
-/// A tag's name without its case.
+/// Returns a tag's name in lower case.
 pub(crate) fn fold(name: &str) -> String {
     name.to_lowercase()
 }
@@ -92,7 +92,7 @@ impl FromStr for Tag {
     }
 }
 
-/// Returns what speaks against a name.
+/// Returns the reason why a name is not allowed, if any.
 fn objection(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".into());

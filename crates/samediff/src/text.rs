@@ -7,8 +7,8 @@
 //! ref     = [ tag "/" ] id
 //! ```
 //!
-//! UTF-8 without NUL. WrittenSameDiff with a line feed after every line; read with CRLF, without the last
-//! line's end and with one byte order mark, too.
+//! UTF-8 without NUL. Written with a line feed after every line. Also read with CRLF, without the
+//! last line feed, and with one byte order mark.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::layout::Role;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result, Tag};
 
-/// Where an array's file is: in the tag's own folder, or in another's.
+/// The location of an array's file: in the tag's own folder, or in another tag's.
 ///
 /// ```
 /// use proto_splitter_samediff::FileRef;
@@ -42,13 +42,13 @@ impl FileRef {
         }
     }
 
-    /// The tag in whose folder the file is, if it isn't the one that refers to it.
+    /// Returns the tag whose folder contains the file, if it isn't the referring one.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The file's name without `.fb`.
+    /// Returns the file's name without `.fb`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -90,14 +90,14 @@ impl std::str::FromStr for FileRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// One for a parameter, one for each state of an updater.
+    /// One file for a parameter, one for each state of an updater.
     pub(crate) refs: Vec<FileRef>,
 }
 
-/// What is kept of a name or a reference besides its letters: 48 bytes.
+/// Memory for a name or a reference in addition to its characters: 48 bytes.
 const KEPT: u64 = 48;
 
-/// How much memory the lines of a file may still take.
+/// The remaining memory for the lines of a file.
 struct Memory {
     left: u64,
     limit: u64,
@@ -109,7 +109,7 @@ impl Memory {
         Memory { left: limit, limit }
     }
 
-    /// Accounts for a text that is kept, this many times.
+    /// Accounts for `times` copies of a string.
     fn keep(&mut self, text: &str, times: u64) -> Result<()> {
         let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
         match self.left.checked_sub(bytes) {
@@ -125,7 +125,7 @@ impl Memory {
     }
 }
 
-/// The lines of a text file, with their numbers.
+/// Returns the lines of a text file, with their numbers.
 fn lines<'b>(
     bytes: &'b [u8],
     limits: &SameDiffLimits,
@@ -138,7 +138,7 @@ fn lines<'b>(
     let text = text.trim_end_matches(['\n', '\r']);
     let lines = (1..).zip(text.split('\n'));
     let lines = lines.map(|(number, line)| (number, line.strip_suffix('\r').unwrap_or(line)));
-    // Without a line there is no blank one either.
+    // An empty file has no lines, rather than a blank one.
     let all = if text.is_empty() { 0 } else { usize::MAX };
     for (number, line) in lines.clone().take(all) {
         if line.len() as u64 > limits.get_max_line_size() {
@@ -158,13 +158,13 @@ fn lines<'b>(
     Ok(lines.take(all))
 }
 
-/// Reads `tags.txt`.
+/// Parses `tags.txt`.
 pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Tag>> {
     let mut memory = Memory::new(limits);
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in lines(bytes, limits)? {
-        // As it is, as it is compared, and that in two sets.
+        // In its original spelling, and folded in two sets.
         memory
             .keep(line, 4)
             .map_err(|error| error.on_line(number))?;
@@ -181,7 +181,7 @@ pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Ta
     Ok(tags)
 }
 
-/// Reads `params.txt` or `updater.txt`.
+/// Parses `params.txt` or `updater.txt`.
 pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Line>> {
     let mut memory = Memory::new(limits);
     let mut parsed = Vec::new();
@@ -216,7 +216,7 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
         }
         _ => {}
     }
-    // In the list, and in the two sets that find it there.
+    // In the list, and in the two sets of names.
     memory.keep(name, 3)?;
     let mut refs = Vec::with_capacity(tokens.len());
     for token in tokens {
@@ -229,7 +229,7 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
     })
 }
 
-/// Fails unless a name can stand in `params.txt`.
+/// Fails unless a name is allowed in `params.txt`.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = name.chars().find(|c| c.is_whitespace() || c.is_control());
     let message = match bad {
@@ -240,12 +240,12 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::NameNotRepresentable, message))
 }
 
-/// Writes `tags.txt`.
+/// Formats `tags.txt`.
 pub(crate) fn print_tags<'a>(tags: impl IntoIterator<Item = &'a Tag>) -> String {
     tags.into_iter().map(|tag| format!("{tag}\n")).collect()
 }
 
-/// Writes `params.txt` or `updater.txt`.
+/// Formats `params.txt` or `updater.txt`.
 pub(crate) fn print_lines<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Result<String> {
     use fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The archive: its directory, its entries, and writing one.
+//! Archives: their directory, their entries, and writing them.
 
 mod checked;
 mod directory;

@@ -1,7 +1,7 @@
 //! Arrays of strings.
 //!
 //! ```text
-//! i64 (n + 1): where each text begins and the last one ends, lowest byte first | the texts
+//! i64 (n + 1): the beginning of each string and the end of the last, little-endian | the strings
 //! ```
 //!
 //! The offsets are little-endian whatever the array's byte order is: Java writes its memory

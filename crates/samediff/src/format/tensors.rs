@@ -16,24 +16,24 @@ use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
 };
 
-/// The arrays of a model by name. Those of a file are opened when they are asked for.
+/// The arrays of a model by name. Arrays in a file are opened on demand.
 #[derive(Debug)]
 pub(super) struct Tensors {
-    /// Nothing of an import.
+    /// `None` for an import.
     model: Option<Model>,
-    /// What the graph of an import is.
+    /// Properties of an import's graph.
     graph: Vec<(String, String)>,
-    /// The tag that a name without one is of.
+    /// The tag assumed for a name without one.
     default: Option<String>,
     arrays: Vec<(String, Held)>,
-    /// How many of them each tag of a model has.
+    /// Number of arrays of each tag of a model.
     counts: Vec<usize>,
-    /// Places in `arrays`.
+    /// Indices in `arrays`.
     by_name: HashMap<String, usize>,
     file: Option<OpenFile>,
 }
 
-/// The file that the arrays are in.
+/// The file that contains the arrays.
 struct OpenFile(Arc<dyn ReadAt>);
 
 impl fmt::Debug for OpenFile {
@@ -42,7 +42,7 @@ impl fmt::Debug for OpenFile {
     }
 }
 
-/// The place of an array.
+/// The location of an array.
 #[derive(Clone, Debug)]
 enum Held {
     InModel(ArrayFile),
@@ -75,7 +75,7 @@ impl Tensors {
         })
     }
 
-    /// The arrays of an import; without a tag, they are called by their names alone.
+    /// Returns the arrays of an import; without a tag, their names have no prefix.
     pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Tensors {
         let named = content.parameters();
         let arrays = named.map(|(name, array)| {
@@ -86,7 +86,7 @@ impl Tensors {
             (name, Held::Imported(array.clone()))
         });
         let mut arrays: Vec<_> = arrays.collect();
-        // Only what has a tag has states.
+        // States require a tag.
         for (name, states) in content.states() {
             for (index, array) in states.iter().enumerate() {
                 let tag = tag.unwrap_or_default();
@@ -94,7 +94,7 @@ impl Tensors {
                 arrays.push((name, Held::Imported(array.clone())));
             }
         }
-        // Only what has a tag has a graph.
+        // The graph requires a tag.
         let graph = tag.map(|_| properties(content.graph(), content.config()));
         Tensors {
             graph: graph.unwrap_or_default(),
@@ -115,13 +115,13 @@ impl Tensors {
         }
     }
 
-    /// The same, with the file that they are in.
+    /// Adds the file that contains the arrays.
     pub(super) fn of_file(mut self, file: Arc<dyn ReadAt>) -> Tensors {
         self.file = Some(OpenFile(file));
         self
     }
 
-    /// Returns the file that the arrays of an archive are in, as it is open.
+    /// Returns the open file that contains the arrays of an archive.
     pub(super) fn file_of(archive: &dyn Archive) -> Option<Arc<dyn ReadAt>> {
         let archive: &dyn Any = archive;
         let tensors = archive.downcast_ref::<Tensors>()?;
@@ -140,7 +140,7 @@ impl Tensors {
         }
     }
 
-    /// Returns what is said of an array by this name.
+    /// Returns the description of an array with this name.
     fn info(&self, name: &str, held: &Held, array: &Array) -> TensorInfo {
         let info = tensor_info(name.to_owned(), array);
         match (held, &self.model) {
@@ -275,16 +275,16 @@ impl Archive for Tensors {
     }
 }
 
-/// The files of a model, and who uses them.
+/// The files of a model, and the names that use them.
 #[derive(Default)]
 struct Owners {
     entries: Vec<Entry>,
-    /// Places in `entries`, and by what other names each file is known.
+    /// For each file, its index in `entries` and its other names.
     known: HashMap<ArrayFile, (usize, Vec<String>)>,
 }
 
 impl Owners {
-    /// Adds an array. One that can't be read takes up space, too, and says why.
+    /// Adds an array. An unreadable array takes up space, too, and gets its error.
     fn add(
         &mut self,
         model: &Model,
@@ -310,7 +310,7 @@ impl Owners {
         });
     }
 
-    /// Adds what a tag has besides arrays.
+    /// Adds the entries of a tag other than arrays.
     fn add_others(&mut self, model: &Model, tag: TagView<'_>) {
         for path in [
             layout::GRAPH,
@@ -327,7 +327,7 @@ impl Owners {
         }
     }
 
-    /// All of them; those that are shared say with whom.
+    /// Returns all entries; shared ones list their other names.
     fn entries(mut self) -> Vec<Entry> {
         for (place, others) in self.known.into_values() {
             let entry = &mut self.entries[place];
@@ -347,7 +347,7 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// Returns what is said of an array, whose values are read in C's order with the lowest bytes first.
+/// Returns the description of an array, whose values are read in C order and little-endian.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

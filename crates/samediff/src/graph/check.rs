@@ -1,11 +1,11 @@
-//! What must hold within a graph.
+//! The invariants of a graph.
 
 use std::collections::HashSet;
 
 use super::{Arguments, Graph, Operation};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails unless names are unique, and operations use variables that there are.
+/// Fails unless names are unique, and operations use existing variables.
 pub(crate) fn check(graph: &Graph) -> Result<()> {
     let mut variables = HashSet::new();
     for variable in &graph.variables {

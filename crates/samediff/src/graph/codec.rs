@@ -1,4 +1,4 @@
-//! A graph and the bytes of `graph.fb`.
+//! Encoding and decoding `graph.fb`.
 
 use record_file::ReadAt;
 
@@ -8,10 +8,10 @@ use crate::fb::{self, Budget, Object, Unknown, Value};
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Nd4jType, Result, VarType};
 
-/// What `Graph.format_version` says of the graphs that are written here.
+/// The `Graph.format_version` of written graphs.
 const FORMAT_VERSION: i32 = 1;
 
-/// Reads `graph.fb`.
+/// Decodes `graph.fb`.
 pub(crate) fn from_bytes(
     bytes: &dyn ReadAt,
     limits: &SameDiffLimits,
@@ -44,7 +44,7 @@ pub(crate) fn from_bytes(
 }
 
 fn check_version(version: i32) -> Result<()> {
-    // Others don't write it.
+    // Other writers omit it.
     if (0..=FORMAT_VERSION).contains(&version) {
         return Ok(());
     }
@@ -69,7 +69,7 @@ fn read_variable(mut table: Object) -> Result<SameDiffVariable> {
     read().map_err(|error| error.about("variable", &name))
 }
 
-/// A type of a graph, where 0 stands for none.
+/// Returns a type of a graph, where 0 means an absent type.
 pub(crate) fn optional_dtype(code: i8) -> Result<Option<Nd4jType>> {
     match code {
         0 => Ok(None),
@@ -117,7 +117,7 @@ fn required(table: &mut Object, slot: usize, what: &str) -> Result<String> {
     name.ok_or_else(|| Error::new(ErrorKind::InvalidGraph, format!("{what} has no name")))
 }
 
-/// Puts names and values side by side.
+/// Pairs names and values.
 fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T>> {
     if names.len() != values.len() {
         let message = format!(
@@ -130,7 +130,7 @@ fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T
     Ok(names.into_iter().zip(values).collect())
 }
 
-/// Writes `graph.fb`.
+/// Encodes `graph.fb`.
 pub(crate) fn to_bytes(graph: &Graph) -> Result<Vec<u8>> {
     let mut table = Object::default();
     let variables = graph.variables.iter().map(write_variable).collect();
@@ -251,7 +251,7 @@ mod tests {
         ] {
             let mut table = Object::default();
             table.set(operation::NAME, Value::String("op".to_owned()));
-            // The names are before the values.
+            // The names' slot is before that of the values.
             table.set(slot - 1, Value::Strings(vec!["a".to_owned()]));
             table.set(slot, value);
             let mut root = Object::default();

@@ -1,12 +1,11 @@
-//! Giving a variable of a graph another name.
+//! Renaming a variable of a graph.
 
 use super::Graph;
 use crate::fb::schema::flat_graph::{flat_graph as slots, flat_node, flat_variable, updater_state};
 use crate::fb::{Object, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Gives a variable another name wherever the graph says the old one, also in what it keeps of a
-/// classic file.
+/// Renames a variable wherever the graph refers to it, including content kept from a classic file.
 pub(crate) fn rename_variable(graph: &mut Graph, from: &str, to: &str) -> Result<()> {
     let Some(place) = graph.variables.iter().position(|known| known.name == from) else {
         let message = format!("the graph has no variable {from:?}");
@@ -28,7 +27,7 @@ pub(crate) fn rename_variable(graph: &mut Graph, from: &str, to: &str) -> Result
     }
     rename(&mut graph.loss_variables);
     for variable in &mut graph.variables {
-        // Their third list is of operations.
+        // Their third list names operations.
         in_field(&mut variable.classic, flat_variable::CONTROL_DEPS, rename);
         in_field(
             &mut variable.classic,

@@ -8,7 +8,7 @@ use crate::text::{FileRef, Line, parse_lines};
 use crate::zip::EntryIndex;
 use crate::{Array, Error, ErrorKind, Result};
 
-/// A file of one array.
+/// The file of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArrayFile(pub(super) EntryIndex);
 
@@ -18,7 +18,8 @@ impl ArrayFile {
     }
 }
 
-/// What `params.txt` or `updater.txt` says: names, each with its files, in the order of the lines.
+/// The content of `params.txt` or `updater.txt`: names, each with its files, in the order of the
+/// lines.
 #[derive(Clone, Debug)]
 pub struct Arrays<'m> {
     model: &'m Model,
@@ -46,7 +47,7 @@ impl<'m> Arrays<'m> {
                 None => Vec::new(),
             };
             let mut items = Vec::with_capacity(lines.len());
-            // No line is blank, so a line's number follows from its place.
+            // No line is blank, so a line's number follows from its index.
             for (Line { name, refs }, number) in lines.into_iter().zip(1..) {
                 let files = refs.iter().map(|file| resolve(model, tag, role, file));
                 let files = files.collect::<Result<_>>();
@@ -65,58 +66,59 @@ impl<'m> Arrays<'m> {
         })
     }
 
-    /// Returns how many names there are.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The names, each with its files: one of a parameter, one for each state of an updater.
+    /// Returns the names, each with its files: one for a parameter, one for each state of an
+    /// updater.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[ArrayFile])> {
         self.items.iter().map(|(name, files)| (&**name, &**files))
     }
 
-    /// The files of a name.
+    /// Returns the files of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[ArrayFile]> {
         let index = *self.by_name.get(name)?;
         Some(&self.items[index].1)
     }
 
-    /// Opens an array: reads what its file begins with, but not its data.
+    /// Opens an array: reads the beginning of its file, but not its data.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file is not of an array
-    /// that can be read; what is wrong with the archive.
+    /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file isn't a readable
+    /// array; any error of the archive.
     pub fn open(&self, file: &ArrayFile) -> Result<Array> {
         self.model.open_file(*file)
     }
 
-    /// The name of the entry that a file is.
+    /// Returns the name of a file's entry.
     #[must_use]
     pub fn entry_name(&self, file: &ArrayFile) -> &'m str {
         &self.model.archive.record(file.0).name
     }
 
-    /// Returns how many bytes a file takes in the archive.
+    /// Returns the size of a file in the archive, in bytes.
     #[must_use]
     pub fn stored_len(&self, file: &ArrayFile) -> u64 {
         self.model.archive.record(file.0).stored_len
     }
 
-    /// The entry of the list itself.
+    /// Returns the name of the list's entry.
     pub(crate) fn list_name(&self) -> &str {
         &self.entry
     }
 
-    /// The line that a name is on.
+    /// Returns the line number of a name.
     pub(crate) fn line(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).map(|&index| index as u64 + 1)
     }
@@ -129,7 +131,7 @@ impl Model {
     }
 }
 
-/// Finds the file that a reference of a tag leads to.
+/// Finds the file that a tag's reference leads to.
 fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<ArrayFile> {
     let tag = match file.tag() {
         None => own,

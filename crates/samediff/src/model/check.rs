@@ -1,4 +1,4 @@
-//! Everything that must hold of a model.
+//! Checking a model for consistency.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::layout;
 use crate::tag::fold;
 use crate::{ArrayInfo, Error, ErrorKind, Graph, Result, SameDiffVariable, VarType};
 
-/// What [`Model::check`] looks at.
+/// Options for [`Model::check`].
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
     contents: bool,
@@ -23,7 +23,7 @@ impl Default for CheckOptions {
 }
 
 impl CheckOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         CheckOptions {
@@ -32,14 +32,14 @@ impl CheckOptions {
         }
     }
 
-    /// Sets whether every entry is read to its end, for its checksum (true).
+    /// Sets whether every entry is read to its end, to compare its checksum. Default: true.
     #[must_use]
     pub const fn contents(mut self, contents: bool) -> Self {
         self.contents = contents;
         self
     }
 
-    /// Sets the listener for progress, which can also cancel (none).
+    /// Sets the progress listener, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -47,19 +47,19 @@ impl CheckOptions {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// What makes the model unusable, wholly or in part.
+    /// Errors that make the model unusable, wholly or in part.
     pub errors: Vec<Error>,
-    /// What is odd, but harms nobody.
+    /// Harmless irregularities.
     pub warnings: Vec<String>,
-    /// The number of tags looked at.
+    /// Number of tags checked.
     pub tags: u64,
-    /// The number of arrays looked at, shared ones once.
+    /// Number of arrays checked, counting shared ones once.
     pub arrays: u64,
-    /// The number of bytes read for their checksums.
+    /// Number of bytes read to compare checksums.
     pub bytes: u64,
 }
 
@@ -79,12 +79,12 @@ impl Report {
 }
 
 impl Model {
-    /// Checks all that can be known of the model: lists, graphs, arrays, and the checksums of all
-    /// entries. It goes on after an error, so that all of them are reported.
+    /// Checks the whole model: lists, graphs, arrays, and the checksums of all entries. It
+    /// continues after an error, so that all errors are reported.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`] if it was stopped.
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`] if it was cancelled.
     pub fn check(&self, options: &CheckOptions) -> Result<Report> {
         let mut checker = Checker {
             model: self,
@@ -112,12 +112,12 @@ impl Model {
 struct Checker<'m> {
     model: &'m Model,
     report: Report,
-    /// The facts known about the arrays that have been opened; nothing of damaged ones.
+    /// Descriptions of the arrays that have been opened; `None` for damaged ones.
     infos: HashMap<ArrayFile, Option<ArrayInfo>>,
 }
 
 impl<'m> Checker<'m> {
-    /// Notes an error of the model; one of the system ends the check.
+    /// Records an error of the model; an error of the system ends the check.
     fn note(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::Io | ErrorKind::Cancelled => Err(error),
@@ -139,7 +139,7 @@ impl<'m> Checker<'m> {
         self.report.warnings.push(warning);
     }
 
-    /// Looks for entries that the format doesn't know.
+    /// Looks for entries that the format doesn't define.
     fn check_names(&mut self) {
         let directory = self.model.archive.directory();
         if directory
@@ -217,7 +217,7 @@ impl<'m> Checker<'m> {
                     if info.element_count() == 0
                         && variable.dtype.is_some_and(|dtype| dtype != info.dtype())
                     {
-                        // DL4J itself has written such arrays; there is nothing to misread.
+                        // DL4J itself has written such arrays, and they can't be misread.
                         let entry = parameters.entry_name(file);
                         self.warn(format!(
                             "{entry}: the empty array is of type {}, and {name:?} of another",
@@ -290,7 +290,7 @@ impl<'m> Checker<'m> {
         Ok(())
     }
 
-    /// Returns what an array is, from its file; each file is looked at once.
+    /// Returns the description of an array, from its file; each file is read once.
     fn info(&mut self, arrays: &Arrays<'m>, file: ArrayFile) -> Result<Option<ArrayInfo>> {
         if let Some(known) = self.infos.get(&file) {
             return Ok(known.clone());
@@ -319,7 +319,7 @@ impl<'m> Checker<'m> {
             .map(|(_, record)| record.len)
             .sum();
         let meter: Meter = progress.meter(total);
-        // These were read to their ends already, for their contents.
+        // These were already read to their ends, for their contents.
         let damaged = self.report.errors.iter().filter(|error| {
             let kind = error.kind();
             matches!(
@@ -361,7 +361,7 @@ pub(crate) fn check_fits(variable: &SameDiffVariable, info: &ArrayInfo) -> Resul
     check_shape(variable, info)
 }
 
-/// Fails unless the shape is one that the graph allows, where -1 stands for any length.
+/// Fails unless the graph allows the shape, where -1 means any length.
 fn check_shape(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
     let Some(shape) = &variable.shape else {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Comparing the checksum of an entry with the archive's while its bytes go by.
+//! Comparing the checksum of an entry with the archive's while its bytes are read.
 //!
-//! Whoever reads all bytes of an entry learns before the last of them whether they are those that were
-//! written: from a stream ([`Checked`]), a part of one ([`Within`]), by position in any order
-//! ([`Positions`]), and of bytes that are copied while they are deflated, from the [`EntrySum`] itself.
+//! The reader of all bytes of an entry gets an error before the last byte if the checksum differs:
+//! reading a stream ([`Checked`]), a part of a stream ([`Within`]), by position in any order
+//! ([`Positions`]), or, while bytes are copied and deflated, from the [`EntrySum`] itself.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,14 +14,14 @@ use record_file::ReadAt;
 use super::section::Section;
 use crate::{Error, ErrorKind, Result};
 
-/// The length and the checksum that an entry must have, and those of its bytes so far.
+/// The expected length and checksum of an entry, and those of its bytes so far.
 #[derive(Clone)]
 pub(crate) struct EntrySum {
     left: u64,
     expected: u32,
     crc: Hasher,
     entry: Box<str>,
-    /// The name of the archive, if it is a file.
+    /// Name of the archive, if it is a file.
     file: Option<Arc<str>>,
 }
 
@@ -36,7 +36,7 @@ impl EntrySum {
         }
     }
 
-    /// Takes the next bytes of the entry.
+    /// Adds the next bytes of the entry.
     pub(super) fn see(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
             return Err(self.too_long());
@@ -46,7 +46,7 @@ impl EntrySum {
         Ok(())
     }
 
-    /// Fails unless all bytes were seen, and they are those that were written.
+    /// Fails unless all bytes were added and the checksum matches.
     pub(super) fn finish(&self) -> Result<()> {
         if self.left > 0 {
             let message = format!("the entry ends {} bytes early", self.left);
@@ -69,7 +69,7 @@ impl EntrySum {
         self.fault(ErrorKind::DamagedArchive, message)
     }
 
-    /// Returns what is said when the bytes that are stored can't be inflated.
+    /// Returns the error for stored bytes that can't be inflated.
     pub(super) fn undecodable(&self) -> Error {
         let message = "the stored data is damaged or cut";
         self.fault(ErrorKind::DamagedArchive, message)
@@ -85,7 +85,7 @@ impl EntrySum {
     }
 }
 
-/// All bytes of an entry as a stream, which fails in place of the last of them if the length or the
+/// All bytes of an entry as a stream, which fails in place of the last byte if the length or the
 /// checksum differs from the archive's.
 pub(crate) struct Checked<R> {
     inner: R,
@@ -102,7 +102,8 @@ impl<R: Read> Checked<R> {
         }
     }
 
-    /// The `len` bytes from `offset` on. Those around them are read, too, for the checksum.
+    /// Restricts the stream to the `len` bytes from `offset` on. The bytes around them are also
+    /// read, for the checksum.
     pub(crate) fn within(mut self, offset: u64, len: u64) -> Result<Within<R>> {
         io::copy(&mut (&mut self).take(offset), &mut io::sink())?;
         Ok(Within {
@@ -111,8 +112,8 @@ impl<R: Read> Checked<R> {
         })
     }
 
-    /// Compares what was seen. One byte more would show that the length was a lie, and has a decoder
-    /// see its end.
+    /// Compares the checksum. Tries to read one more byte, which detects a false length, and makes
+    /// a decoder process its end.
     fn end(&mut self) -> io::Result<()> {
         if self.read_inner(&mut [0])? != 0 {
             return Err(self.sum.too_long().into());
@@ -122,7 +123,7 @@ impl<R: Read> Checked<R> {
         Ok(())
     }
 
-    /// Reads bytes that aren't checked yet. Decoders tell bad input by several kinds of errors.
+    /// Reads unchecked bytes. Decoders report invalid input with several kinds of errors.
     fn read_inner(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
 
@@ -162,7 +163,7 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// Some bytes of an entry as a stream. Those after them are read before the last is given out.
+/// A range of an entry as a stream. The bytes after it are read before its last byte is returned.
 pub(crate) struct Within<R> {
     stream: Checked<R>,
     left: u64,
@@ -179,8 +180,8 @@ impl<R: Read> Read for Within<R> {
     }
 }
 
-/// The bytes of a stored entry by position. The read with which all of them have been read, in any
-/// order, fails if the checksum differs from the archive's.
+/// The bytes of a stored entry by position. The read that completes all bytes, in any order, fails
+/// if the checksum differs from the archive's.
 pub(crate) struct Positions {
     section: Section,
     sum: EntrySum,
@@ -190,9 +191,9 @@ pub(crate) struct Positions {
 /// The bytes of an entry that were read so far.
 #[derive(Default)]
 struct Seen {
-    /// The start of each stretch of them, with its end and its checksum.
+    /// Start of each stretch of them, with its end and its checksum.
     stretches: BTreeMap<u64, (u64, Hasher)>,
-    /// How many there are.
+    /// Total number of these bytes.
     len: u64,
 }
 
@@ -205,8 +206,8 @@ impl Positions {
         }
     }
 
-    /// Reads all bytes outside of the `len` bytes from `offset` on, so that whoever reads these has
-    /// read all.
+    /// Reads all bytes outside of the `len` bytes from `offset` on, so that reading those completes
+    /// the entry.
     pub(crate) fn read_around(&self, offset: u64, len: u64) -> Result<()> {
         let end = self.section.len;
         for (mut at, until) in [(0, offset), (offset.saturating_add(len), end)] {
@@ -221,7 +222,7 @@ impl Positions {
         Ok(())
     }
 
-    /// Takes bytes that were read, and compares the checksum if they were the last that were missing.
+    /// Adds bytes that were read, and compares the checksum once no bytes are missing.
     fn see(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.len;
@@ -237,7 +238,7 @@ impl Positions {
 }
 
 impl Seen {
-    /// Adds bytes, but for those that are here already.
+    /// Adds bytes, except those already present.
     fn add(&mut self, mut at: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let next = self.stretches.range(at + 1..).next();
@@ -334,7 +335,7 @@ mod tests {
             assert!(part.read_exact(&mut buf[..1]).is_ok());
             assert_eq!(part.read_exact(&mut buf[1..2]).is_ok(), crc == good);
         }
-        // A directory that gives another length.
+        // A directory with a false length.
         for len in [4, 6] {
             let sum = EntrySum::new("e", len, good, None);
             let error = io::read_to_string(Checked::new(&bytes[..], sum)).unwrap_err();

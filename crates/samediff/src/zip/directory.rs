@@ -1,8 +1,8 @@
-//! The central directory: what entries there are, and where.
+//! The central directory: the entries and their locations.
 //!
-//! It is read by this module and not by the crate `zip`, which keeps the last of two entries with
-//! one name and doesn't tell. All other reading goes by what is read here, so there are no two
-//! opinions about one archive.
+//! It is read by this module instead of the crate `zip`, which silently keeps the last of two
+//! entries with one name. All other reads use this directory, so there is only one interpretation
+//! of an archive.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ const END_LEN: usize = 22;
 const LOCATOR_LEN: usize = 20;
 const END64_LEN: usize = 56;
 const RECORD_LEN: usize = 46;
-/// The least that an entry takes up at its place: a local header.
+/// Smallest size of an entry before its data: a local header.
 pub(super) const LOCAL_LEN: usize = 30;
 const MAX_COMMENT_LEN: usize = u16::MAX as usize;
 
@@ -33,21 +33,21 @@ const FLAG_UTF8: u16 = 1 << 11;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
-/// The most that deflate shrinks anything, by its construction: 258 bytes in two bits.
+/// Largest compression ratio of deflate, by its construction: 258 bytes in two bits.
 const DEFLATE_MAX_RATIO: u64 = 1032;
 
-/// The place of an entry in a [`Directory`].
+/// Index of an entry in a [`Directory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EntryIndex(usize);
 
-/// How an entry's bytes are stored.
+/// The storage method of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Stored,
     Deflated,
 }
 
-/// An entry, as the central directory has it.
+/// An entry in the central directory.
 ///
 /// ```text
 /// 0  u32 0x02014b50    16 u32 crc-32              30 u16 length of the extra fields
@@ -57,24 +57,24 @@ pub(crate) enum Method {
 /// 10 u16 method, 12 u32 time                      46 name, extra fields, comment
 /// ```
 ///
-/// A length or offset of 0xffffffff stands for one in the extra field 1 (zip64).
+/// A length or offset of 0xffffffff means that the value is in the extra field 1 (zip64).
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) name: Box<str>,
     pub(crate) method: Method,
     pub(crate) crc: u32,
-    /// The bytes in the archive.
+    /// Size in the archive, in bytes.
     pub(crate) stored_len: u64,
-    /// The bytes that they stand for.
+    /// Uncompressed size, in bytes.
     pub(crate) len: u64,
-    /// The place of the local header.
+    /// Offset of the local header.
     pub(crate) header: u64,
-    /// The start of the next entry or of the directory.
+    /// Start of the next entry or of the directory.
     pub(crate) limit: u64,
 }
 
 impl Record {
-    /// Returns whether it stands for a folder.
+    /// Returns whether it is a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }
@@ -87,12 +87,12 @@ pub(crate) struct Directory {
     by_name: HashMap<Box<str>, EntryIndex>,
 }
 
-/// The place of the directory, and how much it claims to hold.
+/// The location of the directory, and the sizes it claims.
 struct End {
     entries: u64,
     start: u64,
     len: u64,
-    /// The start of the record that says so, at which the directory must end.
+    /// Start of the end record, which must be the end of the directory.
     at: u64,
 }
 
@@ -107,7 +107,7 @@ impl Directory {
             );
             return Err(damaged(message).at_offset(end.start));
         }
-        // What the count makes us expect is bounded by what is there.
+        // The claimed count is bounded by the size of the directory.
         if end.entries > end.len / RECORD_LEN as u64 {
             let message = format!(
                 "{} entries are claimed by a directory of {} bytes",
@@ -144,7 +144,7 @@ impl Directory {
         &self.records[index.0]
     }
 
-    /// All entries but folders.
+    /// Returns all entries except folders.
     pub(crate) fn files(&self) -> impl Iterator<Item = (EntryIndex, &Record)> {
         let all = self.records.iter().enumerate();
         all.map(|(index, record)| (EntryIndex(index), record))
@@ -157,7 +157,7 @@ impl Directory {
 }
 
 impl End {
-    /// Finds the end record, which only a comment follows, and its zip64 form before it.
+    /// Finds the end record, which only a comment may follow, and its zip64 form before it.
     fn read(source: &dyn ReadAt) -> Result<End> {
         let size = source.size()?;
         let longest = (END_LEN + MAX_COMMENT_LEN + LOCATOR_LEN) as u64;
@@ -230,7 +230,7 @@ impl End {
     }
 }
 
-/// Reads one record, and says how many bytes it has.
+/// Reads one record, and returns it with its size in bytes.
 fn read_record(bytes: &mut impl Read) -> Result<(Record, u64)> {
     let mut fixed = [0; RECORD_LEN];
     fill(bytes, &mut fixed)?;
@@ -297,7 +297,7 @@ fn decode_name(name: Vec<u8>, is_utf8: bool) -> Result<Box<str>> {
     Ok(name.into())
 }
 
-/// Fails if the two lengths of an entry can't both be true.
+/// Fails if the two lengths of an entry contradict each other.
 fn check_lengths(method: Method, stored_len: u64, len: u64) -> Result<()> {
     let possible = match method {
         Method::Stored => len == stored_len,
@@ -343,7 +343,7 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// Says for each entry where it must end, and fails if two of them overlap.
+/// Sets the latest end of each entry, and fails if two entries overlap.
 fn place(records: &mut [Record], directory: u64) -> Result<()> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_unstable_by_key(|&index| std::cmp::Reverse(records[index].header));

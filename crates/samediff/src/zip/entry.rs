@@ -1,4 +1,4 @@
-//! The bytes of entries: by position where they are stored, as a stream in any case.
+//! The bytes of entries: by position if they are stored, as a stream in any case.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::{Error, ErrorKind, Result};
 
 const LOCAL_MAGIC: u32 = 0x0403_4b50;
 
-/// What is read at once around a local header: it and what an array's file begins with.
+/// Size of the read at a local header: the header and the beginning of an array's file.
 const HEAD_LEN: usize = 4 << 10;
 
-/// The part of a deflated entry that is inflated to look at its beginning: 64 KiB.
+/// Part of a deflated entry that is inflated to read its header: 64 KiB.
 const PREFIX_LEN: u64 = 64 << 10;
 
-/// An archive that is open for reading.
+/// An archive opened for reading.
 #[derive(Clone)]
 pub(crate) struct Archive {
     source: Arc<dyn ReadAt>,
     directory: Arc<Directory>,
     room: Room,
-    /// The name of the file, for errors that come after it was opened.
+    /// Name of the file, for later errors.
     file: Option<Arc<str>>,
 }
 
@@ -51,7 +51,7 @@ impl Archive {
         })
     }
 
-    /// Has errors of entries name this file.
+    /// Sets the file named in errors of entries.
     pub(crate) fn name_file(&mut self, file: String) {
         self.file = Some(file.into());
     }
@@ -68,23 +68,23 @@ impl Archive {
         self.directory.record(index)
     }
 
-    /// Returns whether two are the same open archive.
+    /// Returns whether both are the same open archive.
     pub(crate) fn same(a: &Archive, b: &Archive) -> bool {
         Arc::ptr_eq(&a.directory, &b.directory)
     }
 
-    /// Finds where an entry's stored bytes are, by one read.
+    /// Finds an entry's stored bytes, with one read.
     pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
         self.locate_record(self.record(index))
             .map_err(|error| self.named(error, index))
     }
 
-    /// Fails unless an entry has the same name in the directory and where its bytes begin.
+    /// Fails unless an entry has the same name in the directory and in its local header.
     pub(crate) fn check_name(&self, index: EntryIndex) -> Result<()> {
         self.locate(index).map(drop)
     }
 
-    /// Adds an entry to an error, and the file that the archive is.
+    /// Adds the entry and the archive's file to an error.
     pub(crate) fn named(&self, error: Error, index: EntryIndex) -> Error {
         let error = error.in_entry(&self.record(index).name);
         match &self.file {
@@ -93,7 +93,7 @@ impl Archive {
         }
     }
 
-    /// Reads the local header, which says how far after it the bytes begin:
+    /// Reads the local header, which has the distance to the stored bytes:
     ///
     /// ```text
     /// 0 u32 0x04034b50   6 u16 flags    14 u32 crc-32       22 u32 length            28 u16 length of extra fields
@@ -145,7 +145,7 @@ impl Archive {
         Ok(section)
     }
 
-    /// A stored entry; nothing of a deflated one.
+    /// Returns a stored entry; `None` for a deflated one.
     pub(crate) fn stored(&self, index: EntryIndex) -> Result<Option<StoredEntry>> {
         match self.record(index).method {
             Method::Stored => Ok(Some(StoredEntry {
@@ -156,8 +156,8 @@ impl Archive {
         }
     }
 
-    /// The bytes of any entry by position. Their checksum has been compared: they are all read first,
-    /// and those of a deflated entry inflated.
+    /// Returns the bytes of any entry by position. All bytes are read first to compare the
+    /// checksum, and those of a deflated entry are inflated.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
         if let Some(entry) = self.stored(index)? {
             io::copy(&mut entry.stream(), &mut io::sink())?;
@@ -167,7 +167,7 @@ impl Archive {
             .map_err(|error| self.named(error, index))
     }
 
-    /// The first bytes of an entry.
+    /// Returns the first bytes of an entry.
     pub(crate) fn prefix(&self, index: EntryIndex) -> Result<Vec<u8>> {
         let mut prefix = Vec::new();
         self.stream(index)?
@@ -176,12 +176,12 @@ impl Archive {
         Ok(prefix)
     }
 
-    /// The bytes of an entry as a stream, which fails if the checksum differs.
+    /// Returns the bytes of an entry as a stream, which fails if the checksum differs.
     pub(crate) fn stream(&self, index: EntryIndex) -> Result<Checked<Box<dyn Read + Send>>> {
         Ok(Checked::new(self.inflated(index)?, self.sum(index)))
     }
 
-    /// The checksum that an entry must have.
+    /// Returns the expected checksum of an entry.
     pub(super) fn sum(&self, index: EntryIndex) -> EntrySum {
         let record = self.record(index);
         EntrySum::new(&record.name, record.len, record.crc, self.file.as_ref())
@@ -195,7 +195,7 @@ impl Archive {
         })
     }
 
-    /// All bytes of an entry, if they are no more than a limit.
+    /// Reads all bytes of an entry, if their number doesn't exceed a limit.
     pub(crate) fn read(&self, index: EntryIndex, limit: u64) -> Result<Vec<u8>> {
         let record = self.record(index);
         if record.len > limit {
@@ -208,7 +208,7 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Reads an entry to its end, for its checksum; tells of every buffer.
+    /// Reads an entry to its end, for its checksum; reports the size of every buffer.
     pub(crate) fn check(
         &self,
         index: EntryIndex,
@@ -225,7 +225,7 @@ impl Archive {
     }
 }
 
-/// An entry whose bytes are stored as they are, and so can be read by position.
+/// An uncompressed entry, which can be read by position.
 #[derive(Clone)]
 pub(crate) struct StoredEntry {
     section: Section,
@@ -233,18 +233,18 @@ pub(crate) struct StoredEntry {
 }
 
 impl StoredEntry {
-    /// All bytes as a stream, which fails if the checksum differs.
+    /// Returns all bytes as a stream, which fails if the checksum differs.
     pub(crate) fn stream(&self) -> Checked<Box<dyn Read + Send>> {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())
     }
 
-    /// The bytes by position, whose checksum is compared once all were read.
+    /// Returns the bytes by position; the checksum is compared once all were read.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())
     }
 }
 
-/// Without the checksum, for what the entry begins with.
+/// Without the checksum, for the beginning of the entry.
 impl ReadAt for StoredEntry {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.section.read_at(offset, buf)

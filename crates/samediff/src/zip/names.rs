@@ -1,4 +1,4 @@
-//! Which names an entry may have.
+//! The allowed names of entries.
 
 use crate::{Error, ErrorKind, Result};
 
@@ -23,7 +23,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::UnsafeName, message))
 }
 
-/// The parts of a path; a folder's ends in a slash.
+/// Returns the parts of a path; a folder's ends in a slash.
 fn parts(name: &str) -> std::str::Split<'_, char> {
     name.strip_suffix('/').unwrap_or(name).split('/')
 }

@@ -1,19 +1,19 @@
-//! Some bytes of a source, by position and as a stream.
+//! A range of a source, by position and as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
 use record_file::ReadAt;
 
-/// Some bytes of a source, by position and as a stream.
+/// A range of a source, by position and as a stream.
 #[derive(Clone)]
 pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) source: S,
     pub(super) start: u64,
     pub(super) len: u64,
-    /// How far the stream is.
+    /// Position of the stream.
     at: u64,
-    /// The facts known about the bytes already, from their beginning.
+    /// Bytes of the beginning that are already known.
     pub(super) head: Vec<u8>,
 }
 

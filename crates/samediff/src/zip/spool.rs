@@ -1,4 +1,4 @@
-//! The bytes of a deflated entry where they can be read by position.
+//! The bytes of a deflated entry, made readable by position.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,10 +10,10 @@ use record_file::ReadAt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// What is kept in memory; more goes to a temporary file: 1 MiB.
+/// Largest size kept in memory, 1 MiB; more goes to a temporary file.
 const IN_MEMORY: u64 = 1 << 20;
 
-/// How much temporary files may have at a time.
+/// The remaining room for temporary files.
 #[derive(Clone)]
 pub(super) struct Room {
     left: Arc<AtomicU64>,
@@ -45,7 +45,7 @@ impl Room {
     }
 }
 
-/// Room that is given back.
+/// Room that is returned on drop.
 struct Taken {
     room: Room,
     bytes: u64,
@@ -73,7 +73,7 @@ impl ReadAt for Spooled {
     }
 }
 
-/// Reads a stream to its end, which comes after `len` bytes at most.
+/// Reads a stream to its end, which comes after at most `len` bytes.
 pub(super) fn spool(mut stream: impl Read, len: u64, room: &Room) -> Result<Arc<dyn ReadAt>> {
     if len <= IN_MEMORY {
         let mut bytes = Vec::new();

@@ -17,32 +17,32 @@ use super::names::check_name;
 use super::{EntryIndex, directory::Method};
 use crate::{Error, ErrorKind, Result};
 
-/// What the data of a stored entry begins at a multiple of: 64 bytes.
+/// Alignment of a stored entry's data: 64 bytes.
 const ALIGNMENT: u16 = 64;
 
-/// What is copied at once: 1 MiB.
+/// Number of bytes copied at once: 1 MiB.
 const STEP: usize = 1 << 20;
 
-/// How entries are stored.
+/// The compression of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZipCompression {
-    /// New ones as they are, those of another archive as they are there.
+    /// New entries uncompressed, those of another archive as they are there.
     #[default]
     Keep,
-    /// As they are: readable by position.
+    /// Uncompressed: readable by position.
     Stored,
-    /// Deflated, which takes long and makes floating-point numbers hardly smaller.
+    /// Deflated, which takes long and hardly shrinks floating-point numbers.
     Deflated,
 }
 
-/// An archive that is being written. The same entries give the same bytes.
+/// An archive that is being written. The same entries make the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    /// Completes the archive when it is dropped, also where writing has failed.
+    /// Completes the archive on drop, even after an error.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
-    /// Archives that deflated entries are copied from, as `zip` reads them.
+    /// Archives that deflated entries are copied from, opened with `zip`.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
-    /// What is to see the entry that is copied from one of them.
+    /// The observer of the entry that is copied from one of them.
     tap: Rc<RefCell<Option<Tap>>>,
     buf: Vec<u8>,
 }
@@ -59,7 +59,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Writes an entry. Tells of every buffer.
+    /// Writes an entry, and reports the size of every buffer.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -71,8 +71,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             ZipCompression::Keep | ZipCompression::Stored => CompressionMethod::Stored,
             ZipCompression::Deflated => CompressionMethod::Deflated,
         };
-        // Lengths have 64 bits from the start, since a stream's isn't known; the time is the
-        // earliest there is, so that nothing depends on when it was written.
+        // 64-bit lengths from the start, since a stream's length isn't known; the earliest time, so
+        // that the bytes don't depend on the time of writing.
         let options = SimpleFileOptions::default()
             .compression_method(method)
             .large_file(true)
@@ -90,14 +90,14 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Returns whether an entry of another archive stays deflated as it is.
+    /// Returns whether an entry of another archive stays deflated.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored
     }
 
-    /// Writes an entry of another archive, which stays deflated, under this name. Its bytes are
-    /// inflated on the way, for its checksum and for `seen`.
+    /// Copies a deflated entry of another archive, under this name. Its bytes are inflated on the
+    /// way, for its checksum and for `seen`.
     pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
@@ -142,7 +142,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         tap.map_or(Ok(()), Tap::finish)
     }
 
-    /// Writes the directory, and says how many bytes there are now.
+    /// Writes the directory, and returns the size of the archive.
     pub(crate) fn finish(self) -> Result<u64> {
         let file = self.zip.finish()?.into_inner()?;
         let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -150,19 +150,19 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 }
 
-/// Whoever is told of the bytes that go by.
+/// A callback that gets the bytes as they are written.
 pub(crate) type Seen = Box<dyn FnMut(&[u8]) -> Result<()>>;
 
-/// What inflates the bytes of an entry as they are copied.
+/// Inflates the bytes of an entry as they are copied.
 struct Tap {
-    /// The next of its bytes.
+    /// Offset of the entry's next byte.
     next: u64,
     end: u64,
     inflated: DeflateDecoder<Sink>,
 }
 
 impl Tap {
-    /// Takes what is new of some bytes of the archive.
+    /// Takes the new part of some bytes of the archive.
     fn see(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let end = self.end.min(at + bytes.len() as u64);
         if at <= self.next && self.next < end {
@@ -177,11 +177,11 @@ impl Tap {
         Ok(())
     }
 
-    /// Takes note that all stored bytes have gone by.
+    /// Finishes once all stored bytes were copied.
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
-        // A stream that is complete takes no byte more.
+        // A complete stream takes no further byte.
         let more = self.inflated.write(&[0]);
         let sink = self.inflated.get_ref();
         if !matches!(more, Ok(0)) {
@@ -191,14 +191,15 @@ impl Tap {
     }
 }
 
-/// Where the bytes of a deflated entry go.
+/// The destination of a deflated entry's bytes.
 struct Sink {
     sum: EntrySum,
     seen: Option<Seen>,
 }
 
 impl Sink {
-    /// Returns what is wrong if the stored bytes can't be inflated: decoders tell it by several kinds.
+    /// Returns the error for stored bytes that can't be inflated: decoders report it with several
+    /// kinds.
     fn explained(&self, error: io::Error) -> io::Error {
         if error.get_ref().is_some_and(|own| own.is::<Error>()) {
             return error;
@@ -221,7 +222,7 @@ impl Write for Sink {
     }
 }
 
-/// A source that is read in turn, for `zip`.
+/// A source read in sequence, for `zip`.
 struct Cursor {
     source: Arc<dyn ReadAt>,
     at: u64,

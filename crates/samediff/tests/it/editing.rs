@@ -1,4 +1,4 @@
-//! What becomes of models by edits.
+//! The effects of edits on models.
 
 use std::fs;
 use std::io::Read;
@@ -238,8 +238,8 @@ fn models_are_merged_in_order_of_age() {
     assert_eq!(write(&draft, &path).arrays, 8);
     draft.deduplicate().unwrap();
     let path = folder.path().join("deduplicated.zip");
-    // Of four and four, the weights and both states are the same, and the second state is like the
-    // first tag's.
+    // Of four and four arrays, the weights and both states are equal, and the second state equals
+    // the first tag's.
     assert_eq!(write(&draft, &path).arrays, 5);
     assert_eq!(text(&path, "tags.txt"), "a\nz\n");
     assert_eq!(text(&path, "z/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
@@ -261,7 +261,7 @@ fn a_tag_gets_another_name_and_its_files_go_along() {
     let unknown = draft.rename_tag("c", "d".parse().unwrap()).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::UnknownTag);
     draft.rename_tag("a", "start".parse().unwrap()).unwrap();
-    // Its own name in another case is not taken.
+    // Its own name in a different case is allowed.
     draft.rename_tag("b", "B".parse().unwrap()).unwrap();
     let path = folder.path().join("renamed.zip");
     write(&draft, &path);
@@ -293,7 +293,7 @@ fn a_variable_of_a_tag_gets_another_name_and_its_files_stay_shared() {
     assert_eq!(unknown.kind(), ErrorKind::UnknownTag);
     draft.rename_variable("B", "layer/w", "weights").unwrap();
     draft.rename_variable("b", "layer/b:0", "bias").unwrap();
-    // What has no values is in no list, so its name may be any.
+    // A variable without values is in no list, so its name may be anything.
     draft.rename_variable("b", "out", "the output").unwrap();
     let path = folder.path().join("renamed.zip");
     assert_eq!(write(&draft, &path).arrays, 6);
@@ -498,7 +498,7 @@ fn texts_of_one_shape_and_other_lengths_are_not_the_same() {
 
 #[test]
 fn an_array_in_another_order_of_bytes_is_shared_too() {
-    // Deflated, the highest byte first, column by column.
+    // Deflated, big-endian, in column order.
     let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/other.zip");
     let model = Model::open(&other).unwrap();
     let tag = model.default_tag();
@@ -525,7 +525,7 @@ fn an_array_in_another_order_of_bytes_is_shared_too() {
 fn arrays_that_are_not_written_yet_are_deduplicated_too() {
     let (folder, _, model) = written(&tags(&[("old", content(1.0, 2.0))]));
     let mut draft = Draft::open(&model).unwrap();
-    // A merge doesn't look for what is the same.
+    // A merge doesn't look for equal arrays.
     for (tag, w) in [("new", 1.0), ("other", 5.0), ("newest", 5.0)] {
         draft.merge(tags(&[(tag, content(w, 2.0))])).unwrap();
     }
@@ -533,7 +533,7 @@ fn arrays_that_are_not_written_yet_are_deduplicated_too() {
     assert_eq!(write(&draft, &path).arrays, 16);
     draft.deduplicate().unwrap();
     let path = folder.path().join("small.zip");
-    // Of each tag, `layer/w` and its first state follow from one number; all else is the same.
+    // In each tag, `layer/w` and its first state derive from one number; everything else is equal.
     assert_eq!(write(&draft, &path).arrays, 6);
     for (tag, owner) in [("new", "old"), ("newest", "other")] {
         let params = format!("layer/w {owner}/0\nlayer/b:0 old/1\n");

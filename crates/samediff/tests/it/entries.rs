@@ -1,4 +1,4 @@
-//! Models as the entries of an archive, which can be anything.
+//! Models as arbitrary entries of an archive.
 
 use std::io::{Cursor, Read, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::{content, written};
 pub(crate) struct Entries(pub(crate) Vec<(String, Vec<u8>)>);
 
 impl Entries {
-    /// Those of a good model: two tags, of which the second refers to the first.
+    /// Returns the entries of a valid model: two tags, of which the second refers to the first.
     pub(crate) fn good() -> Entries {
         let mut draft = Draft::new();
         draft
@@ -50,8 +50,8 @@ impl Entries {
         assert_eq!(self.0.len() + 1, before, "{name}");
     }
 
-    /// Makes the second tag's graph another, which is as good, and then puts bytes over as many
-    /// places where others are.
+    /// Makes the second tag's graph a different valid one, and then replaces bytes of it in as many
+    /// places as given.
     pub(crate) fn put_graph(&mut self, there: &[u8], instead: &[u8], places: usize) {
         let mut bytes = graph_of_names();
         let found = bytes.windows(there.len()).enumerate();
@@ -85,7 +85,7 @@ impl Entries {
     }
 }
 
-/// Returns what opening and checking an archive finds first.
+/// Returns the first error of opening and checking an archive.
 pub(crate) fn first_error(archive: Vec<u8>) -> Error {
     match open(archive) {
         Err(error) => error,
@@ -100,7 +100,7 @@ pub(crate) fn open(archive: Vec<u8>) -> Result<Model, Error> {
     Model::from_source(Arc::new(archive), &ModelOptions::new())
 }
 
-/// The file of an array, as this crate writes it.
+/// Returns the file of an array, as this crate writes it.
 pub(crate) fn file_of(array: Array) -> Vec<u8> {
     let dims = array
         .info()
@@ -121,7 +121,7 @@ pub(crate) fn file_of(array: Array) -> Vec<u8> {
     )
 }
 
-/// An entry of a model with this tag, "t".
+/// Returns an entry of a model with this tag, "t".
 fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
     let mut draft = Draft::new();
     draft.add_tag("t".parse().unwrap(), content).unwrap();
@@ -136,10 +136,10 @@ fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
 /// All places of [`Entries::put_graph`].
 pub(crate) const ALL: usize = usize::MAX;
 
-/// How the integer arguments of [`graph_of_names`] begin: their count, and the first.
+/// Encoded beginning of the integer arguments of [`graph_of_names`]: their count, and the first.
 pub(crate) const ARGUMENTS: &[u8] = &[2, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
 
-/// The file of a graph without values, in which any name may be put over another.
+/// Returns the file of a graph without values, in which any name may replace another.
 fn graph_of_names() -> Vec<u8> {
     let mut graph = Graph::default();
     for name in ["var-1", "var-2", "in-1", "out-1", "loss-1"] {

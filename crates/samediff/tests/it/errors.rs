@@ -471,7 +471,7 @@ fn tags_are_found_in_any_case() {
     assert_eq!(error.to_string(), "no tag is named \"c\"; there are A, b");
 }
 
-/// Zeros without end, up to a size.
+/// An endless source of zeros, up to a size.
 struct Zeros(u64);
 
 impl ReadAt for Zeros {

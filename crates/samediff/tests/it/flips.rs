@@ -1,4 +1,4 @@
-//! Bits that flip in an archive: whoever reads all bytes of an entry learns of it, and where.
+//! Bit flips in an archive: the reader of all bytes of an entry gets an error, with its location.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -16,14 +16,14 @@ static FORMATS: Registry = Registry::new(&[&SameDiffFormat, &SafetensorsFormat])
 
 type Outcome = Result<Vec<u8>, String>;
 
-/// An array of 16 KiB in Fortran's order.
+/// Returns an array of 16 KiB in Fortran order.
 fn fortran() -> Array {
     let array = floats(&[8, 512], 0.0);
     let bytes = array.bytes().unwrap().read_to_vec(1 << 30).unwrap();
     Array::from_bytes(array.info().clone().with_order(Order::F), bytes).unwrap()
 }
 
-/// A model of two tags that share arrays.
+/// Returns a model of two tags that share arrays.
 fn model(compression: ZipCompression) -> Vec<u8> {
     let mut draft = Draft::new();
     for (tag, w) in [("a", 1.0), ("b", 3.0)] {
@@ -40,7 +40,7 @@ fn model(compression: ZipCompression) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// An archive of SDNB, as Java's loader reads it, stored or deflated.
+/// Returns an archive of SDNB, as Java's loader reads it, stored or deflated.
 fn sdz(method: zip::CompressionMethod) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/model.sdnb");
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -50,7 +50,7 @@ fn sdz(method: zip::CompressionMethod) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// The entries: the name of each, and where its bytes are stored.
+/// Returns the name of each entry, and the range of its stored bytes.
 fn places(archive: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
     let mut archive = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
     let count = archive.len();
@@ -63,7 +63,7 @@ fn places(archive: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
     (0..count).map(place).collect()
 }
 
-/// Returns what everything that reads a model makes of it.
+/// Returns the results of everything that reads a model.
 fn outcomes(path: &Path, names: &[String], targets: bool) -> Vec<(String, Outcome)> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -114,7 +114,7 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
         (sdz(zip::CompressionMethod::Stored), false, false),
         (sdz(zip::CompressionMethod::Deflated), false, true),
     ];
-    // As a linear congruential generator gives them.
+    // From a linear congruential generator.
     let mut state = 7_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -131,8 +131,8 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
             assert_eq!(outcome.as_ref().err(), None, "{verb}");
         }
         for (entry, place) in places(&bytes) {
-            // The beginning, the end, and somewhere between. The last byte of a deflated entry has bits
-            // that stand for nothing.
+            // The beginning, the end, and a place between. The last byte of a deflated entry has
+            // unused bits.
             let len = 8 * (place.len() - usize::from(is_deflated));
             let bits = [0, len - 1, random(len), random(len)];
             for bit in bits {
@@ -163,7 +163,7 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
     }
 }
 
-/// The bytes of the names in the directory.
+/// Returns the offsets of the bytes of names in the directory.
 fn names_in_directory(archive: &[u8]) -> Vec<usize> {
     let magic = b"PK\x01\x02";
     let starts = archive.windows(4).enumerate();
@@ -207,7 +207,7 @@ fn a_flipped_name_in_the_directory_leaves_nothing_out() {
 fn a_wrong_checksum_is_found_whatever_the_order_that_bytes_are_read_in() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");
-    // Larger than what is put in order at once, with rows that are long or short.
+    // Larger than the block that is reordered at once, with short or long rows.
     for shape in [[5000, 1000], [64, 80_000]] {
         let array = floats(&shape, 0.0);
         let bytes = array.bytes().unwrap().read_to_vec(1 << 30).unwrap();

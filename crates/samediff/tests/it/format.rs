@@ -1,4 +1,4 @@
-//! Models through the room that every format has.
+//! Models through the interface shared by all formats.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn files_are_recognised_by_what_is_in_them() {
     ] {
         assert_eq!(format_of(&fixture(name)), format, "{name}");
     }
-    // By another name only what says of itself what it is.
+    // By another name, only self-describing files are recognized.
     for (name, format) in [
         ("classic.fb", None),
         ("model.sdnb", Some("samediff")),
@@ -67,7 +67,7 @@ fn files_are_recognised_by_what_is_in_them() {
         fs::copy(fixture(name), &copy).unwrap();
         match format {
             Some(_) => assert_eq!(format_of(&copy), format, "{name}"),
-            // Nor is it a message.
+            // It isn't a message either.
             None => assert!(FORMATS.open(&copy, &OpenOptions::new()).is_err(), "{name}"),
         }
     }
@@ -262,7 +262,7 @@ fn a_damaged_array_is_in_the_way_of_itself_alone() {
     let damaged: Vec<String> = damaged.map(|entry| entry.name).collect();
     assert_eq!(damaged, ["a/layer/w", "b/layer/w"]);
 
-    // A check finds both, and goes on.
+    // A check finds both, and continues.
     let error = opened.verify().unwrap_err().to_string();
     for name in ["a/params/0.fb", "b/params/0.fb"] {
         assert!(error.contains(name), "{error}");

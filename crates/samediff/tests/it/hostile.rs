@@ -1,4 +1,4 @@
-//! Archives that somebody made to do harm.
+//! Maliciously crafted archives.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use proto_splitter_samediff::{
 use crate::entries::{Entries, first_error, open};
 use crate::support::values;
 
-/// An archive laid by hand, in which nothing has to be true.
+/// An archive assembled by hand, in which nothing has to be true.
 struct Raw {
     name: Vec<u8>,
     data: Vec<u8>,
@@ -97,7 +97,7 @@ fn end(mut bytes: Vec<u8>, directory: &[u8], count: u16) -> Vec<u8> {
     bytes
 }
 
-/// A model with one entry more.
+/// Returns a model with additional entries.
 fn with(extra: impl IntoIterator<Item = Raw>) -> Vec<u8> {
     let good = Entries::good().0.into_iter();
     let mut entries: Vec<Raw> = good.map(|(name, bytes)| Raw::new(name, bytes)).collect();
@@ -213,7 +213,7 @@ fn an_entry_that_could_harm_is_refused() {
         let name = String::from_utf8(entry.name.clone()).ok();
         let error = first_error(with([entry]));
         assert_eq!(error.kind(), kind, "{what}: {error}");
-        // Of entries that overlap either may be named.
+        // Of two overlapping entries, either may be named.
         if kind != OverlappingEntries {
             assert_eq!(error.entry(), name.as_deref(), "{what}: {error}");
         }
@@ -228,7 +228,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A deflated entry of this many zeros.
+/// Returns a deflated entry of this many zeros.
 fn bomb(name: &str, zeros: usize) -> Raw {
     let mut entry = Raw::new(name, deflated(&vec![0; zeros]));
     entry.method = 8;
@@ -242,7 +242,7 @@ fn a_deflate_bomb_is_not_inflated() {
     let bytes = archive(&[bomb("tags.txt", 64 << 20)]);
     let error = Model::from_source(Arc::new(bytes), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // One that says less than it has ends where it said.
+    // An entry with a false length is cut at that length.
     for claimed in [100, 5] {
         let mut lying = bomb("tags.txt", 64 << 20);
         lying.len = Some(claimed);
@@ -279,7 +279,7 @@ fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
         let limits = SameDiffLimits::new().max_inflated_size(limit);
         Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap()
     };
-    // Each array has room by itself, and gives it back.
+    // The limit has room for each array alone, and is released again.
     let model = open(3 << 20);
     for _ in 0..3 {
         for name in ["a", "b"] {
@@ -373,6 +373,6 @@ fn no_byte_that_changes_makes_a_panic() {
             refused += usize::from(checked.is_err());
         }
     }
-    // Checksums are on everything but times, versions and attributes.
+    // Checksums cover everything except times, versions and attributes.
     assert!(refused > bytes.len(), "{refused} of {}", 3 * bytes.len());
 }

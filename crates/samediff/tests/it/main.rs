@@ -1,4 +1,4 @@
-//! The behaviour of the crate as a whole.
+//! Behavior of the crate as a whole.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A model in memory, which says where edits of a draft lead.
+//! A reference model in memory, which predicts the effects of a draft's edits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -30,7 +30,7 @@ impl Value {
     }
 }
 
-/// Arguments of the one operation, named by their places.
+/// Arguments of the one operation, named by their indices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) parameters: BTreeMap<String, (Value, bool)>,
@@ -50,7 +50,7 @@ fn named<T: Copy>(values: &[T]) -> Vec<(String, T)> {
 }
 
 impl Given {
-    /// All parameters go into one operation.
+    /// Returns a graph in which one operation has all parameters as inputs.
     fn graph(&self) -> Graph {
         let mut graph = Graph::default();
         let new = |name: &str, kind, dtype| SameDiffVariable::new(name, kind, dtype, [-1]);
@@ -60,7 +60,7 @@ impl Given {
             .variables
             .push(new("in", VarType::Placeholder, Nd4jType::Half));
         for (name, (value, constant)) in &self.parameters {
-            // What has states is trained.
+            // A variable with states is trained.
             let kind = if *constant && !self.states.contains_key(name) {
                 VarType::Constant
             } else {
@@ -103,11 +103,11 @@ impl Given {
 struct File {
     role: Role,
     value: Value,
-    /// Older files that it shares if it is the same when it is written.
+    /// Older files that it shares if it is equal when it is written.
     older: Vec<usize>,
 }
 
-/// The files of a tag are places in [`Memory::files`].
+/// A tag, whose files are indices in [`Memory::files`].
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryTag {
     pub(crate) name: String,
@@ -140,13 +140,13 @@ pub(crate) struct Memory {
     files: Vec<File>,
 }
 
-/// All that a reader sees of a model.
+/// Everything that a reader sees of a model.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     tags: Vec<TagSnapshot>,
-    /// The files by name, numbered as they are first met: the same number, the same file.
+    /// Files by name, numbered by their first occurrence: equal numbers mean the same file.
     sharing: Vec<usize>,
-    /// The number of arrays, used or not.
+    /// Number of arrays, used or not.
     arrays: usize,
 }
 
@@ -159,7 +159,7 @@ struct TagSnapshot {
     states: Vec<(String, Vec<Value>)>,
 }
 
-/// Numbers things as they are first met.
+/// Numbers items by their first occurrence.
 fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<usize> {
     let mut known = HashMap::new();
     let numbers = all.into_iter().map(|one| {
@@ -170,7 +170,8 @@ fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<us
 }
 
 impl Snapshot {
-    /// Returns what is in a file, all of it read again; `arrays` is how many entries of arrays it has.
+    /// Returns the content of a file, completely read again; `arrays` is its number of array
+    /// entries.
     pub(crate) fn of(model: &Model, arrays: usize) -> Snapshot {
         let mut files: Vec<ArrayFile> = Vec::new();
         let mut read = |arrays: proto_splitter_samediff::Arrays<'_>| {
@@ -222,7 +223,7 @@ impl Memory {
         }
     }
 
-    /// The files that names have, as often as they have them.
+    /// Returns the files of all names, with repetitions.
     fn referenced(&self) -> Vec<usize> {
         let lists = self
             .tags
@@ -235,8 +236,8 @@ impl Memory {
             .collect()
     }
 
-    /// The files in the order that they are written in: those of the oldest tag first, and where a
-    /// tag has some that nothing refers to, after the others of their folder.
+    /// Returns the files in the order in which they are written: those of the oldest tag first, and
+    /// a tag's files without references after the others of their folder.
     fn written(&self) -> Vec<usize> {
         let mut all = Vec::new();
         for tag in &self.tags {
@@ -252,7 +253,7 @@ impl Memory {
     }
 
     fn push(&mut self, role: Role, value: Value, before: Option<usize>) -> usize {
-        // Only what is of the same type and shape is compared.
+        // Only arrays of the same type and shape are compared.
         let alike = before.filter(|&before| {
             let before = &self.files[before].value;
             before.dtype == value.dtype && before.bytes.len() == value.bytes.len()
@@ -301,7 +302,7 @@ impl Memory {
         });
     }
 
-    /// Adds a tag like another but for one parameter, and says its name and value.
+    /// Adds a copy of a tag with one parameter changed, and returns its name and value.
     pub(crate) fn add_like(
         &mut self,
         base: usize,
@@ -328,7 +329,7 @@ impl Memory {
         self.tags = vec![self.tags.swap_remove(tag)];
     }
 
-    /// Returns whether the graph of a tag has such a variable, which gets another name.
+    /// Renames a variable, and returns whether the graph of the tag has it.
     pub(crate) fn rename_variable(&mut self, tag: usize, from: &str, to: &str) -> bool {
         let tag = &mut self.tags[tag];
         let known = tag.graph.variable(from).is_some();
@@ -349,7 +350,7 @@ impl Memory {
         known
     }
 
-    /// Adds the tags of another model, whose files are others even where they are the same.
+    /// Adds the tags of another model, whose files stay separate even if they are equal.
     pub(crate) fn merge(&mut self, mut other: Memory) {
         let count = self.files.len();
         for file in &mut other.files {
@@ -390,14 +391,14 @@ impl Memory {
         self.tags.iter_mut().for_each(|tag| tag.stray.clear());
     }
 
-    /// Adds a file to a tag that no name has.
+    /// Adds a file without a name to a tag.
     pub(crate) fn add_stray(&mut self, tag: usize, value: Value) {
         let file = self.push(Role::Parameter, value, None);
         self.tags[tag].stray.push(file);
     }
 
-    /// Returns what becomes of the files when they are written: each that is the same as an older one of its
-    /// name becomes that one. Says how many there are.
+    /// Applies the deduplication of writing: each file that equals an older one of its name becomes
+    /// that one. Returns their number.
     pub(crate) fn settle(&mut self) -> usize {
         let mut instead = HashMap::new();
         let mut written: Vec<usize> = Vec::new();

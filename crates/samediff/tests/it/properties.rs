@@ -1,4 +1,4 @@
-//! Any edits of any model lead where a model in memory says.
+//! Any edits of any model have the effects that a model in memory predicts.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -27,12 +27,12 @@ enum Edit {
     Deduplicate,
     CollectGarbage,
     Save(ZipCompression),
-    /// Saves, and adds a file that nothing refers to.
+    /// Saves, and adds a file without references.
     Stray(usize, Value),
 }
 
 fn value() -> impl Strategy<Value = Value> {
-    // Few, so that many are the same; some differ in type only.
+    // Few values, so that many are equal; some differ only in type.
     let bytes = prop_oneof![
         (0_u8..3, 1_usize..4).prop_map(|(value, len)| vec![value; len]),
         prop::collection::vec(any::<u8>(), 0..300),
@@ -94,7 +94,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// Writes a draft, checks the file, and compares all of it with what is in memory.
+/// Writes a draft, checks the file, and compares its content with the model in memory.
 fn save(
     draft: &Draft,
     memory: &mut Memory,
@@ -123,7 +123,7 @@ fn checked(path: &Path) -> Model {
     model
 }
 
-/// Returns how many entries are files of arrays.
+/// Returns the number of entries that are array files.
 fn arrays_in(path: &Path) -> usize {
     let all = entries(path);
     let arrays = all.iter().filter(|name| name.split('/').count() == 3);

@@ -1,4 +1,4 @@
-//! Tests of how much is read, and for what purpose.
+//! The number and purpose of reads.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use proto_splitter_samediff::{
 };
 use record_file::ReadAt;
 
-/// A source that notes what is read: the offset and the length of each read.
+/// A source that records the offset and the length of each read.
 #[derive(Clone)]
 struct Watched {
     inner: Arc<dyn ReadAt>,
@@ -54,7 +54,7 @@ fn name(number: u64) -> String {
     format!("w{number}")
 }
 
-/// A tag of eight arrays of 1 MiB, whose data is watched; one of them can be another.
+/// Returns a tag of eight arrays of 1 MiB, whose data is watched; one of them can differ.
 fn content(other: Option<u64>) -> (TagContent, Watched) {
     let mut bytes = Vec::new();
     for number in 0..COUNT {
@@ -95,7 +95,7 @@ fn model(path: &Path) {
     draft.write(path, &SameDiffWriteOptions::new()).unwrap();
 }
 
-/// Bytes that deflate doesn't make fewer.
+/// Returns incompressible bytes.
 fn noise(seed: u64) -> Vec<u8> {
     let mut word = seed;
     let words = (0..LEN / 8).flat_map(|_| {
@@ -105,7 +105,7 @@ fn noise(seed: u64) -> Vec<u8> {
     words.collect()
 }
 
-/// A tag of eight arrays that nothing makes smaller.
+/// Returns a tag of eight incompressible arrays.
 fn noisy() -> TagContent {
     let mut graph = Graph::default();
     for number in 0..COUNT {
@@ -139,7 +139,7 @@ fn a_deflated_array_is_compared_while_it_is_copied() {
     let both = folder.path().join("both.zip");
     let written = draft.write(&both, &SameDiffWriteOptions::new()).unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT, COUNT));
-    // All of them once, and the beginning of each to know what it is.
+    // All of them once, and the beginning of each to parse its header.
     let most = COUNT * (LEN + (160 << 10));
     let read = source.bytes();
     assert!(read < most, "{read}, more than {most}");
@@ -163,7 +163,7 @@ fn one_parameter_is_read_by_two_reads() {
     let mut bytes = vec![0; LEN as usize];
     io::Read::read_exact(&mut values, &mut bytes).unwrap();
     assert!(bytes.iter().all(|&byte| byte == 5));
-    // What was read with the header isn't read again.
+    // Bytes that were read with the header aren't read again.
     let reads = source.take();
     assert_eq!(reads.len(), 1, "{reads:?}");
     assert!(reads[0].1 < LEN);
@@ -198,7 +198,7 @@ fn a_checkpoint_that_shares_all_but_one_reads_nothing_twice() {
         .unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT + 1, COUNT - 1));
     let (old, new) = (source.bytes(), data.bytes());
-    // The one that differs is read up to the first difference, and then for its file.
+    // The differing array is read up to the first difference, and then for its file.
     let all = COUNT * LEN;
     assert!(old < all + (1 << 18), "{old} of {all}");
     assert!(new <= all + LEN, "{new} of {all}");

@@ -15,7 +15,7 @@ struct Schema {
     enums: Vec<String>,
 }
 
-/// Reads what our schemas have: one namespace, tables, and enumerations of bytes.
+/// Parses the subset of schemas in use: one namespace, tables, and enumerations of bytes.
 fn parse(text: &str) -> Schema {
     let code: String = text
         .lines()
@@ -59,7 +59,7 @@ fn field(text: &str) -> Option<(String, String)> {
     Some((name.to_owned(), kind.to_owned()))
 }
 
-/// The name of a type without its namespace, and the namespace.
+/// Returns the name of a type without its namespace, and the namespace.
 fn resolve<'a>(own: &'a str, kind: &'a str) -> (&'a str, &'a str) {
     kind.split_once('.').unwrap_or((own, kind))
 }

@@ -7,7 +7,7 @@ use proto_splitter_samediff::{
     SameDiffWriteOptions, TagContent, VarType, WrittenSameDiff,
 };
 
-/// An array of floats that count up from `first`.
+/// Returns an array of floats that count up from `first`.
 pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
     let info = ArrayInfo::new(Nd4jType::Float, shape).unwrap();
     let mut value = first;
@@ -19,7 +19,8 @@ pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
     Array::from_bytes(info, bytes).unwrap()
 }
 
-/// A graph with a variable, a constant, a placeholder, and an operation that computes an array.
+/// Returns a graph with a variable, a constant, a placeholder, and an operation that computes an
+/// array.
 pub(crate) fn graph() -> Graph {
     let mut graph = Graph::default();
     graph.variables = vec![
@@ -42,7 +43,7 @@ pub(crate) fn graph() -> Graph {
     graph
 }
 
-/// A tag for [`graph`], with Adam's two states for the variable.
+/// Returns a tag for [`graph`], with Adam's two states for the variable.
 pub(crate) fn content(w: f32, b: f32) -> TagContent {
     TagContent::new(graph())
         .parameter("layer/w", floats(&[2, 3], w))
@@ -55,7 +56,7 @@ pub(crate) fn write(draft: &Draft, path: &Path) -> WrittenSameDiff {
     draft.write(path, &SameDiffWriteOptions::new()).unwrap()
 }
 
-/// A file of a draft, and its model.
+/// Returns a file of a draft, and its model.
 pub(crate) fn written(draft: &Draft) -> (tempfile::TempDir, PathBuf, Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");
@@ -64,12 +65,12 @@ pub(crate) fn written(draft: &Draft) -> (tempfile::TempDir, PathBuf, Model) {
     (folder, path, model)
 }
 
-/// The bytes of an array, as other libraries expect them.
+/// Returns the bytes of an array, as other libraries expect them.
 pub(crate) fn values(array: &Array) -> Vec<u8> {
     array.values().unwrap().read_to_vec(1 << 30).unwrap()
 }
 
-/// The names of the entries, in the order of the archive, as `zip` reads them.
+/// Returns the names of the entries, in the order of the archive, as `zip` reads them.
 pub(crate) fn entries(path: &Path) -> Vec<String> {
     let archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
     archive
@@ -78,7 +79,7 @@ pub(crate) fn entries(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The text of an entry, as `zip` reads it.
+/// Returns the text of an entry, as `zip` reads it.
 pub(crate) fn text(path: &Path, entry: &str) -> String {
     let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
     let file = archive.by_name(entry).unwrap();
