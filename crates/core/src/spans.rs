@@ -1,9 +1,9 @@
-//! A message as a list of spans: runs of bytes that are literals, or in a file, or in a chunk.
+//! A message as a list of spans: literal bytes, and ranges of files or chunks.
 //!
-//! A model is often several files that belong together: a graph here, its weights there. A
-//! [`Spans`] is the one message that nobody ever wrote: it is read by position like a file, but its
-//! bytes stay where they are. Nothing is copied, and a piece takes about 24 bytes of memory,
-//! whatever its length.
+//! A model often consists of several files: a graph in one, its weights in another. A [`Spans`]
+//! presents them as one message, which is never written as a whole: it is read at any position like
+//! a file, but its bytes stay in place. Nothing is copied, and a piece takes about 24 bytes of
+//! memory, whatever its length.
 //!
 //! ```text
 //! the message   | literal | span of model.onnx | literal | span of model.data     | span of model.onnx |
@@ -72,17 +72,17 @@ pub(crate) use list_builder::SpanListBuilder;
 use crate::Result;
 use crate::progress::Progress;
 
-/// The most files that a message of spans keeps open at once, unless its builder says otherwise.
+/// Default maximum number of open files of a message of spans.
 pub const DEFAULT_MAX_OPEN_FILES: usize = 64;
 
-/// The most bytes a message of spans may have: 2^63 - 1, what a file can have.
+/// Maximum size of a message of spans, in bytes: 2^63 - 1, the maximum size of a file.
 pub const MAX_SPANS_SIZE: u64 = i64::MAX.cast_unsigned();
 
-/// Spans of files and literals that together are one message, read by position.
+/// A message composed of ranges of files and literal bytes, for random access.
 ///
-/// The files are opened when they are read, a bounded number of them at once, and each is compared
-/// with what it was when the message was built: a file that was changed or replaced meanwhile is an
-/// error ([`SourceChanged`](crate::ErrorKind::SourceChanged)), never other bytes.
+/// Files are opened on reading, with a bounded number open at a time, and each is compared with its
+/// state when the message was built: a modified or replaced file is an error
+/// ([`SourceChanged`](crate::ErrorKind::SourceChanged)), and never returns other bytes.
 #[derive(Debug)]
 pub struct Spans {
     list: SpanList,
@@ -91,47 +91,48 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Bytes in all.
+    /// Returns the total size in bytes.
     pub fn total_size(&self) -> u64 {
         self.list.len()
     }
 
-    /// The spans themselves.
+    /// Returns the list of spans.
     pub fn list(&self) -> &SpanList {
         &self.list
     }
 
-    /// The paths, or names, of the files it takes spans of, in the order in which they were added.
+    /// Returns the paths, or names, of the files that spans come from, in the order in which they
+    /// were added.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.names()
     }
 
-    /// The path, or name, of one file.
+    /// Returns the path, or name, of one file.
     pub fn file(&self, id: SourceId) -> &Path {
         self.files.name(id)
     }
 
-    /// How many bytes a file has. The message may use only some of them.
+    /// Returns the size of a file in bytes. The message may use only some of them.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the file is one of another message.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the file belongs to another message.
     pub fn file_size(&self, file: SourceId) -> Result<u64> {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Fills `buf` from `at` in a file, whether or not these bytes are in the message.
+    /// Fills `buf` from offset `at` in a file, whether or not these bytes are in the message.
     ///
     /// # Errors
     ///
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the file hasn't got these bytes or isn't what it was;
-    /// [`Io`](crate::ErrorKind::Io) if reading fails.
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the file lacks these bytes or has
+    /// changed; [`Io`](crate::ErrorKind::Io) if reading fails.
     pub fn read_file(&self, file: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         self.files.read(file, at, buf)
     }
 
-    /// What is left of the span that the byte at `offset` is in, from this byte on. `None` from the
-    /// end of the message on.
+    /// Returns the remainder of the span with the byte at `offset`, from that byte on; `None` at or
+    /// after the end of the message.
     ///
     /// ```
     /// use proto_splitter_core::spans::{SpanSource, SpansBuilder};
@@ -151,22 +152,22 @@ impl Spans {
         self.list.locate(offset)
     }
 
-    /// Fails unless every file is still what it was when the message was built.
+    /// Fails unless every file is unchanged since the message was built.
     ///
     /// # Errors
     ///
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) with the file that was changed or replaced; [`Io`](crate::ErrorKind::Io)
-    /// if a file can't be opened any more.
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) with the modified or replaced file;
+    /// [`Io`](crate::ErrorKind::Io) if a file can no longer be opened.
     pub fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
     }
 
-    /// Makes the checks that were set with [`SpansBuilder::check_when_read`] now, and returns how
-    /// many files have one. A check that was made before isn't repeated.
+    /// Runs the checks set with [`SpansBuilder::check_when_read`], except those that already ran,
+    /// and returns the number of files with one.
     ///
     /// # Errors
     ///
-    /// The error of the first check that fails.
+    /// The error of the first failing check.
     pub fn check_files(&self, progress: &Progress) -> Result<usize> {
         let mut checked = 0;
         for (file, check) in self.checks.iter() {
@@ -176,7 +177,7 @@ impl Spans {
         Ok(checked)
     }
 
-    /// Fills `buf` from `at` in a file, and notes that this was read.
+    /// Fills `buf` from offset `at` in a file, and records that range as read.
     fn read_stored(&self, file: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         self.files.read(file, at, buf)?;
         match self.checks.get(file) {

@@ -1,8 +1,9 @@
-//! Splitting: from a message to the plan of its chunks, and to a file.
+//! Splitting: from a message to a plan of its chunks, and to a file.
 //!
-//! A [`Source`] is the message, a [`ComposableSplitter`] decides what leaves it, and what it
-//! decided is a [`SplitPlan`], which reads tags and lengths only. Executed in memory it gives a
-//! [`Split`], to a file what is [`Written`], and to a pipe or a connection a [`WrittenStream`].
+//! A [`Source`] is the message, and a [`ComposableSplitter`] decides which parts become chunks. The
+//! result is a [`SplitPlan`], made by reading only tags and lengths. Executing it in memory returns
+//! a [`Split`], writing it to a file a [`Written`], and to a pipe or a connection a
+//! [`WrittenStream`].
 //!
 //! ```
 //! use proto_splitter_core::split::{SplitExt, SizeSplitter, Source, SplitOptions};

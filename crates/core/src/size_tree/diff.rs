@@ -45,30 +45,30 @@ pub struct TreeChange {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberChange {
-    /// What it is called.
+    /// Name of the member.
     pub name: MemberName,
-    /// Where it is: now, or if it went, where it was.
+    /// Path: the new one, or if the member disappeared, the old one.
     pub text: String,
-    /// The end of that path that tells it from other members.
+    /// Suffix of the path that distinguishes it from other members.
     pub short: String,
-    /// Its bytes before.
+    /// Old size, in bytes.
     pub old: Option<u64>,
-    /// Its bytes now.
+    /// New size, in bytes.
     pub new: Option<u64>,
-    /// The side on which it is not met may have it, but no larger than this: only the largest were
-    /// kept there.
+    /// Maximum size that the member may have on the side that doesn't list it, since only the
+    /// largest are kept there.
     pub unseen_up_to: Option<u64>,
 }
 
 impl TreeChange {
-    /// By how many bytes it grew.
+    /// Returns the growth, in bytes.
     pub fn change(&self) -> i64 {
         change(self.old.map(|sum| sum.size), self.new.map(|sum| sum.size))
     }
 }
 
 impl MemberChange {
-    /// By how many bytes it grew: a lower bound, if it may be there unseen.
+    /// Returns the growth, in bytes: a lower bound, if the member may exist unlisted.
     pub fn change(&self) -> i64 {
         let unseen = self.unseen_up_to;
         change(self.old.or(unseen), self.new.or(unseen))
@@ -83,9 +83,9 @@ fn change(old: Option<u64>, new: Option<u64>) -> i64 {
 impl TreeDiff {
     /// Compares two trees.
     ///
-    /// Members are matched by what they are called, and those without a name by their path; several
-    /// of one name one after the other. What trees don't keep can't be compared: let them keep
-    /// more than are to be shown.
+    /// Members are matched by name, and those without one by their path; several with the same
+    /// name, in order. Members that the trees don't keep can't be compared, so keep more than you
+    /// display.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
@@ -110,7 +110,7 @@ impl TreeDiff {
     }
 }
 
-/// Of which one is there.
+/// Compares two nodes, at least one of which is present.
 fn node(old: Option<&TreeNode>, new: Option<&TreeNode>, below_several: bool) -> TreeChange {
     let several = |node: Option<&TreeNode>| node.is_some_and(|node| node.count > 1);
     let any_several = below_several || several(old) || several(new);
@@ -143,7 +143,7 @@ type Pair<'a> = (Option<&'a TreeNode>, Option<&'a TreeNode>);
 
 fn pairs<'a>(old: Option<&'a TreeNode>, new: Option<&'a TreeNode>) -> Vec<Pair<'a>> {
     let children = |node: Option<&'a TreeNode>| node.map_or(&[][..], |node| &node.children);
-    // A name that the type gives and one that is a number can't be the same.
+    // A name from the type can't equal a number.
     let mut olds: HashMap<&str, &TreeNode> = children(old)
         .iter()
         .map(|child| (child.name.as_str(), child))
@@ -191,7 +191,7 @@ fn members(
             });
         }
     }
-    // Of those that may be unseen some can't be told to have changed.
+    // Members that may exist unlisted have not provably changed.
     changes.retain(
         |member| match (member.old, member.new, member.unseen_up_to) {
             (old, new, None) => old != new,
@@ -203,7 +203,7 @@ fn members(
     changes
 }
 
-/// How large a member can be that isn't kept; `None` if all are.
+/// Returns the maximum size of a member that isn't kept; `None` if all are.
 fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     let node = node?;
     let kept = node.members.len() as u64;
@@ -211,19 +211,20 @@ fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     (kept < node.count).then(|| least.unwrap_or(u64::MAX))
 }
 
-/// What makes a member the same in two messages, and which of those of one name it is.
+/// The identity of a member across two messages: its name or path, and its number among those with
+/// the same name.
 type Key<'a> = (&'a str, usize);
 
 fn keyed(node: Option<&TreeNode>, below_several: bool) -> Vec<(Key<'_>, &Member)> {
     let mut members: Vec<&Member> = node.map_or(Vec::new(), |node| node.members.iter().collect());
-    // In the order in which they stand, so that those of one name are told apart by it.
+    // Sorted by position, which distinguishes those with the same name.
     members.sort_by(|a, b| a.path.cmp(&b.path));
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut keyed = Vec::with_capacity(members.len());
     for member in members {
         let key = match &member.name.name {
             Some(name) if !ends_with_key(member) => name.as_str(),
-            // An index says nothing once elements came or went before it.
+            // An index is meaningless once elements were inserted or removed before it.
             _ if below_several => continue,
             _ => member.text.as_str(),
         };

@@ -16,14 +16,14 @@ use crate::path::{FieldPath, TargetKind};
 use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
 
-/// Sizes by field path of the message, or the value, at a path. No value is read but what the
-/// largest members are called by; of a chunked message, the chunks that others are spliced
-/// into, and those that are messages.
+/// Measures the message, or the value, at a path: sizes by field path. Reads only the names of the
+/// largest members and, for a chunked message, the chunks that others are spliced into and those
+/// that are messages.
 ///
 /// # Errors
 ///
-/// As [`MessageView::get`]; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) with the path and offset if a message
-/// breaks the wire format that the type knows as one.
+/// As [`MessageView::get`]; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) with
+/// the path and offset if a value that is a message by its type breaks the wire format.
 pub fn measure(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -48,17 +48,17 @@ pub fn measure(
         .map_err(|error| portion.damage_first(error))
 }
 
-/// What is measured: pieces of an input, and where in which message they are.
+/// The value to measure: pieces of an input, and their place in the whole message.
 struct Target<'a> {
     pieces: &'a [Range<u64>],
-    /// Whether it is a message at all, and its type.
+    /// Type of the message, and false if it is not a message.
     is_message: bool,
     message: Option<MessageDescriptor>,
     path: &'a FieldPath,
     whole: Option<&'a MessageDescriptor>,
-    /// Where the chunks are, if there are any.
+    /// The plan of a message in chunks.
     plan: Option<&'a MergePlan>,
-    /// How many messages deep it is walked.
+    /// Maximum depth of the walk, in messages.
     max_depth: u32,
 }
 

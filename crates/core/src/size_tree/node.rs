@@ -1,4 +1,4 @@
-//! What a tree of sizes consists of.
+//! The nodes of a tree of sizes.
 
 use super::chunks::ChunkSet;
 use crate::member_names::MemberName;
@@ -9,49 +9,49 @@ use crate::wire::FieldNumber;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SizeTree {
-    /// The message itself, or the value that was asked for.
+    /// The message, or the requested value.
     pub root: TreeNode,
 }
 
-/// All values at one path, whatever the indices and keys on the way are.
+/// All values at one path, with any indices and keys along it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeNode {
-    /// The field's number.
+    /// Field number.
     pub field: FieldNumber,
-    /// The field's name, or its number if the type doesn't know it; of the root nothing.
+    /// Field name, or its number if the type lacks it; empty for the root.
     pub name: String,
-    /// What its values are: a message's full name, or `string`, `map<string, int32>` and the like;
-    /// `None` if only a guess can tell.
+    /// Type of the values: a message's full name, or `string`, `map<string, int32>` and the like;
+    /// `None` if the type lacks the field.
     pub type_name: Option<String>,
-    /// What its values look like, if the type doesn't know the field.
+    /// Appearance of the values, if the type lacks the field.
     pub guessed: Option<Guessed>,
-    /// Whether a message can have several of them, or had, where the type doesn't know.
+    /// True if a message can have several of them, or if one had, where the type lacks the field.
     pub repeated: bool,
-    /// How often the field is written. A packed run counts once.
+    /// Number of occurrences of the field. A packed run counts once.
     pub count: u64,
-    /// Bytes of all of them, with their tags and lengths.
+    /// Total size including tags and lengths, in bytes.
     pub size: u64,
-    /// Bytes that belong to no field below.
+    /// Size of the bytes that belong to no field below.
     pub own: u64,
-    /// The chunks that they lie in.
+    /// Chunks that contain the values.
     pub chunks: ChunkSet,
-    /// The largest of them, if they are several, by their size.
+    /// The largest of several values, sorted by size.
     pub members: Vec<Member>,
-    /// The fields below, by their size.
+    /// The fields below, sorted by size.
     pub children: Vec<TreeNode>,
 }
 
-/// What a value without a type looks like.
+/// The appearance of a value without a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guessed {
-    /// Fields, one after the other, whenever it occurred.
+    /// Consecutive fields, in every occurrence.
     Message,
     /// Text in UTF-8.
     Text,
-    /// Anything else with a length: bytes, packed numbers, or text and messages by turns.
+    /// Any other length-delimited value: bytes, packed numbers, or a mixture of text and messages.
     Bytes,
-    /// A number, as its wire type says.
+    /// A number, according to its wire type.
     Number,
 }
 
@@ -59,24 +59,25 @@ pub enum Guessed {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member {
-    /// Where it is in the whole message.
+    /// Path in the whole message.
     pub path: FieldPath,
-    /// The same as text, with the type's names.
+    /// Path as text, with the type's names.
     pub text: String,
-    /// The end of its path that tells it from other members: `[7]`, or `node[7].attr["value"]`.
+    /// Suffix of the path that distinguishes it from other members: `[7]`, or
+    /// `node[7].attr["value"]`.
     pub short: String,
-    /// What it is called.
+    /// Name of the member.
     pub name: MemberName,
-    /// Its bytes, with its tag and length.
+    /// Size including tag and length, in bytes.
     pub size: u64,
-    /// The chunks that it lies in.
+    /// Chunks that contain the member.
     pub chunks: ChunkSet,
-    /// Which of the names that are read last is its own.
+    /// Index of its name among those that are read last.
     pub(super) serial: usize,
 }
 
 impl TreeNode {
-    /// Its step in a path: `node[*]` if it is repeated.
+    /// Returns its step in a path: `node[*]` if it is repeated.
     pub fn label(&self) -> String {
         if self.repeated {
             format!("{}[*]", self.name)
@@ -85,7 +86,7 @@ impl TreeNode {
         }
     }
 
-    /// The field below with this name.
+    /// Returns the field below with this name.
     pub fn child(&self, name: &str) -> Option<&TreeNode> {
         self.children.iter().find(|child| child.name == name)
     }

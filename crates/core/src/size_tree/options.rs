@@ -1,11 +1,11 @@
-//! What is kept beside the sums.
+//! Options for measuring.
 
 use crate::member_names::NameRule;
 
-/// How many members of a field are kept, unless options say otherwise.
+/// Default number of members to list per field.
 pub const DEFAULT_TOP: usize = 10;
 
-/// What is kept beside the sums.
+/// The details to list in addition to sums.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
     pub(super) top: usize,
@@ -20,7 +20,7 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         TreeOptions {
@@ -30,23 +30,23 @@ impl TreeOptions {
         }
     }
 
-    /// Keeps this many of a field's largest members ([`DEFAULT_TOP`]). Each takes some hundred
-    /// bytes of memory, for every path that repeats.
+    /// Sets the number of a field's largest members to list. Default: [`DEFAULT_TOP`]. Each takes
+    /// some hundred bytes of memory, for every repeated path.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;
         self
     }
 
-    /// Keeps only members of at least this many bytes (0: of any size).
+    /// Sets the minimum size of members to list, in bytes. Default: 0.
     #[must_use]
     pub const fn min_member_size(mut self, bytes: u64) -> Self {
         self.min_member_size = bytes;
         self
     }
 
-    /// Adds rules for what the messages of some types are called (none: by fields that sound like
-    /// names). The first rule of a type counts.
+    /// Adds rules for the names of messages of some types. Default: none, which uses fields that
+    /// look like names. The first rule of a type counts.
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);

@@ -1,4 +1,4 @@
-//! Which part of a tree is asked for.
+//! The part of a tree to show.
 
 use prost_reflect::MessageDescriptor;
 
@@ -6,7 +6,7 @@ use super::node::SizeTree;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
 
-/// What a tree is made of: one value, and below it a sum over fields that repeat.
+/// The subject of a tree: one value, and a sum over repeated fields below it.
 ///
 /// ```
 /// use proto_splitter_core::size_tree::TreePlace;
@@ -19,20 +19,20 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreePlace {
-    /// The value; all of it is measured.
+    /// The value, all of which is measured.
     pub path: FieldPath,
-    /// The fields from there to the sum that is shown.
+    /// Field names from the value to the sum.
     pub below: Vec<String>,
 }
 
 impl TreePlace {
-    /// Reads a path as a tree shows it: with `[*]` behind the fields over which a sum goes, or
-    /// behind none of them for one value. The last field may be a whole repeated one.
+    /// Parses a path as a tree displays it: with `[*]` after the fields that are summed over, or
+    /// without it for one value. The last field may be a whole repeated one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is not a path, leads nowhere in the type, or has an index or
-    /// key behind a `[*]`.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, leads nowhere in the type, or has an
+    /// index or key after a `[*]`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<TreePlace> {
         let steps = steps(text);
         let summed = steps.iter().position(|step| step.ends_with("[*]"));
@@ -66,8 +66,7 @@ fn parse_path(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath>
     }
 }
 
-/// The steps of a path: what stands between its dots, but for those in keys and in names of
-/// extensions.
+/// Splits a path into steps at its dots, except those in keys and in names of extensions.
 fn steps(text: &str) -> Vec<&str> {
     let (mut steps, mut start) = (Vec::new(), 0);
     let (mut quoted, mut escaped, mut open) = (false, false, 0u32);
@@ -93,11 +92,11 @@ fn steps(text: &str) -> Vec<&str> {
 }
 
 impl SizeTree {
-    /// The part of the tree below these fields.
+    /// Returns the part of the tree below these fields.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the message has no such field, with those that it has.
+    /// [`ErrorKind::InvalidPath`] if the message has no such field, listing the fields it has.
     pub fn focus(mut self, below: &[String]) -> Result<SizeTree> {
         for name in below {
             let path = match self.root.name.as_str() {

@@ -1,15 +1,14 @@
-//! What bytes look like whose type nobody knows.
+//! Guessing the form of bytes without a type.
 
 use crate::Result;
 use crate::member_names::{PROBED_TEXT, is_text};
 use crate::wire::header::is_malformed;
 use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 
-/// How many fields of a value are looked at that is not in memory anyway.
+/// Number of fields to inspect in a value that is not in memory.
 const PROBED_FIELDS: usize = 1024;
 
-/// Whether all of these bytes are fields one after the other, and more likely so than text that
-/// happens to be.
+/// Returns true if all of these bytes are consecutive fields, and unlikely to be text.
 ///
 /// ```
 /// use proto_splitter_core::size_tree::looks_like_message;
@@ -22,7 +21,7 @@ pub fn looks_like_message(bytes: &[u8]) -> bool {
         return false;
     }
     let mut at = 0;
-    // The numbers of the groups that are open.
+    // Numbers of the open groups.
     let mut open = Vec::new();
     while at < bytes.len() {
         let rest = &bytes[at..];
@@ -55,7 +54,8 @@ pub fn looks_like_message(bytes: &[u8]) -> bool {
     open.is_empty()
 }
 
-/// Whether the front of a long value looks like a message. The cursor is left anywhere.
+/// Returns true if the beginning of a long value looks like a message. Leaves the cursor at an
+/// arbitrary position.
 pub(super) fn begins_as_message<I: Input>(
     cursor: &mut WireCursor<I>,
     start: u64,
@@ -96,7 +96,7 @@ mod tests {
             (b"\x0a\x05name", false),
             (b"\x00\x00\x00\x00", false),
             (b"\x0b\x08\x01", false),
-            // A group that ends as another one.
+            // A group with the end tag of another.
             (b"\x0b\x14", false),
             (b"\x0c", false),
             (b"\x09\x00\x00", false),

@@ -60,7 +60,7 @@ fn set() -> FileDescriptorSet {
     }
 }
 
-/// A tree as one line for each node, to be compared.
+/// Formats a tree with one line per node, for comparison.
 fn lines(node: &TreeNode, depth: usize, out: &mut Vec<String>) {
     let TreeNode {
         count, size, own, ..
@@ -193,7 +193,7 @@ fn without_a_type_a_field_is_a_message_if_it_looks_like_one_whenever_it_occurs()
 
 #[test]
 fn what_looked_like_a_message_and_is_none_is_bytes() {
-    // A group that ends as another, at once and behind fields that are fine.
+    // A group with the end tag of another, immediately and after valid fields.
     let fine = b"\x08\x01".repeat(3000);
     let long = [&fine[..], b"\x0b\x14"].concat();
     let mut value = vec![0x0a];
@@ -394,8 +394,7 @@ fn what_may_have_been_there_unseen_is_not_called_new() {
         };
         tree_of(&set.encode_to_vec(), typed(), &TreeOptions::new().top(top))
     };
-    // The old tree keeps the one of 30; one of 20 may have been there, one of 40 hasn't been that
-    // large.
+    // The old tree keeps only the 30; a 20 may have existed there, but no 40.
     let diff = TreeDiff::of(&tree(&[10, 20, 30], 1), &tree(&[20, 30, 40], 3));
     let members = &diff.root.children[0].members;
     let told: Vec<_> = members

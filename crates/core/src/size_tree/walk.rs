@@ -1,4 +1,4 @@
-//! The walk over all fields of a message that a type knows, and the sums that it leaves.
+//! The walk over all fields of a message that its type has, and the resulting sums.
 
 use std::ops::Range;
 
@@ -13,10 +13,9 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Copy)]
 struct Place {
     node: NodeId,
-    /// What its fields know it as.
+    /// Identity of the content for its fields.
     content: u64,
-    /// How many messages further down are walked. What lies deeper is counted as bytes of its
-    /// message.
+    /// Number of message levels to descend further. Anything deeper counts as bytes of its message.
     levels: u32,
 }
 
@@ -31,8 +30,8 @@ impl Place {
     }
 }
 
-/// Adds the pieces of a message to the sums of its fields, and of those of messages this many levels
-/// down.
+/// Adds the pieces of a message to the sums of its fields, and of the fields of messages this many
+/// levels down.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,
@@ -56,12 +55,12 @@ struct Walk<'a, I> {
 }
 
 impl<I: Input> Walk<'_, I> {
-    /// Walks what is in the window at once, and the messages that reach out of it one by one.
+    /// Walks the bytes in the window at once, and the messages that exceed it one by one.
     fn message(&mut self, range: Range<u64>, place: Place) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
-            // What lies behind a header may be in a chunk that is large, so no more is asked for
-            // than is at hand.
+            // A value may be in a large chunk, so only available bytes are requested after a
+            // header.
             let window = self.cursor.input_mut().fetch(at, 1)?;
             let left = range.end - at;
             let done = if self.arena.chunks.is_whole() {
@@ -77,7 +76,7 @@ impl<I: Input> Walk<'_, I> {
         Ok(())
     }
 
-    /// The field at the front of a range; where the next begins.
+    /// Walks the first field of a range, and returns the start of the next.
     fn field(&mut self, range: Range<u64>, place: Place) -> Result<u64> {
         let start = range.start;
         let found = header::field(self.cursor.input_mut(), range.clone());
@@ -131,7 +130,7 @@ impl<I: Input> Walk<'_, I> {
             let depth = self.arena.chain.len();
             let walked = self.message(value, place.below(child, content));
             match walked {
-                // It began like a message, but is none.
+                // It began like a message, but isn't one.
                 Err(error) if look == Look::Guess && error.kind() == ErrorKind::InvalidMessage => {
                     self.arena.chain.truncate(depth);
                     self.arena.facts[child as usize].guess.no_message = true;
@@ -144,8 +143,8 @@ impl<I: Input> Walk<'_, I> {
     }
 }
 
-/// Walks the fields of a message at the front of `bytes`, of which it has `left`, and says how far
-/// it came: to the message's end, or to the first field that can't be told from these bytes alone.
+/// Walks the fields of a message of `left` bytes that starts with `bytes`. Returns where it
+/// stopped: at the message's end, or at the first field that needs more bytes.
 fn fields<const CHUNKED: bool>(
     arena: &mut Arena,
     bytes: &[u8],
@@ -191,7 +190,7 @@ fn fields<const CHUNKED: bool>(
                 None => return short(arena, "a length that is cut short or too long"),
             },
             5 => 4,
-            // Its end is looked for first.
+            // Its end is located first.
             3 if whole => {
                 at = group::<CHUNKED>(arena, bytes, base, start, place)?;
                 continue;
@@ -231,8 +230,8 @@ fn fields<const CHUNKED: bool>(
     Ok(at as u64)
 }
 
-/// Walks the value of a length-delimited field as far as its node wants it looked at: `bytes` are
-/// all of it, unless it is only hopped over.
+/// Walks the value of a length-delimited field as far as its node requires: `bytes` are all of it,
+/// unless it is only skipped.
 fn walk_value<const CHUNKED: bool>(
     arena: &mut Arena,
     child: NodeId,
@@ -260,7 +259,7 @@ fn walk_value<const CHUNKED: bool>(
     let depth = arena.chain.len();
     let below = place.below(child, content);
     match fields::<CHUNKED>(arena, bytes, value.start, len, below) {
-        // It looked like a message, but is none.
+        // It looked like a message, but isn't one.
         Err(error) if look == Look::Guess && header::is_malformed(&error) => {
             arena.chain.truncate(depth);
             arena.facts[child as usize].guess.no_message = true;
@@ -270,7 +269,7 @@ fn walk_value<const CHUNKED: bool>(
     }
 }
 
-/// Walks the group that begins at `start`, and says where the next field does.
+/// Walks the group that begins at `start`, and returns the start of the next field.
 #[cold]
 fn group<const CHUNKED: bool>(
     arena: &mut Arena,
@@ -314,7 +313,7 @@ fn group<const CHUNKED: bool>(
     Ok(usize::try_from(group.end).unwrap_or(usize::MAX))
 }
 
-/// Notes what a value of a field is like that the type doesn't know.
+/// Records the form of a value of an unknown field.
 fn learn(arena: &mut Arena, child: NodeId, front: &[u8], is_message: bool) {
     let guess = &mut arena.facts[child as usize].guess;
     guess.len = true;

@@ -1,4 +1,4 @@
-//! Putting a message of spans together, front to back.
+//! Building a message of spans, from beginning to end.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,10 +17,10 @@ use crate::progress::Progress;
 use crate::wire::{FieldNumber, WireType, encode_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
-/// Builds a [`Spans`]: pieces are added one behind the other.
+/// Builds a [`Spans`] by appending pieces.
 ///
-/// A length-delimited field whose length is known only once all of it is there is begun with
-/// [`begin_field`](Self::begin_field) and ended with [`end_field`](Self::end_field). Fields nest.
+/// Begin a length-delimited field of unknown length with [`begin_field`](Self::begin_field), and
+/// end it with [`end_field`](Self::end_field). Fields may nest.
 #[derive(Debug)]
 pub struct SpansBuilder {
     list: SpanListBuilder,
@@ -35,7 +35,7 @@ impl Default for SpansBuilder {
 }
 
 impl SpansBuilder {
-    /// An empty message.
+    /// Creates an empty message.
     pub fn new() -> Self {
         SpansBuilder {
             list: SpanListBuilder::default(),
@@ -44,14 +44,14 @@ impl SpansBuilder {
         }
     }
 
-    /// How many files may be open at once; [`DEFAULT_MAX_OPEN_FILES`] by default.
+    /// Sets the maximum number of open files. Default: [`DEFAULT_MAX_OPEN_FILES`].
     #[must_use]
     pub fn max_open_files(mut self, most: NonZeroUsize) -> Self {
         self.files.set_most_open(most.get());
         self
     }
 
-    /// Adds a regular file to take spans of, by its path.
+    /// Adds a regular file as a source of spans, by its path.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl SpansBuilder {
         let path = path.into();
         let opened = path.clone();
         self.open_with(path, move || {
-            // Before it is opened: opening a pipe waits for its other end.
+            // Before opening, since opening a pipe waits for its other end.
             if fs::metadata(&opened)?.is_file() {
                 File::open(&opened)
             } else {
@@ -69,10 +69,10 @@ impl SpansBuilder {
         })
     }
 
-    /// Adds a regular file that `open` opens, as often as it is asked to: for files whose paths
-    /// can't be trusted. `name` is what errors call it.
+    /// Adds a regular file that `open` opens, whenever it is called: for files whose paths can't be
+    /// trusted. `name` identifies it in errors.
     ///
-    /// A file that `open` gives later must be the one that it gave first, unchanged.
+    /// All files that `open` returns must be the same, unchanged file.
     ///
     /// # Errors
     ///
@@ -86,11 +86,11 @@ impl SpansBuilder {
         self.files.add(origin, Some(file))
     }
 
-    /// Adds something else to take spans of. Its bytes must not change.
+    /// Adds another kind of source of spans. Its bytes must not change.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size can't be told.
+    /// [`ErrorKind::Io`] if its size is unavailable.
     pub fn reader(
         &mut self,
         name: impl Into<PathBuf>,
@@ -100,10 +100,9 @@ impl SpansBuilder {
         self.files.add(origin, None)
     }
 
-    /// Sets what is compared once every span that the message has of a file was read, in whatever order
-    /// and by however many threads: such as a checksum of the whole file. `check` reads the file
-    /// itself. If it fails, so does the read that was the last, and every read of the file from
-    /// then on.
+    /// Sets a check that runs once every span of a file in the message was read, in any order and
+    /// by any number of threads, such as a checksum of the whole file. `check` reads the file
+    /// itself. If it fails, so do the last read and every later read of the file.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -133,47 +132,48 @@ impl SpansBuilder {
         self.checks.set(file, Box::new(check));
     }
 
-    /// How many bytes a file has.
+    /// Returns the size of a file in bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the file is one of another message.
+    /// [`ErrorKind::InvalidConfig`] if the file belongs to another message.
     pub fn file_size(&self, file: SourceId) -> Result<u64> {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Bytes so far. The lengths of fields that aren't ended are not in it.
+    /// Returns the number of bytes so far, without the lengths of open fields.
     pub fn size(&self) -> u64 {
         self.list.size()
     }
 
-    /// What a file is read by, to plan what of it the message is to have.
+    /// Returns a reader of a file, to plan which parts of it the message includes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if the file isn't what it was; [`ErrorKind::Io`] if it can't be
-    /// opened any more.
+    /// [`ErrorKind::SourceChanged`] if the file has changed; [`ErrorKind::Io`] if it can no longer
+    /// be opened.
     pub fn handle(&self, file: SourceId) -> Result<Arc<dyn ReadAt>> {
         self.files.handle(file)
     }
 
-    /// Adds these bytes.
+    /// Appends these bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if the message gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    /// [`ErrorKind::LimitExceeded`] if the message exceeds
+    /// [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
     pub fn literal(&mut self, bytes: &[u8]) -> Result<()> {
         self.check_size(bytes.len() as u64)?;
         self.list.push_literal(bytes);
         Ok(())
     }
 
-    /// Adds the bytes of `range` of a file.
+    /// Appends a range of a file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the file hasn't got these bytes;
-    /// [`ErrorKind::LimitExceeded`] if the message gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    /// [`ErrorKind::InvalidMessage`] if the file lacks these bytes; [`ErrorKind::LimitExceeded`] if
+    /// the message exceeds [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
     pub fn span(&mut self, file: SourceId, range: Range<u64>) -> Result<()> {
         let origin = self.files.get(file)?;
         let Some(len) = range
@@ -200,7 +200,8 @@ impl SpansBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if the message gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    /// [`ErrorKind::LimitExceeded`] if the message exceeds
+    /// [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
     pub fn begin_field(&mut self, number: FieldNumber) -> Result<()> {
         let (bytes, len) = encode_varint(tag(number, WireType::Len));
         self.literal(&bytes[..len])?;
@@ -208,23 +209,23 @@ impl SpansBuilder {
         Ok(())
     }
 
-    /// Begins a length alone, for a field whose tag was added before.
+    /// Begins only a length, for a field whose tag was added before.
     pub fn begin_length(&mut self) {
         self.list.begin_length();
     }
 
-    /// Ends the field that was begun last: everything since is its value.
+    /// Ends the most recently begun field: everything added since is its value.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if no field was begun; [`ErrorKind::LimitExceeded`] if the message
-    /// gets larger than [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
+    /// [`ErrorKind::InvalidConfig`] if no field is open; [`ErrorKind::LimitExceeded`] if the
+    /// message exceeds [`MAX_SPANS_SIZE`](super::MAX_SPANS_SIZE).
     pub fn end_field(&mut self) -> Result<()> {
         self.list.end_length()?;
         self.check_size(0)
     }
 
-    /// Where the message is now, to [`rewind`](Self::rewind) to.
+    /// Returns the current position, for [`rewind`](Self::rewind).
     ///
     /// ```
     /// use proto_splitter_core::spans::SpansBuilder;
@@ -244,17 +245,17 @@ impl SpansBuilder {
         self.list.mark()
     }
 
-    /// Takes back everything that was added since the mark. Fields that were open then must not
-    /// have been ended since; the files stay.
+    /// Removes everything added since the mark. Fields that were open then must not have been ended
+    /// since. Files stay.
     pub fn rewind(&mut self, mark: Mark) {
         self.list.rewind(mark);
     }
 
-    /// The message.
+    /// Returns the finished message.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a field was begun and not ended.
+    /// [`ErrorKind::InvalidConfig`] if a field is still open.
     pub fn finish(self) -> Result<Spans> {
         let SpansBuilder {
             list,
@@ -270,12 +271,12 @@ impl SpansBuilder {
         })
     }
 
-    /// The file's path or name, as errors call it.
+    /// Returns the file's path or name, as in errors.
     pub fn file_name(&self, file: SourceId) -> &Path {
         self.files.name(file)
     }
 
-    /// Fails if the message gets too large by this many bytes more.
+    /// Fails if this many more bytes would make the message too large.
     fn check_size(&self, by: u64) -> Result<()> {
         check_size(self.list.size().saturating_add(by))
     }

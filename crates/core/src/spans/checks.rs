@@ -1,4 +1,4 @@
-//! Checks of the files that a message of spans takes spans of: each is made once all its spans were read.
+//! Checks of the files in a message of spans: each runs once all spans of its file were read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,21 +11,20 @@ use super::{SourceId, SpanList};
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
-/// Reads a file from its start to its end and compares what it finds.
+/// A check that reads a file from start to end and compares its content.
 pub(super) type Check = Box<dyn Fn(&dyn ReadAt, &Progress) -> Result<()> + Send + Sync>;
 
-/// The check of one file, and how far its spans were read.
+/// The check of one file, and the progress of reading its spans.
 pub(super) struct FileCheck {
     check: Check,
     state: Mutex<State>,
 }
 
 enum State {
-    /// The parts of the file that the message has and that weren't read yet: where each begins, and
-    /// where it ends.
+    /// The unread ranges of the file in the message, from start to end.
     Unread(BTreeMap<u64, u64>),
     Sound,
-    /// The error of the check, for whoever reads the file after it.
+    /// The error of the check, for later reads of the file.
     Refused(ErrorKind, String),
 }
 
@@ -40,13 +39,13 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Sets the check of a file, in place of an earlier one.
+    /// Sets the check of a file, replacing an earlier one.
     pub(super) fn set(&mut self, file: SourceId, check: Check) {
         let state = Mutex::new(State::Unread(BTreeMap::new()));
         self.0.insert(file, FileCheck { check, state });
     }
 
-    /// Counts the spans of a finished message as unread.
+    /// Marks all spans of a finished message as unread.
     pub(super) fn begin(&mut self, list: &SpanList) {
         if self.0.is_empty() {
             return;
@@ -72,8 +71,8 @@ impl Checks {
 }
 
 impl FileCheck {
-    /// Notes that `range` of the file was read. The read that leaves nothing unread makes the
-    /// check; every read after a check that failed fails as well.
+    /// Records that `range` of the file was read. The read that leaves nothing unread runs the
+    /// check; every read after a failed check also fails.
     pub(super) fn was_read(&self, range: Range<u64>, file: &dyn ReadAt) -> Result<()> {
         let mut state = self.state();
         if let State::Unread(unread) = &mut *state {
@@ -85,7 +84,7 @@ impl FileCheck {
         self.settle(state, file, &Progress::none())
     }
 
-    /// Makes the check now, unless it was made before.
+    /// Runs the check, unless it already ran.
     pub(super) fn run(&self, file: &dyn ReadAt, progress: &Progress) -> Result<()> {
         self.settle(self.state(), file, progress)
     }
@@ -101,7 +100,7 @@ impl FileCheck {
             State::Refused(kind, message) => return Err(Error::new(*kind, message)),
             State::Unread(_) => {}
         }
-        // Others that read the same file wait meanwhile: they have to know.
+        // Other readers of the file wait for the result.
         match (self.check)(file, progress) {
             Ok(()) => {
                 *state = State::Sound;
@@ -121,7 +120,7 @@ impl FileCheck {
     }
 }
 
-/// Adds a range to ranges that don't overlap.
+/// Adds a range to a set of disjoint ranges.
 fn insert(ranges: &mut BTreeMap<u64, u64>, range: Range<u64>) {
     remove(ranges, range.clone());
     if range.start < range.end {
@@ -129,7 +128,7 @@ fn insert(ranges: &mut BTreeMap<u64, u64>, range: Range<u64>) {
     }
 }
 
-/// Takes a range out of ranges that don't overlap.
+/// Removes a range from a set of disjoint ranges.
 fn remove(ranges: &mut BTreeMap<u64, u64>, range: Range<u64>) {
     while let Some((&start, &end)) = ranges.range(..range.end).next_back() {
         if end <= range.start {

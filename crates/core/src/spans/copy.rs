@@ -1,4 +1,4 @@
-//! Reading and copying ranges of what can be read by position.
+//! Reading and copying ranges of sources with random access.
 
 use std::io::Write;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use record_file::ReadAt;
 
 use crate::{Error, Result};
 
-/// How much is read at a time: small enough to stay in the cache until it was used.
+/// Number of bytes to read at a time: few enough to stay in the cache until they are used.
 pub(crate) const COPY_LEN: usize = 256 << 10;
 
-/// Reads a range of a source, and gives it to `take` a piece at a time, with the offset of the piece.
+/// Reads a range of a source in pieces, and passes each piece to `take` with its offset.
 ///
 /// Pieces are as long as `buffer`, which is grown to 256 KiB if it is shorter.
 ///
@@ -28,8 +28,8 @@ pub(crate) const COPY_LEN: usize = 256 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) with the offset if reading fails or the source ends before
-/// the range does; what `take` reports.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) with the offset if reading fails or the source ends
+/// before the range does; any error of `take`.
 pub fn read_pieces<S: ReadAt + ?Sized>(
     source: &S,
     range: Range<u64>,
@@ -53,7 +53,7 @@ pub fn read_pieces<S: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Writes a range of a source to `sink`, a piece at a time.
+/// Writes a range of a source to `sink` in pieces.
 ///
 /// ```
 /// let mut sink = Vec::new();
@@ -64,7 +64,7 @@ pub fn read_pieces<S: ReadAt + ?Sized>(
 ///
 /// # Errors
 ///
-/// As [`read_pieces`]; what `sink` reports.
+/// As [`read_pieces`]; any error of `sink`.
 pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     source: &S,
     range: Range<u64>,

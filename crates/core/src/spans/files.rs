@@ -1,4 +1,4 @@
-//! The files of a message of spans: opened when they are read, few at once, and never another than before.
+//! The files of a message of spans: opened on reading, few at a time, and checked to be unchanged.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::SourceId;
 use crate::io::Stamp;
 use crate::{Error, ErrorKind, Result};
 
-/// Opens the same file once more.
+/// A function that opens the same file again.
 pub(super) type Opener = Box<dyn Fn() -> io::Result<File> + Send + Sync>;
 
-/// What a span can be taken of.
+/// A source of spans.
 pub(super) struct Origin {
     name: PathBuf,
     size: u64,
@@ -24,14 +24,14 @@ pub(super) struct Origin {
 }
 
 enum Bytes {
-    /// A file, opened when it is needed.
+    /// A file, opened when needed.
     File { open: Opener, stamp: Stamp },
-    /// Anything else that is read by position; it stays as it is.
+    /// Any other source with random access, which must not change.
     Reader(Arc<dyn ReadAt>),
 }
 
 impl Origin {
-    /// A regular file; it is opened once, to know what it is.
+    /// Opens a regular file once, to determine its identity.
     pub(super) fn file(name: PathBuf, open: Opener) -> Result<(Origin, Arc<File>)> {
         let opened = || -> io::Result<(File, std::fs::Metadata)> {
             let file = open()?;
@@ -91,11 +91,11 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// All that spans are taken of.
+/// All sources of spans.
 #[derive(Debug)]
 pub(super) struct Files {
     origins: Vec<Origin>,
-    /// Those that are open; what was read last is the last.
+    /// Open files, the most recently used last.
     open: Mutex<VecDeque<(SourceId, Arc<File>)>>,
     most_open: usize,
 }
@@ -113,7 +113,7 @@ impl Files {
         self.most_open = most_open;
     }
 
-    /// Adds an origin, and keeps its file open if there is one.
+    /// Adds a source, and keeps its file open if there is one.
     pub(super) fn add(&mut self, origin: Origin, file: Option<Arc<File>>) -> Result<SourceId> {
         let id = SourceId::new(self.origins.len())?;
         self.origins.push(origin);
@@ -139,7 +139,7 @@ impl Files {
         origin.map_or(Path::new(""), |origin| &origin.name)
     }
 
-    /// Fills `buf` from `at` in a file.
+    /// Fills `buf` from offset `at` in a file.
     pub(super) fn read(&self, id: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         let origin = self.get(id)?;
         let named = |error: io::Error| match error.kind() {
@@ -151,13 +151,13 @@ impl Files {
             Bytes::File { open, stamp } => {
                 let file = self.opened(id, origin, open, stamp)?;
                 file.read_exact_at(at, buf).map_err(named)?;
-                // Afterwards, so that what was read is what the file had.
+                // Checked after the read, so that the bytes are the unchanged file's.
                 check(&file, origin, stamp)
             }
         }
     }
 
-    /// What a file is read by.
+    /// Returns a reader of a file.
     pub(super) fn handle(&self, id: SourceId) -> Result<Arc<dyn ReadAt>> {
         let origin = self.get(id)?;
         match &origin.bytes {
@@ -176,7 +176,7 @@ impl Files {
         Ok(())
     }
 
-    /// The file, opened if it isn't. The lock isn't held while it is opened or read.
+    /// Returns the file, opening it if necessary. Doesn't hold the lock while it opens or reads it.
     fn opened(
         &self,
         id: SourceId,
@@ -218,7 +218,7 @@ impl Files {
     }
 }
 
-/// One of the files, read by position.
+/// A positional reader of one of the files.
 pub(super) struct FileReader<'a> {
     files: &'a Files,
     file: SourceId,

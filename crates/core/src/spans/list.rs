@@ -1,12 +1,12 @@
-//! The spans of a message, and nothing else: which bytes of which source each run of it is.
+//! The spans of a message, as pure data: the source and range of each run of bytes.
 
 use std::ops::Range;
 
 use crate::wire::encode_varint;
 use crate::{Error, ErrorKind, Result};
 
-/// A source that spans are taken from, by its number: a file of [`Spans`](super::Spans), or a chunk
-/// of a [`MergePlan`](crate::merge::MergePlan).
+/// The number of a source of spans: a file of [`Spans`](super::Spans), or a chunk of a
+/// [`MergePlan`](crate::merge::MergePlan).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(u32);
 
@@ -14,10 +14,10 @@ impl SourceId {
     /// The first source, or the only one.
     pub const FIRST: SourceId = SourceId(0);
 
-    /// Marks pieces that are literals.
+    /// The source number of literal pieces.
     pub(super) const LITERAL: SourceId = SourceId(u32::MAX);
 
-    /// Returns the source with this number.
+    /// Creates the source with this number.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl SourceId {
         })
     }
 
-    /// Returns its number.
+    /// Returns the number.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -40,9 +40,9 @@ impl SourceId {
 /// The origin of a span's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanSource<'a> {
-    /// These bytes, which are in no source.
+    /// Literal bytes, which are in no source.
     Literal(&'a [u8]),
-    /// Bytes of a source, from this offset there on.
+    /// Bytes of a source, from this offset on.
     Stored(SourceId, u64),
 }
 
@@ -59,19 +59,19 @@ pub struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// Returns its place in the message.
+    /// Returns the range in the message.
     #[must_use]
     pub const fn range(&self) -> Range<u64> {
         self.offset..self.end()
     }
 
-    /// Returns the offset of the first byte after it in the message.
+    /// Returns the offset of the end in the message.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.len
     }
 
-    /// Returns its source and its place there; `None` for a literal.
+    /// Returns the source and the range in it; `None` for a literal.
     #[must_use]
     pub const fn stored(&self) -> Option<(SourceId, Range<u64>)> {
         match self.source {
@@ -80,7 +80,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Returns the part of it that is in `wanted`, a range of the message that overlaps it.
+    /// Returns the part in `wanted`, a range of the message that overlaps this span.
     fn clip(&self, wanted: &Range<u64>) -> Span<'a> {
         let offset = self.offset.max(wanted.start);
         let len = self.end().min(wanted.end) - offset;
@@ -103,7 +103,7 @@ fn part(bytes: &[u8], start: u64, len: u64) -> &[u8] {
     bytes.get(range).unwrap_or_default()
 }
 
-/// A span as it is kept: 24 bytes.
+/// A span in compact form: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Offset of its first byte in the message.
@@ -113,9 +113,9 @@ pub(super) struct Piece {
     pub(super) source: SourceId,
 }
 
-/// The spans that together are a message, or a part of one, in order and without gaps.
+/// The spans of a message, or a part of one, in order and without gaps.
 ///
-/// It knows no bytes but those of its literals: sources are numbers. [`Spans`](super::Spans) adds
+/// The only bytes in it are those of literals: sources are numbers. [`Spans`](super::Spans) adds
 /// files, [`MergePlan`](crate::merge::MergePlan) chunks. A span takes 24 bytes of memory.
 ///
 /// ```
@@ -149,7 +149,7 @@ impl SpanList {
         }
     }
 
-    /// Returns the number of bytes of the message.
+    /// Returns the size of the message in bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -167,12 +167,12 @@ impl SpanList {
         self.pieces.len()
     }
 
-    /// Makes room for this many more spans.
+    /// Reserves space for this many more spans.
     pub(crate) fn reserve(&mut self, spans: usize) {
         self.pieces.reserve(spans);
     }
 
-    /// Adds bytes; they are joined to a literal at the end.
+    /// Appends bytes, merging them with a literal at the end.
     pub fn push_literal(&mut self, bytes: &[u8]) {
         let at = self.literals.len() as u64;
         self.literals.extend_from_slice(bytes);
@@ -185,20 +185,19 @@ impl SpanList {
         self.push_literal(&bytes[..len]);
     }
 
-    /// Adds bytes of a source; they are joined to those before them there if the list ends with
-    /// these.
+    /// Appends a range of a source, merging it with the last span if they are contiguous.
     pub fn push_span(&mut self, source: SourceId, range: Range<u64>) {
         self.push(source, range.start, range.end.saturating_sub(range.start));
     }
 
-    /// Adds all spans of another list, with the same sources.
+    /// Appends all spans of another list with the same sources.
     pub fn append(&mut self, other: &SpanList) {
         for span in other.iter() {
             self.push_clipped(&span);
         }
     }
 
-    /// Adds the spans of these ranges of another list, one range after the other.
+    /// Appends the spans of these ranges of another list, in order.
     pub(crate) fn append_ranges(&mut self, other: &SpanList, ranges: &[Range<u64>]) {
         for range in ranges {
             for span in other.parts(range.clone()) {
@@ -214,7 +213,7 @@ impl SpanList {
         }
     }
 
-    /// Adds a span, joined to the last one if it goes on there.
+    /// Appends a span, merging it with the last one if they are contiguous.
     pub(super) fn push(&mut self, source: SourceId, at: u64, len: u64) {
         if len == 0 {
             return;
@@ -265,7 +264,7 @@ impl SpanList {
         part(&self.literals, at, len)
     }
 
-    /// Returns the span with an index that there is.
+    /// Returns the span with an index, which must exist.
     fn at(&self, index: usize) -> Span<'_> {
         self.get(index).unwrap_or(Span {
             offset: self.len,
@@ -283,8 +282,8 @@ impl SpanList {
         behind.checked_sub(1)
     }
 
-    /// Returns what is left of a span from the byte at `offset` on; `None` from the end of the
-    /// message on.
+    /// Returns the remainder of a span from the byte at `offset` on; `None` at or after the end of
+    /// the message.
     #[must_use]
     pub fn locate(&self, offset: u64) -> Option<Span<'_>> {
         let span = self.get(self.index_of(offset)?)?;
@@ -304,11 +303,12 @@ impl SpanList {
             .map(move |span| span.clip(&wanted))
     }
 
-    /// Fills `buf` from `offset` on as far as the message goes; `read` fills buffers from sources.
+    /// Fills `buf` from `offset` on, up to the end of the message; `read` fills buffers from
+    /// sources.
     ///
     /// # Errors
     ///
-    /// Those of `read`.
+    /// Any error of `read`.
     pub(crate) fn read_at(
         &self,
         offset: u64,

@@ -1,4 +1,4 @@
-//! A list of spans with fields whose lengths are known only once all of their values are there.
+//! Building a list of spans with fields whose lengths are filled in at their ends.
 
 use std::ops::Range;
 
@@ -10,25 +10,25 @@ use crate::{Error, ErrorKind, Result};
 /// Builds a [`SpanList`] from its first byte to its last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpanListBuilder {
-    /// Without the lengths that are filled in.
+    /// The list without the lengths to fill in.
     list: SpanList,
-    /// The fields that were begun and not ended.
+    /// Fields that are still open.
     open: Vec<OpenField>,
-    /// The lengths of those that were ended: the index of the piece, and its place among the literals.
+    /// Lengths of ended fields: the index of the piece, and the range in the literals.
     lengths: Vec<(usize, Range<usize>)>,
-    /// Bytes of these lengths.
+    /// Size of these lengths, in bytes.
     length_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct OpenField {
-    /// The piece that its length will be.
+    /// Index of the piece for its length.
     length: usize,
-    /// Bytes of the message before its value, without the lengths of open fields.
+    /// Size of the message before its value, without the lengths of open fields, in bytes.
     value_start: u64,
 }
 
-/// A place in a message that is being built, to go back to: see
+/// A position in a message under construction to go back to: see
 /// [`SpansBuilder::mark`](super::SpansBuilder::mark).
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
@@ -46,17 +46,17 @@ impl SpanListBuilder {
         self.list.len.saturating_add(self.length_bytes)
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn push_literal(&mut self, bytes: &[u8]) {
         self.list.push_literal(bytes);
     }
 
-    /// Adds a number as a varint.
+    /// Appends a number as a varint.
     pub(crate) fn push_varint(&mut self, value: u64) {
         self.list.push_varint(value);
     }
 
-    /// Adds bytes of a source.
+    /// Appends a range of a source.
     pub(crate) fn push_span(&mut self, source: SourceId, range: Range<u64>) {
         self.list.push_span(source, range);
     }
@@ -67,11 +67,11 @@ impl SpanListBuilder {
             length: self.list.pieces.len(),
             value_start: self.size(),
         });
-        // No literal begins there, so that what follows isn't joined to it.
+        // No literal begins at this offset, so that later bytes aren't merged with it.
         self.list.push_piece(SourceId::LITERAL, u64::MAX);
     }
 
-    /// Fills in the length that was begun last: everything since is the value.
+    /// Fills in the most recently begun length: everything added since is the value.
     pub(crate) fn end_length(&mut self) -> Result<()> {
         let Some(field) = self.open.pop() else {
             let message = "a field is ended that was not begun";
@@ -86,7 +86,7 @@ impl SpanListBuilder {
         Ok(())
     }
 
-    /// Returns the place to [`rewind`](Self::rewind) to.
+    /// Returns the current position, for [`rewind`](Self::rewind).
     pub(crate) fn mark(&self) -> Mark {
         Mark {
             pieces: self.list.pieces.len(),
@@ -98,7 +98,7 @@ impl SpanListBuilder {
         }
     }
 
-    /// Takes back everything since the mark. Fields that were open then must not have been ended
+    /// Removes everything added since the mark. Fields that were open then must not have been ended
     /// since.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.list.pieces.truncate(mark.pieces);
@@ -109,7 +109,7 @@ impl SpanListBuilder {
         self.length_bytes = mark.length_bytes;
     }
 
-    /// Returns the list, with all lengths in it.
+    /// Returns the list, including all lengths.
     pub(crate) fn finish(self) -> Result<SpanList> {
         let SpanListBuilder {
             mut list,
@@ -132,7 +132,7 @@ impl SpanListBuilder {
     }
 }
 
-/// Fails if a message may not have this many bytes.
+/// Fails if a message can't have this many bytes.
 pub(super) fn check_size(size: u64) -> Result<()> {
     if size <= MAX_SPANS_SIZE {
         return Ok(());
@@ -141,8 +141,7 @@ pub(super) fn check_size(size: u64) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// Puts lengths, in the order of their pieces, to their places: literals that follow on each other
-/// are one span then.
+/// Inserts lengths, sorted by piece, and merges consecutive literals into one span.
 fn settle(list: &mut SpanList, lengths: Vec<(usize, Range<usize>)>) {
     let mut lengths = lengths.into_iter().peekable();
     let mut literals = Vec::with_capacity(list.literals.len());

@@ -13,7 +13,7 @@ fn all(spans: &Spans) -> Vec<u8> {
     bytes
 }
 
-/// What is added to a message of spans, and to the bytes that it must read as.
+/// A piece to add to a message of spans, and to its expected bytes.
 #[derive(Clone, Debug)]
 enum Step {
     Literal(Vec<u8>),
@@ -90,7 +90,7 @@ proptest! {
         let n = spans.read_at(at as u64, &mut buf).unwrap();
         prop_assert_eq!(&buf[..n], &expected[at..expected.len().min(at + len)]);
 
-        // Piece by piece it is the same.
+        // The same bytes result piece by piece.
         let mut walked = 0;
         while let Some(span) = spans.locate(walked as u64) {
             let left = usize::try_from(span.len).unwrap();

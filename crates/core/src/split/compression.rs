@@ -1,4 +1,4 @@
-//! How chunks are compressed: each as it pays, or all alike.
+//! Compression of chunks: individually as it pays, or uniformly.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use record_file::{Compression, CompressionKind, DEFAULT_ZSTD_LEVEL};
 
 use crate::{Error, ErrorKind, Result};
 
-/// How much smaller a probe must get for [`ChunkCompression::Auto`] to compress the chunk: by one
-/// part in this many.
+/// Minimum saving of a probe for [`ChunkCompression::Auto`] to compress the chunk: one part in this
+/// many.
 pub const AUTO_LEAST_SAVING: usize = 8;
 
-/// How the records of a chunked file are compressed.
+/// The compression of a chunked file's records.
 ///
 /// The text form is that of a [`Compression`], or `auto[:level]`.
 ///
@@ -25,20 +25,21 @@ pub const AUTO_LEAST_SAVING: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkCompression {
-    /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at
-    /// all otherwise, nor in a build without the feature `zstd`. Weights in floating point shrink by less, and are read several times
-    /// faster as they are; graphs and text shrink by far more.
+    /// Probes each chunk, and uses zstd if that saves [enough](AUTO_LEAST_SAVING). Otherwise, and
+    /// in a build without the feature `zstd`, stores the chunk uncompressed. Floating-point weights
+    /// shrink by less and are read several times faster uncompressed; graphs and text shrink by far
+    /// more.
     Auto {
-        /// The level of zstd.
+        /// Compression level of zstd.
         level: i32,
     },
-    /// Every chunk alike.
+    /// Compresses every chunk alike.
     Fixed(Compression),
 }
 
 /// The default of [`SplitOptions::compression`](super::SplitOptions::compression) and of
-/// [`RewriteOptions::compression`](crate::edit::RewriteOptions::compression): zstd at its
-/// default level where it pays.
+/// [`RewriteOptions::compression`](crate::edit::RewriteOptions::compression): zstd at its default
+/// level where it pays.
 pub const DEFAULT_CHUNK_COMPRESSION: ChunkCompression = ChunkCompression::Auto {
     level: DEFAULT_ZSTD_LEVEL,
 };
@@ -67,11 +68,11 @@ impl fmt::Display for ChunkCompression {
 impl FromStr for ChunkCompression {
     type Err = Error;
 
-    /// Reads `auto`, `auto:LEVEL`, or a [`Compression`].
+    /// Parses `auto`, `auto:LEVEL`, or a [`Compression`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if it is neither, or the level is out of range.
+    /// [`ErrorKind::InvalidConfig`] if the text is neither, or the level is out of range.
     fn from_str(text: &str) -> Result<Self> {
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),
@@ -104,7 +105,7 @@ format!(
 }
 
 impl ChunkCompression {
-    /// Fails if a level or a window is out of its range, with [`ErrorKind::InvalidConfig`].
+    /// Fails with [`ErrorKind::InvalidConfig`] if a level or a window is out of range.
     pub(crate) fn validate(self) -> Result<()> {
         let compression = self.for_trailer().validate();
         compression.map_err(|error| {
@@ -112,7 +113,7 @@ impl ChunkCompression {
         })
     }
 
-    /// How the trailer is compressed: it is all tags and paths.
+    /// Returns the compression of the trailer, which consists of tags and paths.
     pub(crate) fn for_trailer(self) -> Compression {
         match self {
             ChunkCompression::Fixed(compression) => compression,
@@ -122,7 +123,7 @@ impl ChunkCompression {
     }
 }
 
-/// Without zstd, [`ChunkCompression::Auto`] stores everything as it is.
+/// Returns false if [`ChunkCompression::Auto`] can't compress.
 fn has_zstd() -> bool {
     CompressionKind::Zstd.is_available()
 }

@@ -1,17 +1,17 @@
-//! How many bytes files of records take.
+//! Upper bounds of the sizes of record files.
 
-/// Bytes that a record may take in a file: what headers add, and what compression can add to what
-/// doesn't shrink.
+/// Returns the maximum size of a record in a file, including headers, and the growth of
+/// incompressible data.
 pub fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
 
-/// Bytes of a file's own last record, with this many chunks before it.
+/// Returns the maximum size of a file's own last record, with this many chunks before it.
 pub fn most_of_trailer(chunks: usize) -> u64 {
     most_stored(64 + 48 * chunks as u64)
 }
 
-/// The largest chunk that has room in a file of `max` bytes.
+/// Returns the size of the largest chunk that fits in a file of `max` bytes.
 pub(super) fn largest_chunk(max: u64) -> u64 {
     (max - max / 32).saturating_sub(2048).max(1)
 }

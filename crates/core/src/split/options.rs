@@ -1,4 +1,4 @@
-//! How a message is split and written.
+//! Options for splitting a message and writing it.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -11,28 +11,28 @@ use crate::progress::Progress;
 use crate::split::compression::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
 use crate::{Error, ErrorKind, Result};
 
-/// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation
-/// reads.
+/// Default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation can
+/// read.
 pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 1 << 30;
 
-/// The most that [`SplitOptions::max_chunk_size`] can be: 2,147,483,147 bytes, the largest message
-/// that TensorFlow's Merger takes.
+/// Maximum of [`SplitOptions::max_chunk_size`]: 2,147,483,147 bytes, the largest message that
+/// TensorFlow's Merger accepts.
 pub const LARGEST_MAX_CHUNK_SIZE: u64 = 2_147_483_147;
 
-/// The default of [`SplitOptions::value_chunk_size`]: 1 MiB.
+/// Default of [`SplitOptions::value_chunk_size`]: 1 MiB.
 pub const DEFAULT_VALUE_CHUNK_SIZE: u64 = 1 << 20;
 
-/// The default of [`SplitOptions::max_slice_size`]: 4 MiB, which take a hundredth of a second or two
-/// to decompress.
+/// Default of [`SplitOptions::max_slice_size`]: 4 MiB, which take 10 or 20 milliseconds to
+/// decompress.
 pub const DEFAULT_MAX_SLICE_SIZE: u64 = 4 << 20;
 
-/// The least that [`SplitOptions::max_file_size`] can be: 4 KiB.
+/// Minimum of [`SplitOptions::max_file_size`]: 4 KiB.
 pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 
-/// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
+/// Default of [`SplitOptions::depth_limit`]: 100, like protobuf's own.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 
-/// Fails if no file can be held to so few bytes.
+/// Fails if this maximum file size is too small.
 pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
     if bytes < LEAST_MAX_FILE_SIZE {
         let message = format!(
@@ -43,10 +43,10 @@ pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// How a message is split and written.
+/// Options for splitting a message and writing it.
 ///
-/// Each field is read by its name and set by the method of the same name. Invalid values are
-/// reported as [`InvalidConfig`](ErrorKind::InvalidConfig) when the options are used.
+/// Each field has a setter method of the same name. Invalid values are reported as
+/// [`InvalidConfig`](ErrorKind::InvalidConfig) when the options are used.
 ///
 /// ```
 /// use proto_splitter_core::split::{DEFAULT_MAX_CHUNK_SIZE, SplitOptions};
@@ -57,35 +57,35 @@ pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SplitOptions {
-    /// The most bytes a MESSAGE chunk may have.
+    /// Maximum size of a MESSAGE chunk, in bytes.
     pub max_chunk_size: u64,
-    /// The size from which a bytes or string value becomes a chunk of its own.
+    /// Minimum size of a bytes or string value that becomes a separate chunk, in bytes.
     pub value_chunk_size: Option<u64>,
-    /// How large the slices of a repeated field are.
+    /// Maximum size of a slice of a repeated field, in bytes.
     pub max_slice_size: u64,
-    /// The most bytes a BYTES chunk may have.
+    /// Maximum size of a BYTES chunk, in bytes.
     pub max_value_size: Option<u64>,
-    /// Which readers the file is for.
+    /// Readers that the file is for.
     pub profile: Profile,
-    /// The most bytes that a file may have.
+    /// Maximum size of a file, in bytes.
     pub max_file_size: Option<u64>,
-    /// How many messages deep the split looks.
+    /// Maximum depth of cuts, in messages.
     pub depth_limit: u32,
-    /// How the records are compressed.
+    /// Compression of the records.
     pub compression: ChunkCompression,
-    /// The options of the writer of records, if they say more than a compression.
+    /// Options of the record writer, if they set more than a compression.
     pub records: Option<WriterOptions>,
-    /// Whether files that are in the way are replaced.
+    /// True to overwrite existing files.
     pub force: bool,
-    /// How many threads work; as many as there are cores if `None`.
+    /// Number of threads; `None` for the number of cores.
     pub threads: Option<NonZeroUsize>,
-    /// Who is told how far it is.
+    /// Progress reporting and cancellation.
     pub progress: Progress,
-    /// Whether the file brings along the schema of its message.
+    /// True to embed the message's schema in the file.
     pub embed_schema: bool,
-    /// Whether a message in which nothing has to be cut is written as a file of chunks.
+    /// True to write a message that needs no cut as a chunked file.
     pub always_chunked: bool,
-    /// Whether a split fails if a merge would not be byte-exact.
+    /// True to fail if a merge would not be byte-exact.
     pub require_byte_exact: bool,
 }
 
@@ -96,7 +96,7 @@ impl Default for SplitOptions {
 }
 
 impl SplitOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         SplitOptions {
@@ -118,25 +118,25 @@ impl SplitOptions {
         }
     }
 
-    /// The most bytes a MESSAGE chunk may have, from 1 to [`LARGEST_MAX_CHUNK_SIZE`]; nothing is
-    /// cut out of a message that has no more ([`DEFAULT_MAX_CHUNK_SIZE`]).
+    /// Sets the maximum size of a MESSAGE chunk, in bytes, from 1 to [`LARGEST_MAX_CHUNK_SIZE`]. A
+    /// message within it is not cut. Default: [`DEFAULT_MAX_CHUNK_SIZE`].
     #[must_use]
     pub const fn max_chunk_size(mut self, bytes: u64) -> Self {
         self.max_chunk_size = bytes;
         self
     }
 
-    /// Once a message must be cut, every bytes or string value from this size up becomes a chunk of
-    /// its own ([`DEFAULT_VALUE_CHUNK_SIZE`]); `None`: only those that have to.
+    /// Sets the minimum size of bytes and string values that become separate chunks once a message
+    /// must be cut; with `None`, only those that have to. Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
     #[must_use]
     pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
         self.value_chunk_size = bytes;
         self
     }
 
-    /// How large the slices of a repeated field are, at least 1 byte, if it has to be sliced
-    /// ([`DEFAULT_MAX_SLICE_SIZE`]). More than the maximum chunk size counts as that. Who reads one
-    /// element reads its slice; an element that is larger has a slice to itself. Slices of packed
+    /// Sets the maximum size of a slice of a repeated field, if it has to be sliced, of at least 1
+    /// byte and at most the maximum chunk size. Default: [`DEFAULT_MAX_SLICE_SIZE`]. Reading one
+    /// element reads its slice; an element that is larger has its own slice. Slices of packed
     /// numbers have the maximum chunk size.
     #[must_use]
     pub const fn max_slice_size(mut self, bytes: u64) -> Self {
@@ -144,37 +144,37 @@ impl SplitOptions {
         self
     }
 
-    /// The most bytes a BYTES chunk may have, at least 1. In TensorFlow's profile a larger value is
-    /// an error; `None`, the default: it may have any size. In the extended profile it is cut
-    /// into several; `None`: at the maximum chunk size.
+    /// Sets the maximum size of a BYTES chunk, of at least 1 byte. In TensorFlow's profile a larger
+    /// value is an error, and `None`, the default, allows any size. In the extended profile a
+    /// larger value is cut into several chunks, and `None` means the maximum chunk size.
     #[must_use]
     pub const fn max_value_size(mut self, bytes: Option<u64>) -> Self {
         self.max_value_size = bytes;
         self
     }
 
-    /// Which readers the file is for ([TensorFlow's](Profile::TensorFlow)).
+    /// Sets the readers that the file is for. Default: [TensorFlow's](Profile::TensorFlow).
     #[must_use]
     pub const fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// The most bytes that a file may have, at least [`LEAST_MAX_FILE_SIZE`] (any number). What
-    /// doesn't fit in one goes to several, all beside the main file `PREFIX.cpb`:
-    /// `PREFIX.00001-89abcdef.cpb` and so on, numbered and named by what is in them. Only in
-    /// the extended profile.
+    /// Sets the maximum size of a file, in bytes, at least [`LEAST_MAX_FILE_SIZE`]. Default:
+    /// unlimited. If one file isn't enough, the others are next to the main file `PREFIX.cpb`:
+    /// `PREFIX.00001-89abcdef.cpb` and so on, named by number and content. Requires the extended
+    /// profile.
     ///
-    /// No chunk is larger than has room in a file.
+    /// Chunks are kept small enough to fit in a file.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
         self
     }
 
-    /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]). More
-    /// than [`LARGEST_DEPTH_LIMIT`] counts as that. What lies deeper is left whole. Readers
-    /// follow paths of more than 100 steps only if their
+    /// Sets the maximum depth, in messages, at which the split looks for parts to cut, up to
+    /// [`LARGEST_DEPTH_LIMIT`]. Default: [`DEFAULT_DEPTH_LIMIT`]. Anything deeper stays whole.
+    /// Readers accept paths of more than 100 steps only if their
     /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows it.
     #[must_use]
     pub const fn depth_limit(mut self, messages: u32) -> Self {
@@ -182,18 +182,19 @@ impl SplitOptions {
         self
     }
 
-    /// How the records are compressed ([each as it pays](ChunkCompression::Auto)).
+    /// Sets the compression of the records. Default: [each as it pays](ChunkCompression::Auto).
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
         self
     }
 
-    /// How the records are written, as Riegeli's option strings say it: their compression, and whether
-    /// chunks that are messages are transposed, field by field, which makes them smaller (no).
+    /// Sets the options of the record writer, in the form of Riegeli's option strings: the
+    /// compression, and whether to transpose chunks that are messages, field by field, which makes
+    /// them smaller. Default: not transposed.
     ///
-    /// Every chunk is a record by itself. If they are transposed, one is in memory as a whole, several
-    /// times, and one thread writes. Paddings and numbers of threads have no effect.
+    /// Every chunk is its own record. Transposing holds a chunk in memory as a whole, several
+    /// times, and uses one thread for writing. Paddings and numbers of threads have no effect.
     ///
     /// ```
     /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -211,15 +212,15 @@ impl SplitOptions {
         self
     }
 
-    /// Whether files that are in the way are replaced (no).
+    /// Sets whether to overwrite existing files. Default: no.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Whether the file brings along the schema of its message (no): then it can be read by names
-    /// and be shown by programs that don't know the type. See
+    /// Sets whether to embed the message's schema in the file, so that programs that don't know the
+    /// type can read the file by field names and display it. Default: no. See
     /// [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
     #[must_use]
     pub const fn embed_schema(mut self, embed: bool) -> Self {
@@ -227,40 +228,41 @@ impl SplitOptions {
         self
     }
 
-    /// Whether a message in which nothing has to be cut is written as a file of chunks, a `.cpb`
-    /// (no: as it is, a `.pb`). Its own repeated fields are put into [slices](Self::max_slice_size)
-    /// then, if they are longer than one; all else is one chunk. A `.pb` beside it is not in the way
-    /// then, and stays.
+    /// Sets whether to write a message that needs no cut as a chunked file, a `.cpb`, instead of
+    /// unchanged, as a `.pb`. Default: no. Its top-level repeated fields become
+    /// [slices](Self::max_slice_size), if they are longer than one; everything else is one chunk.
+    /// An existing `.pb` of the same prefix stays.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;
         self
     }
 
-    /// Whether a split fails, with [`ErrorKind::Uncuttable`], if a merge would give an equal message
-    /// but not the same bytes (no). See [`SplitPlan::byte_exact`](crate::split::SplitPlan::byte_exact).
+    /// Sets whether a split fails, with [`ErrorKind::Uncuttable`], if a merge would produce an
+    /// equal message but not the same bytes. Default: no. See
+    /// [`SplitPlan::byte_exact`](crate::split::SplitPlan::byte_exact).
     #[must_use]
     pub const fn require_byte_exact(mut self, require: bool) -> Self {
         self.require_byte_exact = require;
         self
     }
 
-    /// How many threads read, compress and write chunks (as many as there are cores). The file is
-    /// the same.
+    /// Sets the number of threads that read, compress and write chunks. Default: the number of
+    /// cores. The file is the same.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Fails if a split can't go by these, with [`ErrorKind::InvalidConfig`].
+    /// Fails with [`ErrorKind::InvalidConfig`] if the options are invalid.
     pub(crate) fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
         let SplitOptions {
@@ -293,7 +295,7 @@ impl SplitOptions {
         self.compression.validate()
     }
 
-    /// What could be done about a value that can't be cut.
+    /// Returns advice about a value that can't be cut.
     pub(crate) fn hint(&self) -> &'static str {
         match self.profile {
             Profile::TensorFlow => "; the profile `extended` may cut it",
@@ -301,20 +303,20 @@ impl SplitOptions {
         }
     }
 
-    /// The most bytes that a MESSAGE chunk gets: no more than has room in a file.
+    /// Returns the maximum size of a MESSAGE chunk that also fits in a file, in bytes.
     #[must_use]
     pub fn effective_max_chunk_size(&self) -> u64 {
         let most = self.max_file_size.map_or(u64::MAX, largest_chunk);
         self.max_chunk_size.min(most)
     }
 
-    /// How large the slices of a repeated field get: no larger than a MESSAGE chunk.
+    /// Returns the maximum size of a slice, at most that of a MESSAGE chunk, in bytes.
     #[must_use]
     pub fn effective_max_slice_size(&self) -> u64 {
         self.max_slice_size.min(self.effective_max_chunk_size())
     }
 
-    /// The most bytes that a BYTES chunk gets; `None`: any number.
+    /// Returns the maximum size of a BYTES chunk, in bytes; `None` if unlimited.
     #[must_use]
     pub fn effective_max_value_size(&self) -> Option<u64> {
         match self.profile {
@@ -326,14 +328,14 @@ impl SplitOptions {
         }
     }
 
-    /// How many messages deep the split looks: no deeper than [`LARGEST_DEPTH_LIMIT`].
+    /// Returns the maximum depth of cuts in messages, at most [`LARGEST_DEPTH_LIMIT`].
     #[must_use]
     pub fn effective_depth_limit(&self) -> u32 {
         self.depth_limit.min(LARGEST_DEPTH_LIMIT)
     }
 }
 
-/// Where the size engine must not cut, although it could.
+/// Rules that prevent the size engine from making certain cuts.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SizeRules, SizeSplitter, SplitContext, SplitOptions};
@@ -365,7 +367,7 @@ pub struct SizeRules {
 }
 
 impl SizeRules {
-    /// No rules: everything that can be cut may be.
+    /// Creates an empty set of rules, which allows all cuts.
     #[must_use]
     pub const fn new() -> Self {
         SizeRules {
@@ -373,15 +375,15 @@ impl SizeRules {
         }
     }
 
-    /// Never puts a chunk at a message of this type, neither all of it nor a slice of its fields;
-    /// cuts go below it.
+    /// Forbids chunks of messages of this type, whether the whole message or a slice of its fields;
+    /// deeper cuts are allowed.
     #[must_use]
     pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {
         self.kept_whole.insert(full_name.into());
         self
     }
 
-    /// Adds the rules of others.
+    /// Adds the rules of another set.
     pub(crate) fn extend(&mut self, others: SizeRules) {
         self.kept_whole.extend(others.kept_whole);
     }

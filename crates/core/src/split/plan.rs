@@ -1,4 +1,4 @@
-//! From what splitters decide to a [`SplitPlan`](split_plan::SplitPlan).
+//! From splitters' decisions to a [`SplitPlan`](split_plan::SplitPlan).
 
 pub(super) mod added_places;
 pub(super) mod chunk_layout;

@@ -1,4 +1,4 @@
-//! Elements that added chunks name by index: whether each exists once a merge gets to it.
+//! Checking that elements which added chunks name by index exist once a merge reaches them.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::split::read::source::Source;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if a path of an added chunk leaves a gap in a repeated field: no reader knows what to put
-/// there.
+/// Fails if the path of an added chunk leaves a gap in a repeated field, which no reader could
+/// fill.
 ///
-/// Follows what a merge does. The message itself comes first, then the added chunks by their paths,
-/// and an index that is as large as the field is long adds an element to it.
+/// Simulates a merge: the message comes first, then the added chunks by their paths, and an index
+/// equal to the field's length adds an element.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] with the element that comes after the gap; what is wrong with the wire
-/// format of a message that holds the elements.
+/// [`ErrorKind::InvalidPath`] with the element after the gap; a wire format error in a message that
+/// contains the elements.
 pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
     let has_index = |added: &Added| {
         let steps = added.chunk.path.steps();
@@ -62,20 +62,20 @@ struct Place {
     fields: BTreeMap<u32, Below>,
 }
 
-/// A field that paths go on to.
+/// A field on a path.
 #[derive(Default)]
 struct Below {
-    /// Elements so far, if it is repeated.
+    /// Number of elements so far, if the field is repeated.
     len: u64,
     itself: Option<Place>,
     elements: BTreeMap<u64, Place>,
     entries: BTreeMap<MapKey, Place>,
-    /// The type of its entries, if it is a map.
+    /// Type of its entries, if the field is a map.
     entry: Option<MessageDescriptor>,
 }
 
 impl Place {
-    /// Notes all places on a path.
+    /// Adds all places along a path.
     fn add(&mut self, path: &FieldPath, root: &MessageDescriptor) -> Result<()> {
         let (mut place, mut message) = (self, Some(root.clone()));
         for step in path.steps() {
@@ -93,8 +93,9 @@ impl Place {
         Ok(())
     }
 
-    /// The place that a path leads to, whose last elements are added if they are the next ones; or
-    /// the step that leaves a gap, and how many elements its field has.
+    /// Returns the place at the end of a path, adding the elements along it that are next in their
+    /// fields. Otherwise returns the step that leaves a gap, and the number of elements in its
+    /// field.
     fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
         let mut place = self;
         for (at, step) in path.steps().iter().enumerate() {
@@ -111,8 +112,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Counts the elements of a message that is merged in here.
-    // As deep as the paths, which were checked.
+    /// Counts the elements of a message that is merged into this place.
+    // Recursion is as deep as the paths, which were checked.
     fn walk<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<()> {
         let end = cursor.end();
         while let Some(field) = cursor.next()? {
@@ -124,7 +125,7 @@ impl Place {
         Ok(())
     }
 
-    /// Forgets all elements that were counted.
+    /// Clears all counts.
     fn forget(&mut self) {
         for below in self.fields.values_mut() {
             below.len = 0;
@@ -146,7 +147,7 @@ impl Below {
         }
     }
 
-    /// Counts one appearance of the field, and what is below it.
+    /// Counts one occurrence of the field, and the content below it.
     fn meet<I: Input>(&mut self, field: &Field, cursor: &mut WireCursor<I>) -> Result<()> {
         let mut value = field.value.clone();
         let place = if let Some(entry) = &self.entry {
@@ -156,7 +157,7 @@ impl Below {
             };
             parsed.and_then(|parsed| {
                 let place = self.entries.get_mut(&parsed.key)?;
-                // An entry takes the place of an earlier one.
+                // An entry replaces an earlier one.
                 place.forget();
                 value = parsed.value?.value;
                 Some(place)

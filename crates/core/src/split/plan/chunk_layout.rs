@@ -1,5 +1,5 @@
-//! From marks to chunks: every byte of the source goes to the chunk of the innermost span that
-//! takes it.
+//! From marks to chunks: every byte of the source goes to the chunk of the innermost span around
+//! it.
 
 use std::ops::Range;
 
@@ -12,15 +12,15 @@ use crate::spans::{SourceId, SpanListBuilder};
 use crate::split::read::source::Source;
 use crate::wire::{Field, WireCursor, WireType, tag, varint_len};
 
-/// The chunks that the marks make of the source, the base first.
+/// The chunks of the marked source, the base first.
 #[derive(Debug)]
 pub(crate) struct Emitted {
     pub(crate) chunks: Vec<PlannedChunk>,
     pub(crate) byte_exact: bool,
 }
 
-/// `most`: the bytes of a value that one chunk holds; what is over goes to more chunks, one behind
-/// the other.
+/// Lays out the chunks. `most` is the maximum size of a value in one chunk; a larger value goes to
+/// several consecutive chunks.
 pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<Emitted> {
     let mut emitter = Emitter {
         source,
@@ -45,7 +45,7 @@ struct Emitter<'a> {
     marks: &'a Marks,
     most: Option<u64>,
     spans: Vec<(Range<u64>, &'a Mark)>,
-    /// The next span to come, in the order of the source.
+    /// Index of the next span, in source order.
     next: usize,
     chunks: Vec<Draft>,
     index_of: Vec<Option<usize>>,
@@ -102,7 +102,7 @@ impl Emitter<'_> {
         );
     }
 
-    /// The index of a chunk: chunks are numbered as the source first has something for them.
+    /// Returns the index of a chunk. Chunks are numbered by their first byte in the source.
     fn open(&mut self, id: ChunkId, parent: usize) -> usize {
         if let Some(index) = self.index_of[id.0] {
             return index;
@@ -121,7 +121,7 @@ impl Emitter<'_> {
         self.chunks.len() - 1
     }
 
-    /// Gives the bytes of `range` to chunk `to`, but for what the spans inside take.
+    /// Adds the bytes of `range` to chunk `to`, except those of spans inside.
     fn content(&mut self, range: Range<u64>, to: usize) -> Result<()> {
         let mut position = range.start;
         while let Some((place, mark)) = self.spans.get(self.next).cloned() {
@@ -160,8 +160,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Gives the front of a bytes value that is too large for one chunk to chunks of its own. What
-    /// is left is the last's.
+    /// Moves the beginning of a bytes value that is too large for one chunk to separate chunks.
+    /// Returns the remainder, for the last one.
     fn pieces(&mut self, field: &Field, id: ChunkId, to: usize) -> Range<u64> {
         let mut value = field.value.clone();
         let decided = self.marks.chunk(id);

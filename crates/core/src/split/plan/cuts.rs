@@ -1,5 +1,4 @@
-//! What leaves its parent: spans of the source, nested in each other, each with the chunk it goes
-//! to.
+//! The cuts: nested spans of the source that leave their parents, each with its chunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,52 +8,52 @@ use crate::path::{FieldPath, Select};
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber};
 
-/// A chunk before it has an index.
+/// The identity of a chunk before it has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ChunkId(pub(crate) usize);
 
-/// What happens to a span of the source.
+/// The treatment of a span of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A run of whole fields goes to a chunk; nothing stays.
     Slice(ChunkId),
-    /// A field stays, but something inside leaves: its length is written anew.
+    /// A field stays, but its length is rewritten, since something inside leaves.
     Enclose(Field),
     /// A field's value goes to a chunk; the field stays, empty.
     Cut(Field, ChunkId),
-    /// A run of packed elements goes to a chunk, behind a tag and length of its own; nothing stays.
+    /// A run of packed elements goes to a chunk with a new tag and length; nothing stays.
     PackedSlice(Field, ChunkId),
 }
 
-/// Spans sort by where they start, the enclosing one first; of two equal ones the slice encloses
+/// The sort key of spans: by start, the enclosing one first; of two equal ones the slice encloses
 /// the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
-/// A chunk that was decided on.
+/// A planned chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub(crate) path: FieldPath,
     pub(crate) kind: ChunkKind,
-    /// For a slice: the field whose members it holds.
+    /// For a slice: the field whose elements it holds.
     pub(crate) slice_of: Option<FieldNumber>,
-    /// How many those are; 0 if nobody counted.
+    /// Number of those elements; 0 if unknown.
     pub(crate) elements: u64,
     pub(crate) packed: bool,
-    /// It goes on where its message ends, whatever fields are in it.
+    /// True if the chunk continues its message at the end, whatever fields it has.
     pub(crate) tail: bool,
-    /// It begins within a field of the chunk before it.
+    /// True if the chunk begins within a field of the chunk before it.
     pub(crate) within: bool,
 }
 
-/// All spans that leave their parent so far.
+/// All spans that leave their parents so far.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     spans: BTreeMap<Place, Mark>,
     chunks: Vec<Decided>,
-    /// For each path that ends with a map key: the entry's value, and how many chunks lie at or
-    /// under it.
+    /// For each path that ends with a map key: the entry's value, and the number of chunks at or
+    /// below it.
     keyed: BTreeMap<FieldPath, (Field, usize)>,
-    /// Whether elements of some sliced field were apart from each other.
+    /// True if the elements of some sliced field were not contiguous.
     pub(crate) reordered: bool,
 }
 
@@ -63,7 +62,7 @@ impl Marks {
         self.spans.is_empty()
     }
 
-    /// All spans in the order of the source, each before what it encloses.
+    /// Returns all spans in source order, each before those it encloses.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (Range<u64>, &Mark)> {
         self.spans
             .iter()
@@ -78,7 +77,7 @@ impl Marks {
         self.chunks.len()
     }
 
-    /// Adds the marks that were made apart from these.
+    /// Adds marks that were made separately.
     pub(crate) fn absorb(&mut self, other: Marks) {
         if self.spans.is_empty() {
             *self = other;
@@ -89,7 +88,7 @@ impl Marks {
         for (place, mark) in other.spans {
             let mark = match mark {
                 Mark::Enclose(field) => {
-                    // What these marks cut is no less cut for something inside it leaving as well.
+                    // A cut stays a cut if something inside it leaves as well.
                     self.spans.entry(place).or_insert(Mark::Enclose(field));
                     continue;
                 }
@@ -106,7 +105,7 @@ impl Marks {
         self.reordered |= other.reordered;
     }
 
-    /// The chunk that the value of this field was cut to, if it was.
+    /// Returns the chunk with the value of this field, if it was cut.
     pub(crate) fn cut_at(&self, field: &Field) -> Option<ChunkId> {
         match self.spans.get(&field_place(field)) {
             Some(Mark::Cut(_, id)) => Some(*id),
@@ -114,7 +113,7 @@ impl Marks {
         }
     }
 
-    /// Whether anything was marked inside `range`.
+    /// Returns true if anything was marked inside `range`.
     pub(crate) fn any_within(&self, range: &Range<u64>) -> bool {
         let from = (range.start, std::cmp::Reverse(u64::MAX), 0);
         let to = (range.end, std::cmp::Reverse(u64::MAX), 0);
@@ -134,8 +133,8 @@ impl Marks {
         self.spans.insert(field_place(&field), Mark::Cut(field, id));
     }
 
-    /// Moves runs of whole fields, so many together or 0 if nobody counted, out of the message at
-    /// `parent`.
+    /// Moves runs of whole fields out of the message at `parent`. `elements` is their number, or 0
+    /// if unknown.
     pub(crate) fn slice(
         &mut self,
         path: &FieldPath,
@@ -153,8 +152,8 @@ impl Marks {
         }
     }
 
-    /// Moves all that stands in a range of the message itself to a chunk that goes on where what is
-    /// before it ends; `within` a field, if that is where it does.
+    /// Moves the end of the root message, from a range on, to a chunk that continues the preceding
+    /// one; `within` is true if it begins inside a field.
     pub(crate) fn tail(&mut self, range: Range<u64>, within: bool) {
         let id = self.decide(FieldPath::root(), ChunkKind::Message, None, false);
         self.chunks[id.0].tail = true;
@@ -211,7 +210,7 @@ impl Marks {
         }
     }
 
-    /// Counts a chunk at `path` for every map key in it. `chain` is what stands at `path`.
+    /// Counts a chunk at `path` for every map key in it. `chain` is the value at `path`.
     fn note_keys(&mut self, chain: &Chain, path: &FieldPath) {
         let mut next = chain;
         let mut path = path.clone();
@@ -223,14 +222,14 @@ impl Marks {
                     .entry(path.join(step))
                     .or_insert_with(|| (occurrence.field.clone(), 0));
                 entry.1 += 1;
-                // The entry itself stands between the value and the message with the map.
+                // The entry is between the value and the message with the map.
                 next = next.as_ref().map_or(&None, |entry| &entry.parent);
             }
         }
     }
 
-    /// Makes a chunk of every map value with more than one chunk at or under it, and tells which
-    /// those are.
+    /// Adds a chunk for every map value with more than one chunk at or below it, and returns their
+    /// paths.
     ///
     /// TensorFlow's Merger sorts paths, but stops comparing at a map key: two that share one may
     /// come in any order.

@@ -1,4 +1,4 @@
-//! What splitters have decided so far.
+//! The splitters' decisions so far.
 
 use bytes::Bytes;
 
@@ -10,17 +10,18 @@ use crate::container::ChunkKind;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 
-/// A chunk that is not a span of the source; see [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
+/// A chunk that is not a span of the source; see
+/// [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AddedChunk {
-    /// A serialized message, to be merged into what is at its path.
+    /// A serialized message to merge into the value at its path.
     Message(Bytes),
     /// The value of the bytes or string field at its path.
     Bytes(Bytes),
 }
 
-/// Chunks that were added, with their place among the others.
+/// Added chunks, with their place among the others.
 #[derive(Debug)]
 pub(in crate::split) struct Added {
     pub(in crate::split) chunk: PlannedChunk,
@@ -28,7 +29,7 @@ pub(in crate::split) struct Added {
 }
 
 impl Added {
-    /// A value that is too large for one chunk in several, one behind the other.
+    /// Divides a value that is too large for one chunk into several consecutive ones.
     pub(in crate::split) fn pieces(self, most: Option<u64>) -> Vec<Added> {
         let Added { chunk, index } = self;
         let most = most.and_then(|most| usize::try_from(most).ok());
@@ -52,7 +53,7 @@ impl Added {
         (0..count).map(piece).collect()
     }
 
-    /// Puts the chunk to its place, which isn't before `first`.
+    /// Inserts the chunk at its place, which is at least `first`.
     pub(in crate::split) fn insert_into(self, chunks: &mut Vec<PlannedChunk>, first: usize) {
         let last = chunks.len();
         let place = self.index.unwrap_or(last).clamp(first, last);
@@ -66,7 +67,7 @@ impl Added {
     }
 }
 
-/// What all splitters of one message work on.
+/// The state shared by all splitters of one message.
 #[derive(Debug)]
 pub(in crate::split) struct Decisions {
     pub(in crate::split) source: Source,
@@ -75,6 +76,6 @@ pub(in crate::split) struct Decisions {
     pub(in crate::split) fits: Fits,
     pub(in crate::split) slices: Slices,
     pub(in crate::split) added: Vec<Added>,
-    /// Whether what is left of the message is a chunk.
+    /// True if the remainder of the message is a chunk.
     pub(in crate::split) has_base: bool,
 }

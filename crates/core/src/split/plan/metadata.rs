@@ -12,11 +12,11 @@ use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, Versi
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't
-/// look at versions, refuses what belongs there.
+/// A field number that no type uses: protobuf's largest. TensorFlow's Merger, which doesn't check
+/// versions, refuses chunks of this field.
 const NO_FIELD: u32 = 536_870_911;
 
-/// The join version of files that are for these readers.
+/// Returns the join version of files for these readers.
 fn join_version(profile: Profile) -> i32 {
     match profile {
         Profile::TensorFlow => 0,
@@ -24,7 +24,7 @@ fn join_version(profile: Profile) -> i32 {
     }
 }
 
-/// The versions of a file whose splitter gives `given`.
+/// Returns the versions of a file, based on the splitter's `given` versions.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Resu
     }
 }
 
-/// What stands in the place of the ChunkedMessage of an extended file.
+/// Returns the content of an extended file's field for the ChunkedMessage.
 pub(in crate::split) fn refused_message() -> ChunkedMessage {
     ChunkedMessage {
         chunk_index: None,
@@ -63,10 +63,10 @@ pub(in crate::split) fn refused_message() -> ChunkedMessage {
     }
 }
 
-/// What is known of a chunk once it is written.
+/// The facts about a chunk once it is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct WrittenInfo {
-    /// Which file it is in: 0 is the main one.
+    /// Number of its file: 0 is the main one.
     pub(in crate::split) file: u32,
     pub(in crate::split) offset: u64,
     pub(in crate::split) crc32c: u32,
@@ -96,7 +96,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
     }
 }
 
-/// Sorts as chunks are merged: by path, then by index.
+/// A place with merge order: by path, then by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<'a> {
     path: &'a FieldPath,
@@ -108,8 +108,8 @@ struct Place<'a> {
     within: bool,
 }
 
-/// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value
-/// at that key, and holds the others.
+/// Returns the fields of a ChunkedMessage at `base`. Where several share a map key, the first is
+/// the value at that key and contains the others.
 fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
     let mut fields = Vec::new();
     let mut rest = places;
@@ -180,7 +180,7 @@ pub(in crate::split) fn metadata(
     }
 }
 
-/// The trailer of what is planned, but for what is known once it is written.
+/// Returns the planned trailer, without the facts known only after writing.
 pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     let unknown = WrittenInfo {
         file: 0,
@@ -190,7 +190,7 @@ pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     metadata(plan, &vec![unknown; plan.chunks.len()], 0)
 }
 
-/// Bytes that the trailer has at most, not counting the other files that it names.
+/// Returns the maximum size of the trailer in bytes, without the other files that it names.
 pub(in crate::split) fn most_of_trailer(plan: &SplitPlan) -> u64 {
     let largest = WrittenInfo {
         file: u32::MAX,
@@ -214,7 +214,7 @@ pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) 
     }
 }
 
-/// A trailer with a plain message as the extended profile has it.
+/// Converts a trailer with a plain message to the extended profile.
 pub fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {
@@ -227,7 +227,7 @@ pub fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
     }
 }
 
-/// The last record of a file that has chunks of a message whose trailer is in another.
+/// Returns the last record of a file with chunks of a message whose trailer is in another file.
 pub fn part_trailer(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {

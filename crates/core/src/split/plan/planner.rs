@@ -1,4 +1,4 @@
-//! From a splitter and a source to the plan.
+//! From a splitter and a source to a plan.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::split::read::source::Source;
 use crate::split::read::source_view::SourceView;
 use crate::{Error, ErrorKind, Result};
 
-/// Runs a splitter over a source, and makes the plan of what it decided.
+/// Runs a splitter over a source, and plans its decisions.
 pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     source: &Source,
@@ -39,13 +39,13 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
     let profile = options.profile;
-    // The extended profile is byte-exact for every message: where slices aren't, it is cut where it
-    // stands.
+    // The extended profile is byte-exact for every message: if slices would not be, the message is
+    // cut in source order.
     let in_order = profile == Profile::Extended && added.is_empty();
     let mut marks = with_sizes(marks, fits, source, options, in_order)?;
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
-        // TensorFlow's sorting of keys is no matter here.
+        // TensorFlow's order of keys is irrelevant here.
         Profile::Extended => (BTreeSet::new(), options.effective_max_value_size()),
     };
     let mut emitted = emit(source, &marks, most)?;
@@ -94,7 +94,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     Ok(plan)
 }
 
-/// What a splitter asks for.
+/// Returns the decisions of a splitter.
 fn decide<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     source: &Source,
@@ -118,8 +118,8 @@ fn decide<P: ComposableSplitter + ?Sized>(
     Ok(decisions)
 }
 
-/// The cuts with those that sizes ask for; tails instead of all if a message that is merged in order
-/// would be in too many runs.
+/// Adds the cuts that sizes require. If a message that is merged in order would have too many runs,
+/// all cuts become tails.
 fn with_sizes(
     mut marks: Marks,
     fits: Fits,
@@ -128,7 +128,7 @@ fn with_sizes(
     in_order: bool,
 ) -> Result<Marks> {
     if in_order && marks.is_empty() && fits.may_slice_all(source) {
-        // Where only sizes decide, this is seen before any turn is held.
+        // If only sizes decide, this is known before any memory is taken for runs.
         if let Some(cut) = tails_if_needed(source, options)? {
             return Ok(cut);
         }
@@ -150,7 +150,7 @@ fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// Why a merge will not be byte-exact.
+/// Returns the error that explains why a merge would not be byte-exact.
 #[cold]
 fn not_exact(added: &[Added]) -> String {
     let why = if added.is_empty() {
@@ -161,7 +161,7 @@ fn not_exact(added: &[Added]) -> String {
     format!("a merge would be equal to the message, but not byte-exact: {why}")
 }
 
-/// Fails if a chunk is larger than the options let it be.
+/// Fails if a chunk exceeds the maximum size in the options.
 fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
     let PlannedChunk { kind, size, .. } = *chunk;
     let max = options.effective_max_chunk_size();

@@ -1,4 +1,4 @@
-//! Whether what is planned can be read again: the limits of readers, before anything is written.
+//! Checking a plan against the limits of readers, before anything is written.
 
 use prost::Message;
 use prost_reflect::MessageDescriptor;
@@ -14,11 +14,11 @@ use crate::proto::ChunkedMessage;
 use crate::split::options::SplitOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Below this many steps of all paths a trailer is within every limit but that of depth.
+/// Total number of path steps below which a trailer is within all limits except that of depth.
 const FEW_STEPS: usize = 100_000;
 
-/// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of what
-/// is planned, but for a [depth](SplitOptions::depth_limit) that was asked for.
+/// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of this
+/// plan, except for an explicit [depth](SplitOptions::depth_limit).
 pub(super) fn check_readable(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
     let mut steps = plan.chunks.len();
     for chunk in &plan.chunks {
@@ -48,7 +48,7 @@ pub(super) fn check_readable(plan: &SplitPlan, options: &SplitOptions) -> Result
     check_trailer(&trailer.encode_to_vec(), plan.chunks.len())
 }
 
-/// Fails if readers wouldn't follow the path of a chunk.
+/// Fails if the path of a chunk is too deep for readers.
 pub(super) fn check_depth(
     path: &FieldPath,
     root: &MessageDescriptor,
@@ -65,7 +65,7 @@ pub(super) fn check_depth(
     Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.display(Some(root))))
 }
 
-/// Fails if readers would refuse this trailer, which tells of this many chunks.
+/// Fails if readers would refuse this trailer, which describes this many chunks.
 fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     let fits = trailer.len() as u64 <= DEFAULT_MAX_TRAILER_SIZE;
     match check_trailer_memory(trailer, DEFAULT_MAX_TRAILER_MEMORY) {
@@ -79,7 +79,7 @@ fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     }
 }
 
-/// Fails if readers wouldn't open this many files beside the main one.
+/// Fails if readers would refuse to open this many files in addition to the main one.
 pub(crate) fn check_file_count(files: usize) -> Result<()> {
     if files <= DEFAULT_MAX_FILES {
         return Ok(());
@@ -90,7 +90,7 @@ pub(crate) fn check_file_count(files: usize) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// How deep chunked messages nest.
+/// Returns the nesting depth of chunked messages.
 fn nesting(message: &ChunkedMessage) -> usize {
     let (mut open, mut deepest) = (vec![(message, 0)], 0);
     while let Some((message, depth)) = open.pop() {

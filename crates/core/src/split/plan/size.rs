@@ -1,10 +1,10 @@
-//! The size engine: from sizes and descriptors alone, what must leave so that every MESSAGE chunk
-//! is within the maximum.
+//! The size engine: decides, from sizes and descriptors alone, which parts must leave so that every
+//! MESSAGE chunk is within the maximum.
 //!
-//! A [`Node`] is a message that is large enough to matter. It is scanned by hopping over its
-//! fields, which are put in [`Group`]s by number; of a group only the members that are large are
-//! held as [`Child`]ren. Reducing a node works on its own fields, largest gain first: a member's
-//! value leaves, or the tail of a repeated field leaves in slices.
+//! A [`Node`] is a message that is large enough to matter. A scan skips over its fields, and groups
+//! them by number into [`Group`]s; only the large members of a group are kept as [`Child`]ren.
+//! Reducing a node moves out its own fields, largest gain first: a member's value, or the last
+//! elements of a repeated field in slices.
 
 mod children;
 mod engine;
