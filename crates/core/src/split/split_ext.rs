@@ -15,8 +15,8 @@ use crate::split::write::in_memory::Split;
 use crate::split::write::stream::WrittenStream;
 use crate::split::write::written::Written;
 
-/// Runs a splitter. Every [`ComposableSplitter`] has these methods, a `Box<dyn ComposableSplitter>`
-/// as well.
+/// Methods to run a splitter, which every [`ComposableSplitter`] has, including a `Box<dyn
+/// ComposableSplitter>`.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -29,15 +29,15 @@ use crate::split::write::written::Written;
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
 pub trait SplitExt: ComposableSplitter {
-    /// Decides what leaves the message, without reading more than tags and lengths.
+    /// Plans the chunks of the message, reading only tags and lengths.
     ///
     /// # Errors
     ///
-    /// What [`build_chunks`](ComposableSplitter::build_chunks) reports;
+    /// Any error of [`build_chunks`](ComposableSplitter::build_chunks);
     /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over the maximum;
     /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed;
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range, or a
-    /// path is given and the splitter has no type of its own.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of range, or the
+    /// source is a path and the splitter has no message type.
     fn plan(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<SplitPlan> {
         planner::plan(self, &source.into().open(self)?, options)
     }
@@ -62,8 +62,8 @@ pub trait SplitExt: ComposableSplitter {
         in_memory::split(&plan, &source, options)
     }
 
-    /// Splits the message into pieces of its chunks, which are read as they are asked for: to send
-    /// them somewhere, with little memory.
+    /// Splits the message into pieces of its chunks, which are read on demand, to send them with
+    /// little memory.
     ///
     /// # Errors
     ///
@@ -87,17 +87,17 @@ pub trait SplitExt: ComposableSplitter {
     /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
     ///
     /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
-    /// cut, nothing is written; it is never removed. Nor is any `PREFIX.pb` if the file is to be
-    /// [in chunks always](SplitOptions::always_chunked).
+    /// cut, writes nothing; the source is never removed. If the file is [always
+    /// chunked](SplitOptions::always_chunked), no `PREFIX.pb` is removed.
     ///
     /// # Errors
     ///
     /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file
-    /// is there, is not the source, would be replaced, and that wasn't asked for;
-    /// [`NoFolder`](crate::ErrorKind::NoFolder) if their folder isn't there;
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it
-    /// was; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than
-    /// readers or a file may have it; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
+    /// exists, is not the source, would be replaced, and the options don't allow it;
+    /// [`NoFolder`](crate::ErrorKind::NoFolder) if their folder doesn't exist;
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file has changed;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers
+    /// accept, or doesn't fit in a file; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
     /// [`Cancelled`](crate::ErrorKind::Cancelled).
     fn write_with(
         &self,
@@ -110,8 +110,8 @@ pub trait SplitExt: ComposableSplitter {
         file::write(&plan, &source, prefix.as_ref(), options)
     }
 
-    /// Splits the message to what takes bytes in their order only, as a pipe or a connection, or
-    /// writes it as it is if nothing was cut, with the default options.
+    /// Splits the message to a sequential sink, such as a pipe or a connection, or writes it
+    /// unchanged if nothing was cut, with the default options.
     ///
     /// # Errors
     ///
@@ -124,23 +124,23 @@ pub trait SplitExt: ComposableSplitter {
         self.write_to_with(source, sink, &SplitOptions::default())
     }
 
-    /// Splits the message to what takes bytes in their order only, as a pipe or a connection, or
-    /// writes it as it is if nothing was cut.
+    /// Splits the message to a sequential sink, such as a pipe or a connection, or writes it
+    /// unchanged if nothing was cut.
     ///
-    /// The bytes are those that a file would have. Large chunks that are stored as they are are read
-    /// twice, since their hashes stand in front of them. What is compressed ahead of its turn
-    /// waits: in temporary files, if it is much, for which there has to be room for 512 MiB or the
-    /// largest chunk. On more than one thread, it is one more that writes.
+    /// Writes the same bytes as to a file. Reads large uncompressed chunks twice, since their
+    /// hashes precede them. Chunks compressed ahead of their turn wait in memory or, if there are
+    /// many, in temporary files, which need room for 512 MiB or the largest chunk. With more than
+    /// one thread, an additional one writes.
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is to
-    /// be a maximum file size; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's
-    /// file is no longer what it was; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the
-    /// trailer is larger than readers may have it; [`Io`](crate::ErrorKind::Io) if reading or
-    /// writing fails; [`Cancelled`](crate::ErrorKind::Cancelled). Then `sink` has had bytes that
-    /// are not to be used. Readers refuse a file of chunks without its end; of a message that was
-    /// not cut nothing marks the end.
+    /// As [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if a maximum
+    /// file size is set; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file
+    /// has changed; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger
+    /// than readers accept; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
+    /// [`Cancelled`](crate::ErrorKind::Cancelled). After an error, discard the bytes that `sink`
+    /// received: readers refuse a chunked file without its end, but nothing marks the end of a
+    /// message that was not cut.
     ///
     /// # Examples
     ///

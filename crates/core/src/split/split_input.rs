@@ -1,4 +1,4 @@
-//! What a splitter is given.
+//! The input of a splitter.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use super::plan::splitter::ComposableSplitter;
 use super::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// What a splitter is given: a [`Source`], a message, or the path of a file, if the splitter
-/// [knows its type](ComposableSplitter::message_type).
+/// The input of a splitter: a [`Source`], a message, or the path of a file, if the splitter [has a
+/// message type](ComposableSplitter::message_type).
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -38,7 +38,7 @@ impl SplitInput {
         }
     }
 
-    /// The source that a splitter reads.
+    /// Opens the source for a splitter.
     pub(super) fn open<S>(self, splitter: &S) -> Result<Source>
     where
         S: ComposableSplitter + ?Sized,

@@ -1,6 +1,6 @@
-//! What splitters want reduced by size. It is done once all of them have said what they cut: then
-//! neither the order of calls matters, nor that a child splitter reduces its message as well as its
-//! parent.
+//! Splitters' requests to reduce messages by size. They run once all splitters have made their
+//! cuts, so that neither the order of calls matters, nor that a child splitter reduces its message
+//! as well as its parent does.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 struct Fit {
     message: Located,
-    /// Whether a path can lead to it.
+    /// True if a path can lead to it.
     addressable: bool,
     rules: SizeRules,
 }
@@ -37,7 +37,8 @@ impl Fits {
         });
     }
 
-    /// Whether a message that is over the maximum, and so is cut up, is this one or lies around it.
+    /// Returns true if a message over the maximum, which is therefore cut, is this one or encloses
+    /// it.
     pub(in crate::split) fn reaches(&self, message: &Located, max: u64) -> bool {
         let Some(inner) = message.contents.first() else {
             return false;
@@ -49,14 +50,15 @@ impl Fits {
             .any(|fit| fit.message.contents.iter().any(around))
     }
 
-    /// Whether the message itself must fit within the maximum, and its fields may be sliced.
+    /// Returns true if the message itself must fit within the maximum, and its fields may be
+    /// sliced.
     pub(in crate::split) fn may_slice_all(&self, source: &Source) -> bool {
         let name = source.descriptor().full_name();
         let keeps = |fit: &Fit| fit.rules.keeps_whole(name);
         self.fits.iter().any(|fit| fit.message.path.is_root()) && !self.fits.iter().any(keeps)
     }
 
-    /// Adds to the marks of what is cut already what has to leave as well.
+    /// Adds the required cuts to the existing marks.
     pub(in crate::split) fn run(
         self,
         source: &Source,
@@ -74,12 +76,11 @@ impl Fits {
         Ok(())
     }
 
-    /// Those that lie in no other: what is done to a message is done to all in it. It has the rules
-    /// for what is in it, too.
+    /// Returns the messages that no other one encloses, since reducing a message reduces those
+    /// inside. It also receives their rules.
     fn outermost(self) -> Vec<Fit> {
         let mut fits = self.fits;
-        // Pieces of a message are nowhere but in pieces of the one around it, so the first stands
-        // for all.
+        // Pieces of a message are only inside pieces of its parent, so the first represents all.
         fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
         let mut outermost: Vec<Fit> = Vec::new();
         for fit in fits {
@@ -116,11 +117,11 @@ impl Fit {
             return Ok(None);
         };
         if self.message.size() <= options.effective_max_chunk_size() {
-            // Nothing leaves. Still, what is not a message, or one of another type, is refused.
+            // Nothing leaves, but invalid messages and those of another type are still refused.
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
             }
-            // It becomes a file of chunks in any case: then one whose elements are found quickly.
+            // It becomes a chunked file in any case, so make its elements fast to locate.
             let long = self.message.size() > options.effective_max_slice_size();
             return match self.message.chains.as_slice() {
                 [chain]

@@ -1,9 +1,9 @@
-//! The splitter for types that need none of their own.
+//! The splitter for types that need no custom one.
 
 use super::splitter::{ComposableSplitter, SplitContext};
 use crate::Result;
 
-/// Splits a message of any type, guided by its descriptor and by sizes alone.
+/// Splits a message of any type, guided only by its descriptor and by sizes.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};

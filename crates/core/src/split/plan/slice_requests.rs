@@ -1,4 +1,4 @@
-//! Slices that splitters ask for: where each begins, and what goes into it.
+//! Splitters' requests for slices: the beginning and content of each.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -13,10 +13,10 @@ use crate::split::read::source_view::elements::Element;
 use crate::wire::{FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// After how many fields is asked whether it was cancelled.
+/// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// A field whose elements leave, by where its message lies in the source.
+/// A field whose elements leave: the range of its message in the source, and its number.
 type Sliced = (u64, u64, FieldNumber);
 
 /// The slices of all fields.
@@ -25,25 +25,25 @@ pub(in crate::split) struct Slices {
     fields: BTreeMap<Sliced, Beginnings>,
 }
 
-/// Where the slices of a field begin.
+/// The beginnings of a field's slices.
 #[derive(Debug)]
 struct Beginnings {
     message: Located,
     wire_type: WireType,
-    /// By their offsets in the source.
+    /// By offset in the source.
     starts: BTreeMap<u64, Beginning>,
 }
 
-/// An element that a slice begins at.
+/// An element at the beginning of a slice.
 #[derive(Clone, Copy, Debug)]
 struct Beginning {
     index: u64,
-    /// Where the elements begin that stand before it without anything between them.
+    /// Start of the contiguous elements up to this one.
     run: u64,
 }
 
 impl Slices {
-    /// Begins a slice at an element of a message that stands in one piece.
+    /// Begins a slice at an element of a message in one piece.
     pub(in crate::split) fn begin(&mut self, element: &Element<'_>) {
         let (message, field) = (element.message(), element.field());
         let Range { start, end } = message.content(0);
@@ -60,7 +60,8 @@ impl Slices {
         sliced.starts.insert(field.start, beginning);
     }
 
-    /// Fails if a message that should be sliced is fitted, too: then the size slices it.
+    /// Fails if a message with requested slices must also fit by size, which would slice it as
+    /// well.
     pub(in crate::split) fn check_apart_from(
         &self,
         fits: &Fits,
@@ -78,8 +79,8 @@ impl Slices {
         Ok(())
     }
 
-    /// Marks what leaves. Only where something stands between the elements of a slice, and behind
-    /// the last beginning, the messages are hopped over once more.
+    /// Marks the slices. Scans a message again only if the elements of a slice are not contiguous,
+    /// and after the last beginning.
     pub(in crate::split) fn mark(
         self,
         source: &Source,
@@ -92,7 +93,7 @@ impl Slices {
             };
             let mut starts = field.starts.into_iter().peekable();
             while let Some((start, Beginning { index, run })) = starts.next() {
-                // A merge puts slices right behind the elements that stay.
+                // A merge puts slices directly after the elements that stay.
                 marks.reordered |= run == start;
                 let slice = match starts.peek() {
                     Some((next, behind)) if behind.run <= start => {
@@ -111,8 +112,8 @@ impl Slices {
     }
 }
 
-/// Where the elements of a field stand in a part of a message that begins at one, and how many they
-/// are.
+/// Returns the ranges of a field's elements in a part of a message that begins at one, and their
+/// number.
 fn runs(
     source: &Source,
     range: Range<u64>,

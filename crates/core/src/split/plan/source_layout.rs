@@ -1,6 +1,6 @@
-//! Where every byte of the source goes, for a trailer: what makes a merge byte-exact where lengths
-//! in the source take more bytes than they need, or elements of a sliced field stand apart, as in
-//! messages that were put together by concatenating them.
+//! The destination of every source byte, for a trailer. It makes a merge byte-exact where the
+//! source has overlong lengths, or the elements of a sliced field are not contiguous, as in
+//! concatenated messages.
 
 use super::split_plan::PlannedChunk;
 use crate::Result;
@@ -9,8 +9,9 @@ use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 use crate::wire::WireCursor;
 
-/// The layout; none if it is too large for a trailer that readers take. In TensorFlow's profile it
-/// has to be within the maximum chunk size, since its Merger reads a trailer at once.
+/// Returns the layout; `None` if it is too large for a trailer that readers accept. In TensorFlow's
+/// profile it must be within the maximum chunk size, since TensorFlow's Merger reads a trailer at
+/// once.
 pub(super) fn source_layout(
     source: &Source,
     chunks: &[PlannedChunk],

@@ -1,4 +1,4 @@
-//! What was decided: the chunks, and the bytes that each is made of.
+//! The plan of a split: the chunks, and the spans of each.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::proto::VersionDef;
 use crate::spans::SpanList;
 use crate::wire::FieldNumber;
 
-/// A chunk to be written: where its bytes come from, and where it belongs.
+/// A chunk to write: the source of its bytes, and its place.
 #[derive(Clone, Debug)]
 pub struct PlannedChunk {
     pub(crate) kind: ChunkKind,
@@ -29,21 +29,21 @@ pub struct PlannedChunk {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// Bytes of the source, and tags and lengths that are written anew.
+    /// Bytes of the source, and rewritten tags and lengths.
     Spans(SpanList),
-    /// A chunk that is not a span of the source: from
+    /// A chunk that is not a span of the source, from
     /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
     Added(bytes::Bytes),
 }
 
 impl PlannedChunk {
-    /// A chunk without a path.
+    /// Creates a chunk without a path.
     #[doc(hidden)]
     pub fn of_spans(kind: ChunkKind, spans: SpanList) -> PlannedChunk {
         PlannedChunk::new(kind, spans.len(), Content::Spans(spans))
     }
 
-    /// A chunk without a path that a splitter added.
+    /// Creates a chunk without a path from bytes that a splitter added.
     #[doc(hidden)]
     pub fn of_bytes(kind: ChunkKind, bytes: bytes::Bytes) -> PlannedChunk {
         PlannedChunk::new(kind, bytes.len() as u64, Content::Added(bytes))
@@ -72,54 +72,54 @@ impl PlannedChunk {
         }
     }
 
-    /// Whether it holds a message or a bytes value.
+    /// Returns the kind of the chunk: a message or a bytes value.
     pub fn kind(&self) -> ChunkKind {
         self.kind
     }
 
-    /// Where it belongs, from the root of the message.
+    /// Returns the place of the chunk, from the root of the message.
     pub fn path(&self) -> &FieldPath {
         &self.path
     }
 
-    /// Bytes, uncompressed.
+    /// Returns the uncompressed size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// For a slice: the repeated field whose members it holds.
+    /// Returns, for a slice, the repeated field whose elements it holds.
     pub fn slice_of(&self) -> Option<FieldNumber> {
         self.slice_of
     }
 
-    /// For a slice: how many members it holds, if that was counted; packed ones are not.
+    /// Returns, for a slice, the number of elements, if known; packed ones are not counted.
     pub fn elements(&self) -> Option<u64> {
         Some(self.elements).filter(|&elements| elements > 0)
     }
 
-    /// Whether it goes on where its message ends, whatever fields are in it: what is made of a
-    /// message whose fields take turns by the million.
+    /// Returns true if the chunk continues its message at the end, whatever fields it has. Messages
+    /// with millions of alternating fields are cut like this.
     pub fn is_tail(&self) -> bool {
         self.tail
     }
 
-    /// Whether it is a tail that begins within a field, which is too large for one chunk.
+    /// Returns true if it is a tail that begins within a field that is too large for one chunk.
     pub fn is_within_field(&self) -> bool {
         self.within
     }
 
-    /// Whether it is a slice that continues a packed run.
+    /// Returns true if it is a slice that continues a packed run.
     pub fn packed(&self) -> bool {
         self.packed
     }
 
-    /// The index of the chunk that it was cut out of; none for the base, and for a chunk that a
-    /// splitter added.
+    /// Returns the index of the chunk that it was cut out of; `None` for the base, and for a chunk
+    /// that a splitter added.
     pub fn parent(&self) -> Option<ChunkIndex> {
         self.parent.map(ChunkIndex::from)
     }
 
-    /// Returns the spans of the chunk, whose only source is the message that is split; none for a
+    /// Returns the spans of the chunk, whose only source is the message being split. Empty for a
     /// chunk that a splitter added.
     pub fn spans(&self) -> &SpanList {
         static NONE: SpanList = SpanList::new();
@@ -129,13 +129,13 @@ impl PlannedChunk {
         }
     }
 
-    /// Returns the ranges of the source that the chunk has, in its order.
+    /// Returns the chunk's ranges of the source, in order.
     pub(crate) fn source_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let spans = self.spans().iter();
         spans.filter_map(|span| Some(span.stored()?.1))
     }
 
-    /// Returns the range of the source that all of the chunk is.
+    /// Returns the range of the source that is the whole chunk, if there is one.
     pub(crate) fn only_range(&self) -> Option<Range<u64>> {
         let spans = self.spans();
         let only = spans.get(0).filter(|_| spans.span_count() == 1)?;
@@ -143,10 +143,10 @@ impl PlannedChunk {
     }
 }
 
-/// Which spans leave their parent, in which chunk, under which path, in what order. Nothing is read
-/// or written by it.
+/// The planned chunks: which spans leave their parent, the chunk and the path of each, and their
+/// order. A plan itself reads and writes nothing.
 ///
-/// Printed, it lists its chunks:
+/// Its `Display` lists its chunks:
 ///
 /// ```text
 /// 0 MESSAGE 52 B
@@ -159,49 +159,50 @@ pub struct SplitPlan {
     pub(crate) chunks: Vec<PlannedChunk>,
     pub(crate) nested: std::collections::BTreeSet<FieldPath>,
     pub(crate) byte_exact: bool,
-    /// For the trailer: where every byte of the source went; empty where the placeholders tell.
+    /// For the trailer: the destination of every source byte; empty where placeholders suffice.
     pub(crate) source_layout: Vec<u8>,
     pub(crate) version: VersionDef,
     pub(crate) profile: Profile,
-    /// Whether the first chunk is what is left of the message.
+    /// True if the first chunk is the remainder of the message.
     pub(crate) has_base: bool,
     pub(crate) always_chunked: bool,
 }
 
 impl SplitPlan {
-    /// The chunks in the order of their indices; the first is the base, from which the others were
-    /// cut, unless the splitter [left it out](crate::split::SplitContext::leave_out_message).
+    /// Returns the chunks in index order. The first is the base, from which the others were cut,
+    /// unless the splitter [left it out](crate::split::SplitContext::leave_out_message).
     pub fn chunks(&self) -> &[PlannedChunk] {
         &self.chunks
     }
 
-    /// Whether it becomes a file of chunks: something was cut, or
-    /// [that was asked for](crate::split::SplitOptions::always_chunked) in any case.
+    /// Returns true if writing the plan makes a chunked file: something was cut, or [it was
+    /// requested](crate::split::SplitOptions::always_chunked).
     pub fn is_split(&self) -> bool {
         self.always_chunked || !self.has_base || self.chunks.len() > 1
     }
 
-    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    /// Returns true if a merge reproduces the exact bytes of the source, and not just an equal
+    /// message.
     pub fn byte_exact(&self) -> bool {
         self.byte_exact
     }
 
-    /// Bytes of the message that is split.
+    /// Returns the size of the message being split, in bytes.
     pub fn source_size(&self) -> u64 {
         self.source_size
     }
 
-    /// The type of the message that is split.
+    /// Returns the type of the message being split.
     pub fn descriptor(&self) -> &MessageDescriptor {
         &self.descriptor
     }
 
-    /// Which readers the chunks are for.
+    /// Returns the readers that the chunks are for.
     pub fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// A plan of a file whose chunks have no paths.
+    /// Creates the plan of a file whose chunks have no paths.
     #[doc(hidden)]
     #[must_use]
     pub fn of_chunks(
@@ -223,7 +224,7 @@ impl SplitPlan {
         }
     }
 
-    /// A plan of these chunks.
+    /// Creates a plan of these chunks.
     #[doc(hidden)]
     #[must_use]
     pub fn with_chunks(&self, chunks: Vec<PlannedChunk>) -> SplitPlan {
@@ -241,7 +242,8 @@ impl SplitPlan {
         }
     }
 
-    /// Whether every chunk is a span of the source, so that placeholders say where each belongs.
+    /// Returns true if every chunk is a span of the source, so that placeholders determine their
+    /// places.
     pub(crate) fn is_marked(&self) -> bool {
         self.chunks
             .iter()
@@ -249,7 +251,7 @@ impl SplitPlan {
     }
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
 impl fmt::Debug for SplitPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SplitPlan")

@@ -1,4 +1,4 @@
-//! What splitters implement, and what they work with.
+//! The trait for splitters, and the context they work with.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -12,12 +12,11 @@ use crate::split::read::source_view::elements::Element;
 use crate::split::read::source_view::{Like, SourceView};
 use crate::{Error, ErrorKind, Result};
 
-/// Decides what of a message becomes a chunk of its own.
+/// Decides which parts of a message become separate chunks.
 ///
-/// Implement [`build_chunks`](Self::build_chunks); planning, splitting and writing come with
-/// [`SplitExt`](crate::split::SplitExt). A
-/// splitter is written for one type of message and can be used on its own or from the splitter of
-/// an enclosing type, with [`SplitContext::compose`].
+/// Implement [`build_chunks`](Self::build_chunks); [`SplitExt`](crate::split::SplitExt) provides
+/// planning, splitting and writing. A splitter is written for one message type, and can be used
+/// alone or, with [`SplitContext::compose`], from the splitter of an enclosing type.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitOptions};
@@ -36,22 +35,23 @@ use crate::{Error, ErrorKind, Result};
 /// }
 /// ```
 pub trait ComposableSplitter {
-    /// Cuts what is to leave the message of the context.
+    /// Decides which parts of `cx.message()` become chunks, by calling `cx.cut`, `cx.slice_at` or
+    /// `cx.fit`.
     ///
     /// # Errors
     ///
-    /// Whatever stands in the way: [`Error::new`](crate::Error::new) makes errors of one's own.
+    /// Any error the splitter returns; create one with [`Error::new`](crate::Error::new).
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()>;
 
-    /// The version of the splitter, kept in the file it writes. Readers don't decide by it.
+    /// Returns the version of the splitter, which is stored in the file. Readers ignore it.
     fn version(&self) -> i32 {
         1
     }
 
-    /// The versions kept in the file it writes: its [own](Self::version), unless this is implemented.
+    /// Returns the versions to store in the file. Default: the splitter's [version](Self::version).
     ///
-    /// The join version is that of the file's [profile](crate::container::Profile), or 0 for it.
-    /// Readers whose join version is among `bad_consumers` refuse the file.
+    /// The join version must be that of the file's [profile](crate::container::Profile), or 0 to
+    /// use it. Readers whose join version is among `bad_consumers` refuse the file.
     fn version_def(&self) -> VersionDef {
         VersionDef {
             splitter_version: self.version(),
@@ -59,9 +59,9 @@ pub trait ComposableSplitter {
         }
     }
 
-    /// The type of message that it splits, if there is just one. Then the path of a file is enough
-    /// to [write](crate::split::SplitExt::write) or [plan](crate::split::SplitExt::plan) it, and
-    /// messages of other types are refused.
+    /// Returns the type of message that the splitter supports, if it is limited to one. Then a
+    /// file's path suffices to [write](crate::split::SplitExt::write) or
+    /// [plan](crate::split::SplitExt::plan) it, and messages of other types are refused.
     fn message_type(&self) -> Option<MessageDescriptor> {
         None
     }
@@ -103,7 +103,7 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
     }
 }
 
-/// Why TensorFlow's profile has no chunk of an element: TensorFlow's Merger ends the process there.
+/// Reason why TensorFlow's profile has no chunks of elements: TensorFlow's Merger aborts on them.
 const ELEMENT: &str =
     "a string or bytes that is an element or in a map is cut only in the extended profile";
 
@@ -123,10 +123,10 @@ where
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// What a splitter works with: the message it is to split, and the ways to do it.
+/// The context of a splitter: the message to split, and the operations on it.
 ///
-/// A child splitter has a context of its own, for a message inside; what it cuts gets the path from
-/// the root by itself.
+/// A child splitter has a separate context for a message inside; paths of its cuts automatically
+/// start at the root.
 #[derive(Debug)]
 pub struct SplitContext<'a> {
     pub(in crate::split) decisions: &'a mut Decisions,
@@ -134,22 +134,23 @@ pub struct SplitContext<'a> {
 }
 
 impl<'a> SplitContext<'a> {
-    /// The message to be split.
+    /// Returns the message to split.
     pub fn message(&self) -> SourceView<'a> {
         self.view.clone()
     }
 
-    /// The options that the split was asked for with.
+    /// Returns the options of the split.
     pub fn options(&self) -> &SplitOptions {
         &self.decisions.options
     }
 
-    /// Lets a child splitter split a message inside this one.
+    /// Splits a message inside this one with a child splitter.
     ///
     /// # Errors
     ///
-    /// What the child reports; [`ErrorKind::InvalidPath`] if `message` is not a message;
-    /// [`ErrorKind::InvalidConfig`] if it is not of the child's [type](ComposableSplitter::message_type).
+    /// Any error of the child; [`ErrorKind::InvalidPath`] if `message` is not a message;
+    /// [`ErrorKind::InvalidConfig`] if it is not of the child's
+    /// [type](ComposableSplitter::message_type).
     pub fn compose(
         &mut self,
         child: &dyn ComposableSplitter,
@@ -170,13 +171,13 @@ impl<'a> SplitContext<'a> {
         })
     }
 
-    /// Makes a chunk of its own of this value: a message, or a singular bytes or string field. Of
-    /// a map entry without a value there is nothing to cut.
+    /// Cuts a value into a separate chunk: a message, or a singular bytes or string field. Does
+    /// nothing for a map entry without a value.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for what no path can name: a message written in several pieces; a
-    /// value of a oneof that another member supersedes; and, in TensorFlow's profile, an
+    /// [`ErrorKind::Uncuttable`] for values that no path can name: a message written in several
+    /// pieces; a value of a oneof that another member supersedes; and, in TensorFlow's profile, an
     /// element of a repeated bytes or string field, or such a value in a map.
     pub fn cut(&mut self, value: &SourceView<'_>) -> Result<()> {
         let uncuttable = |message: &str| {
@@ -195,7 +196,7 @@ impl<'a> SplitContext<'a> {
         let chains = value.chains();
         let chain = match chains.as_slice() {
             [chain @ Some(_)] => chain,
-            // The value of a map entry that was left out.
+            // The value of a map entry that was omitted.
             [] => return Ok(()),
             _ => {
                 return uncuttable(
@@ -212,9 +213,9 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Begins a slice at an element of a repeated field: it and those behind it go to a chunk of
-    /// their own, up to the next element that this is called for, or to the field's end. The
-    /// elements before the first slice stay, so for the element with index 0 there is nothing to do.
+    /// Begins a slice at an element of a repeated field: a chunk of this and the following
+    /// elements, up to the next element with such a call, or to the field's end. Elements before
+    /// the first slice stay, so for the element with index 0 this does nothing.
     ///
     /// ```
     /// use proto_splitter_core::Result;
@@ -246,8 +247,9 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for what no path can name, as by [`cut`](Self::cut), and if the
-    /// message around the field is [fitted](Self::fit) as well: that makes slices of its own.
+    /// [`ErrorKind::Uncuttable`] for elements that no path can name, as for [`cut`](Self::cut), and
+    /// if [`fit`](Self::fit) is also called for the message with the field, since that slices it as
+    /// well.
     pub fn slice_at(&mut self, element: &Element<'_>) -> Result<()> {
         if element.index() == 0 {
             return Ok(());
@@ -262,23 +264,22 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Cuts whatever has to leave so that every MESSAGE chunk is within the maximum, guided by
-    /// sizes alone.
+    /// Cuts parts until every MESSAGE chunk is within the maximum, guided by sizes alone.
     ///
-    /// That is done once the splitters are through, so it doesn't matter what is cut before and
-    /// what after, nor that a child splitter asks for its own message, too. Nothing is cut of a
-    /// message that is within the maximum already.
+    /// Runs after all splitters have returned, so the order of cuts doesn't matter, nor whether a
+    /// child splitter also calls it for its message. Cuts nothing of a message that is already
+    /// within the maximum.
     ///
     /// # Errors
     ///
-    /// None here. [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::Uncuttable`] and the
-    /// path and size of what is too large and can't be cut, or [`ErrorKind::InvalidMessage`] if
-    /// the source is malformed.
+    /// Never fails here. [`plan`](crate::split::SplitExt::plan) fails with
+    /// [`ErrorKind::Uncuttable`] and the path and size of a part that is too large and can't be
+    /// cut, or [`ErrorKind::InvalidMessage`] if the source is malformed.
     pub fn fit(&mut self) -> Result<()> {
         self.fit_with(&SizeRules::new())
     }
 
-    /// As [`fit`](Self::fit), with rules on where not to cut.
+    /// Cuts like [`fit`](Self::fit), with rules that forbid some cuts.
     ///
     /// # Errors
     ///
@@ -288,34 +289,34 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Leaves the message itself out of the chunks, so that only those are written that are
-    /// [added](Self::add_chunk), the first of them with the index 0.
+    /// Leaves the message itself out of the chunks, so that only [added](Self::add_chunk) chunks
+    /// are written, beginning with index 0.
     ///
     /// # Errors
     ///
-    /// None here. [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidConfig`] if the
-    /// message isn't empty, or nothing was added.
+    /// Never fails here. [`plan`](crate::split::SplitExt::plan) fails with
+    /// [`ErrorKind::InvalidConfig`] if the message isn't empty, or nothing was added.
     pub fn leave_out_message(&mut self) -> Result<()> {
         self.decisions.has_base = false;
         Ok(())
     }
 
-    /// Adds a chunk that is made from something else than a span of the source.
+    /// Adds a chunk whose bytes are not a span of the source.
     ///
-    /// It goes to `path`, from the message of this context, as TensorFlow's Merger puts it there: a
-    /// message is merged into what the path leads to, bytes replace the field. `index` is its
-    /// place among all chunks; the end if `None`. A file with such chunks is merged by its
-    /// schema, not by placeholders.
+    /// Its place is `path`, relative to the message of this context, with the semantics of
+    /// TensorFlow's Merger: a message is merged into the existing value, and bytes replace the
+    /// field. `index` is its position among all chunks; `None` means the end. A file with such
+    /// chunks is merged by its schema, not by placeholders.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to something the chunk can't be, as a
-    /// number; [`ErrorKind::Uncuttable`], as by [`cut`](Self::cut), for an element of a repeated
+    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to a value of another kind, such as
+    /// a number; [`ErrorKind::Uncuttable`], as for [`cut`](Self::cut), for an element of a repeated
     /// bytes or string field, or such a value in a map, in TensorFlow's profile.
     ///
     /// [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidPath`] if the path has
-    /// an index that leaves a gap: the element of a repeated field that is added has to be the next
-    /// one, counting those of the message and of other chunks.
+    /// an index that leaves a gap: an added element of a repeated field must be the next one,
+    /// counting those of the message and of other chunks.
     pub fn add_chunk(
         &mut self,
         chunk: AddedChunk,

@@ -1,8 +1,8 @@
-//! Messages whose fields take turns by the million, cut where they stand.
+//! Messages with millions of alternating fields, cut in source order.
 //!
-//! A slice holds elements of one field. Where others stand between them, a merge needs to be told
-//! where each goes, which takes more room than a trailer has once there are millions. A tail holds
-//! whatever comes next, and goes behind what was before it.
+//! A slice holds elements of one field. If other fields are between them, a merge needs the place
+//! of each, and with millions these don't fit in a trailer. A tail holds any fields, and follows
+//! the bytes before it.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -14,16 +14,17 @@ use crate::split::read::source::Source;
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// From how many runs of fields with one number on a message is cut where it stands.
+/// Number of runs of fields with one number from which on a message is cut in source order.
 pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
 
-/// After how many fields is asked whether it was cancelled.
+/// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 16;
 
-/// Of how many kinds of fields is known that the type has them so.
+/// Maximum number of kinds of fields to remember as valid for the type.
 const MOST_KNOWN: usize = 1 << 10;
 
-/// How often fields may still take turns in messages that are cut into slices: each turn is held.
+/// The allowance for alternating fields in messages that are cut into slices, since each run takes
+/// memory.
 #[derive(Debug)]
 pub(in crate::split) struct Turns {
     left: Cell<u64>,
@@ -38,7 +39,7 @@ impl Turns {
         }
     }
 
-    /// Counts one more.
+    /// Counts one more run.
     pub(super) fn take(&self) -> Result<()> {
         match self.left.get().checked_sub(1) {
             Some(left) => {
@@ -53,14 +54,14 @@ impl Turns {
         }
     }
 
-    /// Whether there were more than may be.
+    /// Returns true if the allowance was exceeded.
     pub(super) fn are_exceeded(&self) -> bool {
         self.exceeded.get()
     }
 }
 
-/// The marks of a message that is cut into tails, if it is over the maximum and its own fields take
-/// turns too often.
+/// Returns the marks of a message cut into tails, if it is over the maximum and its own fields
+/// alternate too often.
 pub(super) fn tails_if_needed(source: &Source, options: &SplitOptions) -> Result<Option<Marks>> {
     if source.size() <= options.effective_max_chunk_size() {
         return Ok(None);
@@ -69,12 +70,12 @@ pub(super) fn tails_if_needed(source: &Source, options: &SplitOptions) -> Result
     Ok(Some(marks).filter(|_| runs > MOST_RUNS))
 }
 
-/// The marks of any message, cut into tails. A merge of them is byte-exact, whatever is in it.
+/// Returns the marks of any message cut into tails. A merge of them is byte-exact for any content.
 pub(super) fn tails(source: &Source, options: &SplitOptions) -> Result<Marks> {
     Ok(cut_in_order(source, options)?.0)
 }
 
-/// The marks, and in how many runs of one number the message's own fields are.
+/// Returns the marks, and the number of runs of one field number at the message's top level.
 fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Marks, u64)> {
     let max = options.effective_max_chunk_size();
     let most = options.effective_max_slice_size();
@@ -82,7 +83,7 @@ fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Marks, u64)>
     let mut cursor = WireCursor::new(source.input());
     let mut known = HashSet::new();
     let (mut runs, mut steps, mut start, mut previous) = (0u64, 0u64, 0, None);
-    // What is in front of the first tail is left to the base.
+    // Bytes before the first tail stay in the base.
     let tail = |marks: &mut Marks, start: u64, end: u64| {
         if start > 0 && start < end {
             marks.tail(start..end, false);
@@ -117,7 +118,7 @@ fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Marks, u64)>
     Ok((marks, runs))
 }
 
-/// Cuts a field that is too large for a chunk wherever that is.
+/// Cuts a field that is too large for a chunk at arbitrary positions.
 fn cut_within(marks: &mut Marks, field: &Field, most: u64) {
     let mut start = field.start;
     while start < field.end {

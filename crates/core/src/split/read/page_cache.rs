@@ -1,4 +1,4 @@
-//! The pages of a source that were read last.
+//! A cache of the most recently read pages of a source.
 
 use std::io;
 use std::ops::Range;
@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 
 use record_file::ReadAt;
 
-/// Bytes of a page.
+/// Size of a page, in bytes.
 const PAGE: usize = 4 << 10;
 
-/// How many pages are kept: planning looks at a few places in turn.
+/// Number of pages to cache: planning alternates between a few places.
 const PAGES: usize = 8;
 
-/// Keeps the pages that were read last, so that many small reads near each other are one.
+/// A source with a page cache, so that many small reads near each other become one.
 ///
-/// Reads of more than a page go straight through.
+/// Reads of more than a page bypass the cache.
 pub(in crate::split) struct Recent<S> {
     inner: S,
     pages: Mutex<Pages>,
@@ -22,7 +22,7 @@ pub(in crate::split) struct Recent<S> {
 
 #[derive(Default)]
 struct Pages {
-    /// Each with its number; the oldest is replaced next.
+    /// Pages with their numbers; the oldest is replaced next.
     slots: Vec<(u64, Vec<u8>)>,
     oldest: usize,
 }
@@ -60,7 +60,7 @@ impl<S: ReadAt> ReadAt for Recent<S> {
         }
         let page = offset / PAGE as u64;
         let skip = usize::try_from(offset % PAGE as u64).unwrap_or(0);
-        // A panic elsewhere leaves pages as whole as they are here.
+        // A panic elsewhere leaves the pages consistent.
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let pages = &mut *pages;
         let at = match pages.slots.iter().position(|(number, _)| *number == page) {

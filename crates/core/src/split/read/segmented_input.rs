@@ -1,4 +1,4 @@
-//! A message in memory, in pieces that are shared with whoever made it.
+//! A message in memory, in pieces shared with its creator.
 
 use std::io;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record_file::ReadAt;
 
-/// Bytes in memory, in one piece or several.
+/// Bytes in memory, in one or several pieces.
 #[derive(Clone)]
 pub(in crate::split) struct Pieces {
-    /// Each with where it starts; the last, empty one starts at the end.
+    /// Pieces with their start offsets; the last, empty one starts at the end.
     pieces: Arc<[(u64, Bytes)]>,
 }
 
@@ -32,14 +32,14 @@ impl Pieces {
         self.pieces.last().map_or(0, |(start, _)| *start)
     }
 
-    /// The piece that `offset` lies in, and how far in.
+    /// Returns the piece with the byte at `offset`, and the offset in the piece.
     fn at(&self, offset: u64) -> Option<(&Bytes, usize)> {
         let after = self.pieces.partition_point(|(start, _)| *start <= offset);
         let (start, piece) = self.pieces.get(after.checked_sub(1)?)?;
         Some((piece, usize::try_from(offset - start).ok()?))
     }
 
-    /// The bytes of `range`, if they are in one piece.
+    /// Returns the bytes of `range`, if they are in one piece.
     pub(in crate::split) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
         let (piece, start) = self.at(range.start)?;
         let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;

@@ -1,4 +1,4 @@
-//! What is split: a message in memory, in a file, or wherever it can be read by position.
+//! The source of a split: a message in memory, in a file, or in another source with random access.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -17,17 +17,17 @@ use crate::spans::Spans;
 use crate::wire::SourceInput;
 use crate::{Error, ErrorKind, Result};
 
-/// A message to be split: its bytes, in memory or in a file, and its type.
+/// A message to split: its bytes, in memory or in a file, and its type.
 ///
-/// Bytes and files are split as they are. Any typed or dynamic message becomes a source by `From`:
-/// what is split then is exactly what its `encode` writes. Its values of type [`Bytes`] are not
-/// copied for that, but shared (with the feature `zero-copy`, which is on by default), so that a
-/// message with 10 GiB of tensors takes no more memory to be split.
+/// Bytes and files are split unchanged. Any typed or dynamic message converts to a source with
+/// `From`: its bytes are exactly those that its `encode` writes. Values of type [`Bytes`] are
+/// shared instead of copied (with the feature `zero-copy`, which is on by default), so that
+/// splitting a message with 10 GiB of tensors takes no additional memory.
 ///
-/// A typed message has only the fields that its Rust type has. prost drops the others when it
-/// decodes, so a file that was read into a typed message and is split from there has lost the
-/// fields of newer schemas, and extensions. To keep them, split the file itself ([`Source::open`]),
-/// or read it into a [`DynamicMessage`](prost_reflect::DynamicMessage).
+/// A typed message has only the fields of its Rust type, since prost drops all others on decoding.
+/// Splitting a file by way of a typed message therefore loses fields of newer schemas, and
+/// extensions. To keep them, split the file itself ([`Source::open`]), or read it into a
+/// [`DynamicMessage`](prost_reflect::DynamicMessage).
 ///
 /// ```
 /// use proto_splitter_core::split::Source;
@@ -43,18 +43,18 @@ pub struct Source {
     size: u64,
     descriptor: MessageDescriptor,
     file: Option<Arc<OpenFile>>,
-    /// What the reader reads from, if it is a message of spans.
+    /// Spans that the reader reads, if it is a message of spans.
     spans: Option<Arc<Spans>>,
     /// Other files that the reader reads from.
     read_from: Vec<PathBuf>,
 }
 
-/// Where the bytes are.
+/// The bytes of the message.
 #[derive(Clone)]
 enum Data {
     /// In memory.
     Pieces(Pieces),
-    /// Wherever they can be read from.
+    /// A source with random access.
     Reader(Arc<dyn ReadAt>),
 }
 
@@ -76,13 +76,13 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// A serialized message in memory.
+    /// Creates a source from a serialized message in memory.
     pub fn from_bytes(bytes: impl Into<Bytes>, descriptor: MessageDescriptor) -> Source {
         Source::from_pieces(vec![bytes.into()], descriptor)
     }
 
-    /// A typed message that doesn't know its type's descriptor, as those that prost generates
-    /// don't by themselves. Its values of type [`Bytes`] are shared, as by `From`.
+    /// Creates a source from a typed message whose type lacks a descriptor, such as one that prost
+    /// generates. Values of type [`Bytes`] are shared, as with `From`.
     ///
     /// ```
     /// use proto_splitter_core::prost_reflect::{ReflectMessage, prost_types::Timestamp};
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// A serialized message in a file. It is read in pieces, never as a whole.
+    /// Opens a serialized message in a file. The file is read in pieces, never as a whole.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Source {
     pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Source> {
-            // Before it is opened: opening a pipe waits for its other end.
+            // Before opening, since opening a pipe waits for its other end.
             if !fs::metadata(path)?.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
@@ -129,7 +129,7 @@ impl Source {
         open().map_err(|error| Error::from(error).context(path.display()))
     }
 
-    /// A serialized message in a file that is open already, at this path.
+    /// Opens a serialized message in an already open file at this path.
     pub(crate) fn of_opened(
         file: File,
         path: &Path,
@@ -153,8 +153,8 @@ impl Source {
         })
     }
 
-    /// A serialized message in a file, of the type `M`. It is read in pieces, never as a whole,
-    /// and no `M` is made of it.
+    /// Opens a serialized message of the type `M` in a file. The file is read in pieces, never as a
+    /// whole, and not decoded to an `M`.
     ///
     /// ```
     /// use prost_reflect::prost_types::Timestamp;
@@ -174,7 +174,7 @@ impl Source {
         Source::open(path, M::default().descriptor())
     }
 
-    /// A serialized message that can be read by position, of `size` bytes.
+    /// Creates a source from a serialized message of `size` bytes with random access.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {
             data: Data::Reader(Arc::new(Recent::new(data))),
@@ -186,16 +186,16 @@ impl Source {
         }
     }
 
-    /// The same source, whose reader reads from these files: a file written from it is no more
-    /// readable than they are.
+    /// Sets the files that the reader reads from: a file written from the source is no more
+    /// readable than these.
     #[must_use]
     pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Source {
         self.read_from.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// The message that a message of spans over several files is. As with a file, a change to one of them while
-    /// it is read is an error.
+    /// Creates a source from a message of spans over several files. As with a file, a change to one
+    /// of them while it is read is an error.
     pub fn from_spans(spans: Arc<Spans>, descriptor: MessageDescriptor) -> Source {
         let size = spans.total_size();
         Source {
@@ -204,7 +204,7 @@ impl Source {
         }
     }
 
-    /// Bytes of the serialized message.
+    /// Returns the size of the serialized message in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -213,12 +213,12 @@ impl Source {
         matches!(self.data, Data::Pieces(_))
     }
 
-    /// The message's type.
+    /// Returns the message's type.
     pub fn descriptor(&self) -> &MessageDescriptor {
         &self.descriptor
     }
 
-    /// The files that an output is made from.
+    /// Returns the inputs of an output file written from this source.
     #[doc(hidden)]
     pub fn made_from(&self) -> MadeFrom {
         let spans = self.spans.iter().flat_map(|spans| spans.files());
@@ -226,7 +226,7 @@ impl Source {
         MadeFrom::files(self.path().into_iter().chain(spans).chain(others))
     }
 
-    /// The file the message is in, if it is in one.
+    /// Returns the path of the file with the message, if it is in one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }
@@ -238,7 +238,7 @@ impl Source {
         }
     }
 
-    /// Tells what is read next, in this order, if whoever is read from makes something of it.
+    /// Announces the next reads, in order, to readers that make use of it.
     pub(crate) fn tell(&self, ranges: impl IntoIterator<Item = Range<u64>>) {
         if self.data().is_prefetched() {
             let ranges: Vec<_> = ranges.into_iter().collect();
@@ -250,7 +250,7 @@ impl Source {
         SourceInput::new(self.data(), self.size)
     }
 
-    /// The bytes of `range` without copying them, if they are together in memory.
+    /// Returns the bytes of `range` without copying, if they are contiguous in memory.
     pub(crate) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
         match &self.data {
             Data::Pieces(pieces) => pieces.shared(range),
@@ -258,7 +258,7 @@ impl Source {
         }
     }
 
-    /// Fails if a file behind the source is no longer what it was when it was opened.
+    /// Fails if a file of the source has changed since it was opened.
     #[doc(hidden)]
     pub fn check_unchanged(&self) -> Result<()> {
         if let Some(spans) = &self.spans {

@@ -1,4 +1,4 @@
-//! Values of the source, found by hopping to them.
+//! Values of the source, located by scanning to them.
 
 pub(in crate::split) mod elements;
 pub(in crate::split) mod entries;
@@ -20,8 +20,7 @@ use elements::{Element, Elements};
 use entries::Entries;
 use occurrences::Occurrences;
 
-/// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root,
-/// which has none.
+/// An occurrence of a field on the wire, and its enclosing field. The root has none.
 #[derive(Debug)]
 pub(crate) struct Occurrence {
     pub(crate) field: Field,
@@ -37,56 +36,55 @@ pub(crate) fn occurrence(field: Field, parent: &Chain) -> Chain {
     }))
 }
 
-/// Where the content of a message lies: all of its source for the root.
+/// Returns the range of a message's content: the whole source for the root.
 pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
     chain.as_ref().map_or(0..source.size(), |occurrence| {
         occurrence.field.value.clone()
     })
 }
 
-/// A value of the message that is being split: where it is, its path, and what its type says it is.
+/// A value of the message being split: its location, its path, and its type.
 ///
-/// Finding one reads tags and lengths only; its size is known without looking inside. It borrows the
-/// message that it is in, and takes no memory but its own: path and type are made when they are
-/// asked for.
+/// Locating a value reads only tags and lengths; its size is known without parsing its content. A
+/// view borrows its message, and takes little memory: path and type are computed on demand.
 #[derive(Clone, Debug)]
 pub struct SourceView<'a> {
     pub(in crate::split) source: &'a Source,
     parent: Parent<'a>,
-    /// From there to here.
+    /// Step from the parent.
     step: Step,
     pub(in crate::split) pieces: Pieces,
     like: Like,
     kind: OnceLock<ViewKind>,
-    /// Whether a path says the same to every reader: nothing on the way is superseded, and its
-    /// keys may stand in paths of the profile.
+    /// True if its path means the same to every reader: nothing along it is superseded, and its
+    /// keys are allowed in paths of the profile.
     pub(in crate::split) addressable: bool,
     pub(in crate::split) profile: Profile,
 }
 
-/// The message that a view is a value of.
+/// The parent message of a view.
 #[derive(Clone, Copy, Debug)]
 enum Parent<'a> {
-    /// It is the root.
+    /// The view is the root.
     None,
     View(&'a SourceView<'a>),
     Element(Element<'a>),
 }
 
-/// The wire's pieces of a value, each with the piece of its message that it is in.
+/// The wire pieces of a value, each with the index of its parent's piece.
 #[derive(Clone, Debug)]
 pub(in crate::split) enum Pieces {
     /// The message itself.
     All,
-    /// What is written once.
+    /// A value that occurs once.
     One(usize, Field),
-    /// A singular submessage that may be written in several.
+    /// A singular submessage that may occur in several pieces.
     Several(Vec<(usize, Field)>),
-    /// The value of a map entry, which may be left out.
+    /// The value of a map entry, which may be omitted.
     Entry(usize, Field, Option<Field>),
 }
 
-/// What a view is like, as far as it costs nothing to know.
+/// The basic kind of a view, which costs nothing to determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::split) enum Like {
     Message,
@@ -94,7 +92,7 @@ pub(in crate::split) enum Like {
     Element,
 }
 
-/// What a [`SourceView`] shows.
+/// The kind of value of a [`SourceView`].
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ViewKind {
@@ -102,12 +100,12 @@ pub enum ViewKind {
     Message(MessageDescriptor),
     /// A bytes or string value.
     Bytes,
-    /// An element of a repeated bytes or string field, or such a value in a map: only the extended
+    /// An element of a repeated bytes or string field, or such a value in a map. Only the extended
     /// profile has paths for it.
     Element,
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
 impl std::fmt::Debug for ViewKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -121,7 +119,7 @@ impl std::fmt::Debug for ViewKind {
     }
 }
 
-/// What is remembered of a view, without what it borrows.
+/// A stored view, without its borrows.
 #[derive(Clone, Debug)]
 pub(in crate::split) struct Located {
     pub(in crate::split) path: FieldPath,
@@ -131,7 +129,7 @@ pub(in crate::split) struct Located {
 }
 
 impl Located {
-    /// Bytes of the value.
+    /// Returns the size of the value in bytes.
     pub(in crate::split) fn size(&self) -> u64 {
         self.contents
             .iter()
@@ -139,10 +137,10 @@ impl Located {
             .sum()
     }
 
-    /// Hops over the message's own fields, without looking into them.
+    /// Scans the message's own fields, without parsing their content.
     ///
-    /// A field that its type has, but writes otherwise, is an error: readers would take it for an
-    /// unknown field, and most likely the message is of another type than was said.
+    /// Fails on a field that the type encodes differently: readers would treat it as unknown, and
+    /// the message is most likely of another type than declared.
     pub(in crate::split) fn check_fields(&self, source: &Source) -> Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());
@@ -177,7 +175,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// A value of this message.
+    /// Returns the view of a value of this message.
     #[inline]
     pub(in crate::split) fn child(
         &'a self,
@@ -189,7 +187,7 @@ impl<'a> SourceView<'a> {
         self.child_of(Parent::View(self), step, pieces, like, addressable)
     }
 
-    /// A value of this message, which is `parent`.
+    /// Returns the view of a value of this message, which is `parent`.
     fn child_of<'b>(
         &self,
         parent: Parent<'b>,
@@ -213,7 +211,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Whether readers can't go into it.
+    /// Returns true if readers can't enter it.
     fn is_closed(&self) -> bool {
         match &self.pieces {
             Pieces::Entry(_, entry, Some(value)) => is_closed(entry, value),
@@ -221,7 +219,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The path from the root of the message being split.
+    /// Returns the path from the root of the message being split.
     pub fn path(&self) -> FieldPath {
         match self.parent {
             Parent::None => FieldPath::root(),
@@ -230,7 +228,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The message that it is a value of; `None` for the message being split.
+    /// Returns the enclosing message; `None` for the message being split.
     pub fn parent(&self) -> Option<SourceView<'a>> {
         match self.parent {
             Parent::None => None,
@@ -239,7 +237,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Its place among the elements of its field; `None` for what is not an element.
+    /// Returns the index among the elements of its field; `None` for other values.
     pub fn index(&self) -> Option<u64> {
         match self.step.select {
             Select::Index(index) => Some(index),
@@ -247,14 +245,14 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// What the value is.
+    /// Returns the kind of value.
     pub fn kind(&self) -> &ViewKind {
         self.kind.get_or_init(|| match self.like {
             Like::Bytes => ViewKind::Bytes,
             Like::Element => ViewKind::Element,
             Like::Message => match self.message_type() {
                 Some(message) => ViewKind::Message(message),
-                // Who made it a message knew its type.
+                // A view of a message was created with its type.
                 None => ViewKind::Bytes,
             },
         })
@@ -268,7 +266,7 @@ impl<'a> SourceView<'a> {
         message_below(&field)
     }
 
-    /// The type of the message; `None` for a value that is not a message.
+    /// Returns the type of the message; `None` for a value that is not a message.
     pub fn descriptor(&self) -> Option<&MessageDescriptor> {
         match self.kind() {
             ViewKind::Message(descriptor) => Some(descriptor),
@@ -280,7 +278,7 @@ impl<'a> SourceView<'a> {
         self.like
     }
 
-    /// Bytes of the value as it is in the source, without its tag and length. Costs nothing.
+    /// Returns the size of the value in the source, without tag and length. Costs nothing.
     #[inline]
     pub fn size(&self) -> u64 {
         match &self.pieces {
@@ -296,7 +294,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The bytes of the value: read from the source and copied.
+    /// Reads and returns the bytes of the value.
     ///
     /// # Errors
     ///
@@ -318,7 +316,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The content of a piece; empty if there is none.
+    /// Returns the content of a piece; empty if there is none.
     pub(in crate::split) fn content(&self, piece: usize) -> Range<u64> {
         let field = match &self.pieces {
             Pieces::All if piece == 0 => return 0..self.source.size(),
@@ -330,7 +328,7 @@ impl<'a> SourceView<'a> {
         field.map_or(0..0, |field| field.value.clone())
     }
 
-    /// The fields around the value, piece by piece.
+    /// Returns the fields that enclose the value, for each piece.
     pub(in crate::split) fn chains(&self) -> Vec<Chain> {
         let above = self.parent();
         let above = above.map(|parent| parent.chains()).unwrap_or_default();
@@ -364,7 +362,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The singular message, bytes or string field `name`; `None` if it isn't there.
+    /// Returns the singular message, bytes or string field `name`; `None` if it is absent.
     ///
     /// # Errors
     ///
@@ -374,7 +372,7 @@ impl<'a> SourceView<'a> {
         self.find(Parent::View(self), name)
     }
 
-    /// [`get`](Self::get), of the view of an element.
+    /// Like [`get`](Self::get), for the view of an element.
     fn get_below<'b>(&self, element: Element<'b>, name: &str) -> Result<Option<SourceView<'b>>>
     where
         'a: 'b,
@@ -382,7 +380,7 @@ impl<'a> SourceView<'a> {
         self.find(Parent::Element(element), name)
     }
 
-    /// A singular field of this message, which is `parent`.
+    /// Returns a singular field of this message, which is `parent`.
     fn find<'b>(&self, parent: Parent<'b>, name: &str) -> Result<Option<SourceView<'b>>>
     where
         'a: 'b,
@@ -399,7 +397,7 @@ impl<'a> SourceView<'a> {
         }
         let mut addressable = !self.superseded(&field)?;
         if like == Like::Bytes {
-            // Were an earlier value empty too, there would be two placeholders.
+            // If an earlier value were empty too, there would be two placeholders.
             let last = found.len().saturating_sub(1);
             addressable &= found
                 .drain(..last)
@@ -413,12 +411,12 @@ impl<'a> SourceView<'a> {
         Ok(Some(self.child_of(parent, step, pieces, like, addressable)))
     }
 
-    /// The elements of the repeated message, bytes or string field `name`, one after the other. Their
-    /// number costs no memory.
+    /// Returns an iterator over the elements of the repeated message, bytes or string field `name`.
+    /// Memory doesn't grow with their number.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), for a field that is not repeated; and of each element.
+    /// As [`get`](Self::get), if the field is not repeated, and for each element.
     pub fn repeated(&self, name: &str) -> Result<Elements<'_>> {
         let field = self.field(name)?;
         if !field.is_list() {
@@ -428,18 +426,17 @@ impl<'a> SourceView<'a> {
         Ok(Elements::new(self, &field, like))
     }
 
-    /// The entries of the map field `name`, whose values are messages, bytes or strings, in the
-    /// order of the source. Their number costs no memory: what is held to tell whether a key occurs
-    /// twice is at most about [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes. Of a map with more than
-    /// two million entries, it takes several passes to tell.
+    /// Returns an iterator over the entries of the map field `name`, whose values are messages,
+    /// bytes or strings, in source order. Detecting repeated keys takes at most about
+    /// [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes of memory, whatever the number of
+    /// entries; for more than two million entries it takes several passes.
     ///
-    /// Of entries with the same key only the last is there: it is the one that counts. Some writers
-    /// leave out a value that is empty: it is there, of size 0.
+    /// Of entries with the same key only the last is returned, since only that one counts. An empty
+    /// value that the writer omitted is returned with size 0.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), for a field that is not a map, or with an entry that is written in
-    /// pieces.
+    /// As [`get`](Self::get), if the field is not a map, or an entry is written in pieces.
     pub fn map(&self, name: &str) -> Result<Entries<'_>> {
         let field = self.field(name)?;
         let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {
@@ -449,7 +446,7 @@ impl<'a> SourceView<'a> {
         Entries::new(self, field, entry, like)
     }
 
-    /// Whether another member of the field's oneof comes after it on the wire.
+    /// Returns true if another member of the field's oneof comes after it on the wire.
     fn superseded(&self, field: &FieldRef) -> Result<bool> {
         let Some(oneof) = field.oneof() else {
             return Ok(false);
@@ -492,7 +489,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The path with names.
+    /// Returns the path as text, with names.
     pub fn display_path(&self) -> String {
         self.path().display(Some(self.source.descriptor()))
     }

@@ -1,5 +1,5 @@
-//! Values that a later one supersedes: they stay where they are, and a merge walks through them
-//! before it meets the one that counts.
+//! Superseded values, which stay in place, so that a merge walks through them before it reaches the
+//! one that counts.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::path::{FieldRef, parse_entry};
 use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Whether a merge finds what counts behind the superseded value at `range`: that isn't empty, which
-/// would be a second placeholder, and if it is a message, all messages in it can be walked through.
+/// Returns true if a merge can walk past the superseded value at `range`: the value isn't empty,
+/// which would be a second placeholder, and if it is a message, all messages in it can be walked.
 pub(in crate::split) fn is_passable(
     source: &Source,
     range: Range<u64>,
@@ -34,11 +34,11 @@ fn is_of_content(error: &Error) -> bool {
     )
 }
 
-/// Walks through all messages in one of this type. `false` if one of them is a map entry that no path
-/// could name, or they nest very deep; an error if one is malformed.
+/// Walks through all messages in one of this type. Returns `false` if one of them is a map entry
+/// that no path could name, or they nest very deeply; fails if one is malformed.
 fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Result<bool> {
     let mut cursor = WireCursor::new(source.input());
-    // What is left of the messages around.
+    // Remainders of the enclosing messages.
     let mut open = vec![(range, message.clone())];
     while let Some((range, message)) = open.pop() {
         cursor.set_range(range.clone());
@@ -69,8 +69,8 @@ fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Resu
 
 type MessageIn = (Range<u64>, Option<MessageDescriptor>);
 
-/// The message that a field of a message type holds: itself, or the value of a map entry, if that is
-/// one. `None` if it is an entry that no path could name.
+/// Returns the message in a field of a message type: itself, or the value of a map entry if that is
+/// a message. Returns `None` if it is an entry that no path could name.
 fn message_in(
     source: &Source,
     field: &Field,

@@ -1,4 +1,4 @@
-//! The files beside a main file: their names, and those that are complete.
+//! The files next to a main file: their names, and completed files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// The name of the file after the first `count` others, of these many bytes and with this last
-/// record: `MAIN.00001-89abcdef.cpb`.
+/// Returns the name of the file after the first `count` others, with this size and last record:
+/// `MAIN.00001-89abcdef.cpb`.
 ///
-/// What is in it gives it its name, so that it never takes the place of one that the main file of
-/// an earlier split needs: that knows it by its size and its last record, too.
+/// The name depends on the content, so that a new file never replaces one that the main file of an
+/// earlier split needs, which checks its size and last record, too.
 fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
     let crc32c = crc32c::crc32c_append(crc32c::crc32c(trailer), &size.to_le_bytes());
     format!("{stem}.{:05}-{crc32c:08x}.{CHUNKED_EXTENSION}", count + 1)
 }
 
-/// The files beside `main` that a split to it in several has chunks in, as far as their names tell,
-/// in the order of these names. None if `main` isn't called `.cpb`.
+/// Returns the files next to `main` that have chunks of a multi-file split to it, judging by their
+/// names, in the order of these names. Empty if `main` doesn't end in `.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::split::parts_beside;
@@ -30,7 +30,7 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// In a folder that may not be listed, none are found: they stay, and nothing refers to them.
+/// Returns none in a folder that can't be listed: such files stay, and nothing refers to them.
 ///
 /// # Errors
 ///
@@ -64,8 +64,8 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     Ok(parts)
 }
 
-/// What the names of the files beside `main` begin with. Without `.cpb` there are none: it would be
-/// what those beside another main file begin with.
+/// Returns the prefix of the names of files next to `main`; `None` if `main` doesn't end in `.cpb`,
+/// since the prefix could be another main file's.
 fn stem(main: &Path) -> Option<&str> {
     without_extension(main.file_name()?.to_str()?)
 }
@@ -74,11 +74,11 @@ fn without_extension(name: &str) -> Option<&str> {
     name.strip_suffix(CHUNKED_EXTENSION)?.strip_suffix('.')
 }
 
-/// What the names of the files beside `main` begin with.
+/// Returns the prefix of the names of files next to `main`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if there can be none.
+/// [`ErrorKind::InvalidConfig`] if there can be no such files.
 pub fn stem_beside(main: &Path) -> Result<&str> {
     stem(main).ok_or_else(|| {
         let why = match main.file_name().and_then(|name| name.to_str()) {
@@ -92,21 +92,21 @@ pub fn stem_beside(main: &Path) -> Result<&str> {
     })
 }
 
-/// A file that is complete, but not yet in its place.
+/// A complete file that is not yet at its target.
 #[derive(Debug)]
 pub struct DonePart {
     /// The file.
     pub file: AtomicFile,
-    /// Its place.
+    /// Its target.
     pub path: PathBuf,
     /// Its entry in the trailer.
     pub named: ExternalFile,
-    /// The number of its chunks; those that share a record count once.
+    /// Number of its chunks; those that share a record count once.
     pub chunk_count: usize,
 }
 
-/// A file that ends with the record `trailer`, named by its content: the one after `count` others
-/// beside `main`.
+/// Returns a file that ends with the record `trailer`, named by its content: the one after `count`
+/// others next to `main`.
 pub(in crate::split) fn done_part(
     file: AtomicFile,
     (main, count): (&Path, usize),
@@ -127,8 +127,8 @@ pub(in crate::split) fn done_part(
     })
 }
 
-/// Fails if a file has more than the maximum. What is in it from `trailer` on is the trailer, which
-/// has to be in one file.
+/// Fails if a file exceeds the maximum size. The bytes from `trailer` on are the trailer, which
+/// must be in one file.
 pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<()> {
     let size = file.metadata()?.len();
     match max {

@@ -1,5 +1,5 @@
-//! A file of records: chunks appended one by one, copied from another file, or filled in by several
-//! threads at once.
+//! Writing a record file: chunks appended one by one, copied from another file, or filled in by
+//! several threads at once.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,19 +19,19 @@ use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::{chunk_info, part_trailer};
 
-/// A file that chunks are written to. Knows where each is, its size and its checksum.
+/// A file of chunks under construction. Tracks the position, size and checksum of each.
 #[derive(Debug)]
 pub struct ChunkFile {
-    /// Writes on at the end.
+    /// Writer at the end of the file.
     writer: RecordWriter<FileAt<File>>,
-    /// The folder of temporary files.
+    /// Folder for temporary files.
     folder: PathBuf,
-    /// The chunks in it, for a last record of its own.
+    /// The chunks in it, for its own last record.
     chunks: Vec<ChunkInfo>,
 }
 
 impl ChunkFile {
-    /// Begins a file, which is empty.
+    /// Begins an empty file.
     ///
     /// # Errors
     ///
@@ -40,11 +40,11 @@ impl ChunkFile {
         ChunkFile::on(file.as_file(), file.folder().to_owned(), options)
     }
 
-    /// Begins a file, which is empty and may have no name.
+    /// Begins an empty file, which may have no name.
     pub(crate) fn on(file: &File, folder: PathBuf, options: WriterOptions) -> Result<ChunkFile> {
         let at = FileAt::new(file.try_clone()?, 0);
         let mut writer = RecordWriter::new(at, options)?.seekable();
-        // The signature comes first, whatever follows.
+        // Writes the signature first in any case.
         writer.flush()?;
         Ok(ChunkFile {
             writer,
@@ -53,26 +53,27 @@ impl ChunkFile {
         })
     }
 
-    /// The offset at which the next record begins.
+    /// Returns the offset of the next record.
     pub(crate) fn end(&mut self) -> u64 {
         self.writer.position().numeric()
     }
 
-    /// The chunks written to it, or [noted](Self::note).
+    /// Returns the chunks written to it, or [noted](Self::note).
     pub fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
     }
 
-    /// Notes a chunk in this file.
+    /// Records a chunk in this file.
     pub fn note(&mut self, info: ChunkInfo) {
         self.chunks.push(ChunkInfo { file: 0, ..info });
     }
 
-    /// Appends a chunk of `size` bytes, in a record of its own. It is streamed.
+    /// Appends a chunk of `size` bytes as a separate record, by streaming it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if reading or writing fails, or `content` has fewer bytes.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if reading or writing fails, or `content` is
+    /// shorter.
     pub fn add(
         &mut self,
         content: &mut dyn Read,
@@ -91,7 +92,7 @@ impl ChunkFile {
         })
     }
 
-    /// Appends a record chunk of another file as it is stored there. Returns where it begins.
+    /// Appends a record chunk of another file as it is stored there. Returns its offset.
     pub(crate) fn copy<S: ReadAt>(
         &mut self,
         records: &RecordFile<S>,
@@ -100,7 +101,7 @@ impl ChunkFile {
         Ok(self.writer.copy_chunk(records, chunk)?.0)
     }
 
-    /// Writes all bytes so far to the file.
+    /// Writes all buffered bytes to the file.
     pub(crate) fn flush(&mut self) -> Result<()> {
         Ok(self.writer.flush()?)
     }
@@ -129,8 +130,8 @@ impl ChunkFile {
         check_size(self.writer.get_ref().file(), trailer, max)
     }
 
-    /// Completes `file`, which this is, as the one that comes after `count` others beside `main`: its
-    /// last record lists its chunks.
+    /// Completes `file`, which contains this file's chunks, as the one after `count` others next to
+    /// `main`: its last record lists its chunks.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The chunks of a split, pulled piece by piece: for whatever sends them somewhere.
+//! The chunks of a split, read piece by piece, for sending.
 
 use std::io::Read;
 
@@ -17,20 +17,20 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkPiece {
-    /// The index of the chunk.
+    /// Index of the chunk.
     pub chunk: ChunkIndex,
-    /// The offset of the piece in the chunk, in bytes.
+    /// Offset of the piece in the chunk, in bytes.
     pub offset: u64,
-    /// The bytes; shared with the source if they are together in memory there.
+    /// The bytes, shared with the source if they are contiguous in memory.
     pub bytes: Bytes,
-    /// The crc32c of the whole chunk, if this piece is its last.
+    /// crc32c of the whole chunk, if this piece is its last.
     pub crc32c: Option<u32>,
 }
 
-/// The chunks of a split, read from the source one piece at a time and in order, and the trailer
-/// once all of them were read.
+/// An iterator over the pieces of a split's chunks, read from the source in order, with the trailer
+/// after the last.
 ///
-/// Nothing is read ahead and no chunk is held: a piece is read when it is asked for.
+/// Reads nothing ahead and stores no chunk: each piece is read on demand.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -57,7 +57,7 @@ pub struct ChunkPiece {
 pub struct ChunkPieces {
     plan: SplitPlan,
     source: Source,
-    /// The chunks that were read to their end.
+    /// The chunks that were completely read.
     infos: Vec<WrittenInfo>,
     spans: Vec<Span>,
     /// How much of the next chunk was read, and the crc32c of that.

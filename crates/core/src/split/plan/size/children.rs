@@ -1,5 +1,4 @@
-//! The members of a group that are large: where they are, what their path is, and whether it may be
-//! used.
+//! The large members of a group: their location, their path, and whether a path can name them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,17 +14,18 @@ use crate::split::read::source_view::occurrence;
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, FieldNumber, WireCursor};
 
-/// What is known of the entries that have some key.
+/// The last entry with a given key.
 enum LastEntry {
     NoneYet,
-    /// Which occurrence the last one is, and where its value is: empty if it has none.
+    /// The occurrence with the last entry, the range of its value, which is empty if it has none,
+    /// and whether the entry is closed.
     At(u64, Range<u64>, bool),
-    /// No path can lead to it for what is before it.
+    /// No path can lead to it past the entries before it.
     Hidden,
 }
 
 impl Engine<'_> {
-    /// The members of a group as children, with what is inside them already reduced.
+    /// Returns the members of a group as children, after reducing their content.
     pub(super) fn children(
         &self,
         node: &Node,
@@ -128,8 +128,8 @@ impl Engine<'_> {
         Ok(Some(child))
     }
 
-    /// Makes the child that a map entry is the entry's value, and gives its key; `None` if a path
-    /// can't name it.
+    /// Turns the child from a map entry into the entry's value, and returns its key; `None` if a
+    /// path can't name it.
     fn go_to_value(&self, child: &mut Child, entry: &MessageDescriptor) -> Result<Option<MapKey>> {
         let mut cursor = WireCursor::new(self.source.input());
         let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
@@ -142,7 +142,7 @@ impl Engine<'_> {
         Ok(Some(key))
     }
 
-    /// Says of a child that is a message whether it may leave and what is in it may, and enters it.
+    /// Determines whether a message child may leave, and whether its content may, and enters it.
     fn go_below(
         &self,
         child: &mut Child,
@@ -153,14 +153,14 @@ impl Engine<'_> {
         let is_map = matches!(group.class, Class::Map { .. });
         let entry = child.entry.as_ref();
         let closed = entry.is_some_and(|entry| is_closed(entry, &child.field));
-        // A path must be able to lead through it; that it may not leave as a whole is another
-        // matter.
+        // A path must be able to lead through it. Whether it may leave as a whole is a separate
+        // question.
         child.message = true;
         child.enterable = group.addressable
             && node.depth < self.options.effective_depth_limit()
             && (child.chunkable || !is_map);
         child.chunkable &= !self.rules.keeps_whole(below.full_name());
-        // What is in it may leave only if it leaves itself.
+        // Its content may leave only if the child leaves itself.
         child.enterable &= child.chunkable || !closed;
         if child.enterable && self.is_held(&child.field) {
             self.enter(child, below, node.depth + 1)?;
@@ -171,7 +171,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Scans and reduces what is inside a child.
+    /// Scans and reduces the content of a child.
     pub(super) fn enter(
         &self,
         child: &mut Child,
@@ -189,15 +189,14 @@ impl Engine<'_> {
         )?;
         self.reduce(&mut inner, self.max())?;
         child.content = inner.size;
-        // More than one chunk under a map key need the value as a chunk of their own to hang below;
-        // see `Marks`.
+        // Several chunks under a map key need the value as their parent chunk; see `Marks`.
         child.inside = inner.chunk_count();
         let nests = child.entry.is_some() && !self.cuts_elements();
         if nests && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
-        // Only what may not leave as a whole is ever reduced again. All else is done with:
-        // remembering it would cost more than what leaves it.
+        // Only children that may not leave as a whole are reduced again. The others are finished:
+        // keeping their state would cost more than they free.
         if child.chunkable && inner.size <= self.max() {
             mark_node(&inner, &mut self.decided.borrow_mut());
             return Ok(());
@@ -206,7 +205,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// For the keys of the members that are held: the last occurrence that has it, which is the one
+    /// Returns, for the keys of the held members, the last occurrence of each key, which is the one
     /// that counts. `message` is the type of the values, if they are messages.
     fn last_keys(
         &self,
@@ -227,7 +226,7 @@ impl Engine<'_> {
         for run in &group.runs {
             fields.set_range(run.clone());
             while let Some(field) = fields.next()? {
-                // An entry whose key can't be told may have any.
+                // An entry with an unreadable key may have any key.
                 let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? else {
                     return Ok(HashMap::new());
                 };
@@ -258,7 +257,7 @@ impl Engine<'_> {
         Ok(named.collect())
     }
 
-    /// For each piece of a singular submessage, what the other pieces hold.
+    /// Returns, for each piece of a singular submessage, the contents of the other pieces.
     fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
         let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
         let mut pieces = WireCursor::new(self.source.input());

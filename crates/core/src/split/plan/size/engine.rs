@@ -1,4 +1,4 @@
-//! What the engine works with, and its way through a message.
+//! The state of the engine, and its walk through a message.
 
 use std::cell::RefCell;
 
@@ -14,16 +14,16 @@ use crate::split::read::source::Source;
 use crate::split::read::source_view::Chain;
 use crate::{Error, ErrorKind, Result};
 
-/// What the engine works with.
+/// The state of the engine.
 pub(crate) struct Engine<'a> {
     pub(super) source: &'a Source,
     pub(super) options: &'a SplitOptions,
     pub(super) rules: &'a SizeRules,
-    /// What splitters have cut already: it is gone from its parent.
+    /// Cuts already made by splitters, which are gone from their parents.
     pub(super) marks: &'a Marks,
-    /// What leaves the messages that are done with.
+    /// Cuts in finished messages.
     pub(super) decided: RefCell<Marks>,
-    /// How often fields may take turns.
+    /// The allowance for alternating fields.
     pub(super) turns: &'a Turns,
 }
 
@@ -45,12 +45,11 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reduces the message at `chain` until its content is within the maximum, and marks what
-    /// leaves.
+    /// Reduces the message at `chain` until its content is within the maximum, and marks the cuts.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] with the path and size of what can't be cut.
+    /// [`ErrorKind::Uncuttable`] with the path and size of a value that can't be cut.
     pub(crate) fn fit(
         self,
         chain: &Chain,
@@ -59,7 +58,7 @@ impl<'a> Engine<'a> {
     ) -> Result<Marks> {
         let siblings = Siblings::default();
         let depth = 0;
-        // Whatever becomes of a root: what is a message of another type is refused.
+        // A root is always checked: a message of another type is refused.
         let check = path.is_root();
         let mut node = self.scan(chain, descriptor, path, depth, siblings, check)?;
         let max = self.options.effective_max_chunk_size();
@@ -72,12 +71,12 @@ impl<'a> Engine<'a> {
         Ok(marks)
     }
 
-    /// Marks slices of the repeated fields of a message that needn't be cut, where these are longer
-    /// than a slice; none if no field is.
+    /// Marks slices of the repeated fields of a message that needn't be cut, where they are longer
+    /// than a slice. Returns no marks if none is.
     ///
     /// # Errors
     ///
-    /// What is wrong with the message.
+    /// An error in the message.
     pub(crate) fn slice_long_fields(
         self,
         chain: &Chain,
@@ -95,8 +94,8 @@ impl<'a> Engine<'a> {
         Ok(Some(marks))
     }
 
-    /// Whether a value may be cut that only the extended profile has paths for: an element, or one
-    /// in a map.
+    /// Returns true if values may be cut that only the extended profile has paths for: elements,
+    /// and values in maps.
     pub(super) fn cuts_elements(&self) -> bool {
         self.options.profile == Profile::Extended
     }
@@ -105,13 +104,13 @@ impl<'a> Engine<'a> {
         self.options.effective_max_chunk_size()
     }
 
-    /// The size that slices aim at; an element that is larger has a slice to itself.
+    /// Returns the target size of slices. An element that is larger has its own slice.
     pub(super) fn max_slice(&self) -> u64 {
         self.options.effective_max_slice_size()
     }
 
-    /// Names the largest thing that stays in a node that is too large: by itself, or beside the
-    /// rest.
+    /// Returns the error that names the largest remaining part of a node that is too large, alone
+    /// or together with other parts.
     pub(super) fn uncuttable(&self, node: &Node) -> Error {
         let largest = largest_kept(node);
         if largest.whole > self.max() {
@@ -129,7 +128,8 @@ impl<'a> Engine<'a> {
         Error::new(ErrorKind::Uncuttable, message).at_path(node.path.display(root))
     }
 
-    /// Names a value that is too large for a chunk, at the latest with its tag and length.
+    /// Returns the error that names a value that is too large for a chunk, at least with its tag
+    /// and length.
     #[cold]
     pub(super) fn uncuttable_value(&self, path: &FieldPath, content: u64, whole: u64) -> Error {
         let (hint, max) = (self.options.hint(), self.max());
@@ -145,16 +145,16 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// What stays in a message.
+/// The remaining part of a message.
 pub(super) struct Kept {
     pub(super) path: FieldPath,
-    /// Bytes of its values, as far as they are known apart from their tags and lengths.
+    /// Size of its values without tags and lengths, as far as known, in bytes.
     pub(super) content: u64,
-    /// Bytes with tags and lengths.
+    /// Size including tags and lengths, in bytes.
     pub(super) whole: u64,
 }
 
-/// The largest thing that stays in a node.
+/// Returns the largest remaining part of a node.
 pub(super) fn largest_kept(node: &Node) -> Kept {
     let kept = |path, content, whole| Kept {
         path,

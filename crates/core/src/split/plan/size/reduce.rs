@@ -1,4 +1,4 @@
-//! Deciding what leaves a message that is too large.
+//! Choosing the parts to move out of a message that is too large.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -8,8 +8,8 @@ use super::tree::{Child, Class, Cut, Group, Node};
 use crate::Result;
 use crate::wire::WireType;
 
-/// Something that could leave a node: the value of a child, or the tail of a repeated field. They
-/// order by what is gained; of equals what comes first in the source is the greater.
+/// A part that could leave a node: the value of a child, or the tail of a repeated field. Ordered
+/// by gain; of equal gains, the earlier in the source is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,
@@ -19,7 +19,7 @@ struct Candidate {
 }
 
 impl Engine<'_> {
-    /// Lets the largest things leave until the content is at most `limit`, as far as that goes.
+    /// Moves out the largest parts until the content is at most `limit`, as far as possible.
     pub(super) fn reduce(&self, node: &mut Node, limit: u64) -> Result<()> {
         if node.size <= limit {
             return Ok(());
@@ -39,7 +39,7 @@ impl Engine<'_> {
             .collect();
         while node.size > limit {
             let tail = best_tail(node, &mut tails);
-            // What slices have taken along, or is cut already, is no candidate any more.
+            // A part that a slice includes, or that is cut already, is no longer a candidate.
             while queue.peek().is_some_and(|best| !self.may_leave(node, best)) {
                 queue.pop();
             }
@@ -65,8 +65,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Puts the elements of fields that are longer than a slice into slices, whether or not something
-    /// has to leave; says whether there are such fields. One whose elements are apart stays as it is.
+    /// Slices all fields that are longer than a slice, whether or not anything has to leave, and
+    /// returns true if there are any. A field whose elements are not contiguous stays unchanged.
     pub(super) fn slice_long(&self, node: &mut Node) -> Result<bool> {
         let most = self.max_slice();
         let is_long = |at: &usize| {
@@ -108,7 +108,7 @@ impl Engine<'_> {
             && (!child.message || child.content <= self.max())
     }
 
-    /// Lets the value of a child that stays leave.
+    /// Cuts the value of a child that had stayed.
     fn cut(&self, node: &mut Node, at: usize, place: usize) {
         let group = &mut node.groups[at];
         let child = &mut group.children[place];
@@ -119,8 +119,8 @@ impl Engine<'_> {
         node.size -= gain;
     }
 
-    /// Puts back what left a group one by one; slices will take it along. What is over the maximum
-    /// by itself stays cut.
+    /// Restores the members that left a group one by one, since slices will include them. A member
+    /// that alone exceeds the maximum stays cut.
     fn take_back(&self, node: &mut Node, at: usize) {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -134,8 +134,8 @@ impl Engine<'_> {
         self.settle(node, at);
     }
 
-    /// Leaves as many members as fit into `limit`, at least the first, and puts the others into
-    /// slices. No more stay than a slice would hold: what is sliced can be found slice by slice.
+    /// Keeps as many members as fit in `limit`, at least the first, and slices the others. At most
+    /// one slice's worth stays, so that elements can be located slice by slice.
     fn slice(&self, node: &mut Node, at: usize, limit: u64) -> Result<()> {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -158,7 +158,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Reduces inside the children that may not leave as a whole.
+    /// Reduces the content of children that may not leave as a whole.
     fn squeeze(&self, node: &mut Node, limit: u64) -> Result<()> {
         let mut tried = HashSet::new();
         while node.size > limit {
@@ -204,7 +204,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Puts back what turns out to fit, now that larger things have left.
+    /// Restores parts that turn out to fit, now that larger ones have left.
     fn give_back(&self, node: &mut Node, limit: u64) -> Result<()> {
         for at in 0..node.groups.len() {
             if !node.groups[at].slices.is_empty() {
@@ -231,7 +231,7 @@ impl Engine<'_> {
             }
             for place in 0..node.groups[at].children.len() {
                 let group = &mut node.groups[at];
-                // Less what the lengths around it could grow by.
+                // Minus the possible growth of the enclosing lengths.
                 let slack = (limit - node.size).saturating_sub(10);
                 let child = &mut group.children[place];
                 let squeezed =
@@ -247,7 +247,7 @@ impl Engine<'_> {
     }
 }
 
-/// The tail of a repeated field, if something is gained by its leaving.
+/// Returns the tail of a repeated field, if moving it out gains anything.
 fn tail(node: &Node, at: usize) -> Option<Candidate> {
     let group = &node.groups[at];
     let sliceable = group.class.repeats() && node.sliceable;
@@ -264,8 +264,8 @@ fn tail(node: &Node, at: usize) -> Option<Candidate> {
     })
 }
 
-/// The tail that gains most by leaving. What is gained gets less as members leave by themselves, so
-/// what stood in the queue before is looked at again once it is first.
+/// Returns the tail with the largest gain. Gains shrink as members leave individually, so an
+/// outdated first candidate is evaluated again.
 fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate> {
     loop {
         let first = *tails.peek()?;
@@ -278,8 +278,8 @@ fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate
     }
 }
 
-/// Bytes of a group's first member: what a slice leaves at the least. A packed run can be left
-/// empty.
+/// Returns the size of a group's first member, which is the minimum that slicing leaves. A packed
+/// run can be left empty.
 fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),

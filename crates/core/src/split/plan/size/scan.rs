@@ -1,4 +1,4 @@
-//! Finding what is large, by hopping over the fields of a message.
+//! Finding large parts by scanning the fields of a message.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -13,59 +13,59 @@ use crate::split::read::source_view::{Chain, content};
 use crate::wire::{Field, FieldNumber, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// The most that the tag and length of a field take.
+/// Maximum size of a field's tag and length, in bytes.
 const HEADER: u64 = 20;
 
-/// In how many pieces a singular submessage may be written for cuts to go inside. One is what
-/// writers make; what each piece needs to know of all others is held for each.
+/// Maximum number of pieces of a singular submessage that cuts go into. Writers make one; each
+/// piece stores facts about all others.
 const MOST_PIECES: u64 = 16;
 
-/// How many different field numbers a message that is cut may have. Types have hundreds at
-/// most; hostile bytes can have millions.
+/// Maximum number of distinct field numbers in a message that is cut. Types have hundreds at most;
+/// hostile bytes can have millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
-/// Which members of its groups a hop holds.
+/// The choice of group members that a scan keeps.
 #[derive(Clone, Copy)]
 enum Hold {
-    /// Those that are large enough to matter from the first.
+    /// Members that are large enough to matter from the start.
     Large,
-    /// Every one that could leave, of those groups that can't be sliced.
+    /// All members that could leave, in groups that can't be sliced.
     All,
 }
 
-/// After how many steps of a hop is asked whether it was cancelled.
+/// Number of steps of a scan between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
-/// What a hop over a message's fields finds.
+/// The result of a scan over a message's fields.
 #[derive(Default)]
 struct Found {
     groups: Vec<Group>,
-    /// The place of each number's group.
+    /// Index of each number's group.
     places: HashMap<FieldNumber, usize>,
-    /// For each group: its members to be held, with their ordinal.
+    /// For each group: the members to keep, with their ordinals.
     held: Vec<Vec<(u64, Field)>>,
-    /// For each group: how many members had an unexpected wire type.
+    /// For each group: the number of members with an unexpected wire type.
     odd: Vec<u64>,
-    /// For each group: how many members were empty.
+    /// For each group: the number of empty members.
     empties: Vec<u64>,
-    /// For each group: the oneof it is a member of, by its place in `winners`.
+    /// For each group: the index of its oneof in `winners`.
     oneofs: Vec<Option<usize>>,
-    /// Each oneof, with the member that occurred last.
+    /// Each oneof, with its last member.
     winners: Vec<(String, FieldNumber)>,
     /// Members of oneofs that another one followed.
     superseded: HashSet<FieldNumber>,
 }
 
-/// What holds for fields of one number and wire type that follow each other.
+/// Facts about consecutive fields of one number and wire type.
 #[derive(Clone, Copy, Default)]
 struct Run {
-    /// The place of their group.
+    /// Index of their group.
     at: usize,
-    /// Whether they can hold other fields or bytes.
+    /// True if they can contain other fields or bytes.
     nested: bool,
-    /// Whether their type writes them otherwise.
+    /// True if their type encodes them differently.
     odd: bool,
-    /// Whether they leave one by one, if at all.
+    /// True if they can only leave one by one.
     spare: bool,
 }
 
@@ -74,7 +74,7 @@ impl Run {
         let at = found.place(&node.descriptor, field.number)?;
         found.chosen(at);
         let class = &found.groups[at].class;
-        // Of an unknown field, as of a repeated one, an index counts the values of one wire type.
+        // For an unknown field, as for a repeated one, an index counts the values of one wire type.
         let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
         let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
         Ok(Run {
@@ -87,7 +87,7 @@ impl Run {
 }
 
 impl Engine<'_> {
-    /// Hops over the fields of a message, and goes into those that may hold something that leaves.
+    /// Scans the fields of a message, and enters those that may contain a part that leaves.
     pub(super) fn scan(
         &self,
         chain: &Chain,
@@ -114,14 +114,14 @@ impl Engine<'_> {
         Ok(node)
     }
 
-    /// Whether a field is large enough to be held from the first.
+    /// Returns true if a field is large enough to be kept from the start.
     pub(super) fn is_held(&self, field: &Field) -> bool {
         let len = field.value.end - field.value.start;
         let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
         nested && (len >= self.held_from() || self.is_marked(field))
     }
 
-    /// From how many bytes on a field is held from the first.
+    /// Returns the minimum size of a field that is kept from the start, in bytes.
     fn held_from(&self) -> u64 {
         let large = self.max().saturating_sub(HEADER);
         let value = self.options.value_chunk_size;
@@ -132,7 +132,7 @@ impl Engine<'_> {
         !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
     }
 
-    /// Holds every member that could leave, of those groups that can't be sliced.
+    /// Keeps every member that could leave, in groups that can't be sliced.
     pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
         if node.complete {
             return Ok(());
@@ -161,7 +161,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Holds the first member of a group: it stays when the others leave in slices, unless its
+    /// Keeps the first member of a group, which stays when the others leave in slices, unless its
     /// value leaves too.
     pub(super) fn hold_first(&self, node: &mut Node, at: usize) -> Result<()> {
         let group = &node.groups[at];
@@ -185,8 +185,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Hops over a message's fields, and sorts them by number. With `check`, a field that its type
-    /// has, but writes otherwise, is an error.
+    /// Scans a message's fields, and groups them by number. With `check`, fails on a field that the
+    /// type encodes differently.
     fn hop(&self, node: &Node, hold: Hold, check: bool) -> Result<Found> {
         let mut found = Found::default();
         let mut cursor = WireCursor::new(self.source.input());
@@ -225,8 +225,8 @@ impl Engine<'_> {
                 Hold::Large if spare => group.spare.add(group.count, &field),
                 Hold::All if spare => {
                     let held = &mut found.held[at];
-                    // Of a singular value only the last could leave, and of a singular message in
-                    // very many pieces none.
+                    // Of a singular value only the last could leave; of a singular message in very
+                    // many pieces, none could.
                     let most = match group.class {
                         _ if marked || group.class.repeats() => u64::MAX,
                         Class::Message { .. } => MOST_PIECES,
@@ -292,14 +292,14 @@ impl Engine<'_> {
             group.addressable &= !rivals(&node.descriptor, group.number)
                 .any(|rival| node.siblings.after.contains(&rival));
             match group.class {
-                // Of a value that is there more than once the last counts. Were an earlier one
-                // empty, there would be two placeholders.
+                // Of several values the last counts. If an earlier one were empty, there would be
+                // two placeholders.
                 Class::Value => {
                     group.addressable &= empties[at] == 0 || group.count == 1;
                     group.addressable &= node.siblings.before(group.number) == 0;
                     group.addressable &= !node.siblings.after.contains(&group.number);
                 }
-                // Pieces of pieces are left alone, and so are very many.
+                // Pieces of pieces stay whole, and so do very many pieces.
                 Class::Message {
                     repeated: false, ..
                 } => {
@@ -327,7 +327,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Brings a group's total, and the node's size, up to date with its children.
+    /// Updates a group's total, and the node's size, from its children.
     pub(super) fn settle(&self, node: &mut Node, at: usize) {
         let group = &mut node.groups[at];
         let kept = group
@@ -347,7 +347,7 @@ impl Engine<'_> {
 }
 
 impl Found {
-    /// The place of the group with this number, which is made if there is none.
+    /// Returns the index of the group with this number, creating it if necessary.
     fn place(&mut self, descriptor: &MessageDescriptor, number: FieldNumber) -> Result<usize> {
         if let Some(&at) = self.places.get(&number) {
             return Ok(at);
@@ -387,8 +387,8 @@ impl Found {
         Ok(at)
     }
 
-    /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier
-    /// pieces of the winner.
+    /// Handles oneofs: the last member wins; earlier ones are superseded, and so are earlier pieces
+    /// of the winner.
     fn chosen(&mut self, at: usize) {
         let number = self.groups[at].number;
         if let Some(oneof) = self.oneofs[at] {
@@ -401,7 +401,7 @@ impl Found {
     }
 }
 
-/// The other members of a field's oneof.
+/// Returns the other members of a field's oneof.
 fn rivals(
     descriptor: &MessageDescriptor,
     number: FieldNumber,
@@ -446,7 +446,7 @@ fn classify(descriptor: &MessageDescriptor, number: FieldNumber) -> Class {
     }
 }
 
-/// Whether a field of this class can be written so.
+/// Returns true if a field of this class can have this wire type.
 fn fits(class: &Class, wire_type: WireType) -> bool {
     match class {
         Class::Message { group: true, .. } => wire_type == WireType::StartGroup,

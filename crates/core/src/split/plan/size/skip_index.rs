@@ -1,15 +1,14 @@
-//! What one hop over a message remembers, so that no second one is needed.
+//! Positions remembered during a scan, so that no second one is needed.
 
 use crate::wire::Field;
 
-/// Bytes of the source from one stop to the next, at the least.
+/// Minimum distance between two stops in the source, in bytes.
 const STRIDE: u64 = 32 << 10;
 
-/// How many small members of a group are remembered.
+/// Maximum number of small members of a group to remember.
 const MOST_SPARE: usize = 64;
 
-/// Some occurrences of a field, at least [`STRIDE`] bytes apart: which one it is, and where it
-/// starts.
+/// Some occurrences of a field, at least [`STRIDE`] bytes apart: the ordinal and the start of each.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     stops: Vec<(u64, u64)>,
@@ -17,7 +16,7 @@ pub(super) struct Stops {
 }
 
 impl Stops {
-    /// Notes the occurrence if it is far enough behind the last stop.
+    /// Records the occurrence if it is far enough from the last stop.
     #[inline]
     pub(super) fn pass(&mut self, ordinal: u64, start: u64) {
         if start >= self.next {
@@ -26,14 +25,14 @@ impl Stops {
         }
     }
 
-    /// The last stop that is not behind `position`: which occurrence it is, and where it starts.
+    /// Returns the ordinal and the start of the last stop at or before `position`.
     pub(super) fn before(&self, position: u64) -> Option<(u64, u64)> {
         let behind = self.stops.partition_point(|(_, start)| *start <= position);
         Some(self.stops[behind.checked_sub(1)?])
     }
 }
 
-/// Members of a group that are too small to be held from the first, each with its ordinal, if there
+/// Members of a group that are too small to be kept from the start, each with its ordinal, if there
 /// are few.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
@@ -51,7 +50,7 @@ impl Spare {
         }
     }
 
-    /// Whether these are all.
+    /// Returns true if these are all.
     pub(super) fn is_complete(&self) -> bool {
         !self.overflowed
     }

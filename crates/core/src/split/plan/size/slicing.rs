@@ -1,4 +1,4 @@
-//! Putting the members of a repeated field into slices.
+//! Slicing the members of a repeated field.
 
 use std::ops::Range;
 
@@ -9,38 +9,38 @@ use crate::split::read::source_view::occurrence;
 use crate::wire::{Field, MAX_VARINT_LEN, WireCursor, WireType, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// How a group is sliced.
+/// The slices of a group.
 pub(super) struct Packed {
-    /// How many members stay.
+    /// Number of members that stay.
     pub(super) kept: u64,
-    /// Their bytes in the source.
+    /// Size of these in the source, in bytes.
     pub(super) kept_raw: Option<u64>,
     pub(super) slices: Vec<Slice>,
 }
 
-/// What is being filled: the parent first, then one slice after the other.
+/// The state of filling the parent first, and then one slice after the other.
 struct Filling {
     slices: Vec<Slice>,
-    /// Bytes in the parent or slice that is being filled.
+    /// Number of bytes in the current parent or slice.
     used: u64,
     capacity: u64,
     in_parent: bool,
-    /// Whether the last slice is complete.
+    /// True if the last slice is complete.
     closed: bool,
-    /// As [`Packed::kept`], once it isn't the parent any more that is filled.
+    /// Like [`Packed::kept`], once the parent is full.
     kept: u64,
     kept_raw: u64,
-    /// How many members were looked at one by one.
+    /// Number of members inspected individually.
     looked_at: u64,
     counted: Counted,
 }
 
-/// A place in the source up to which the members are counted.
+/// A position in the source up to which members are counted.
 #[derive(Clone, Copy, Default)]
 struct Counted {
-    /// Which occurrence the next member is.
+    /// Ordinal of the next member.
     ordinal: u64,
-    /// Where it starts, or the one before it ends.
+    /// Start of the next member, or end of the one before it.
     position: u64,
 }
 
@@ -67,7 +67,7 @@ impl Filling {
         }
     }
 
-    /// Whether nothing is in the slice that is being filled.
+    /// Returns true if the current slice is empty.
     fn is_empty_slice(&self) -> bool {
         !self.in_parent && !self.closed && self.used == 0
     }
@@ -97,8 +97,8 @@ impl Filling {
 }
 
 impl Engine<'_> {
-    /// Leaves `budget` bytes of members in the parent, at least the first, and fills slices with
-    /// the rest, in order.
+    /// Keeps `budget` bytes of members in the parent, at least the first member, and fills slices
+    /// with the others, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<Packed> {
         let group = &node.groups[at];
         let numbers = matches!(group.class, Class::Numbers { .. });
@@ -139,8 +139,8 @@ impl Engine<'_> {
         })
     }
 
-    /// Takes as many members that are as they are in the source as there is room for, and begins
-    /// the next slice if there are more. Gives where those that were taken end.
+    /// Takes as many unchanged members as there is room for, and begins the next slice if there are
+    /// more. Returns the end of those taken.
     fn pack_many(
         &self,
         node: &Node,
@@ -149,7 +149,7 @@ impl Engine<'_> {
         filling: &mut Filling,
     ) -> Result<u64> {
         let room = members.start.saturating_add(filling.room());
-        // What is taken as a whole is counted once it matters.
+        // Members taken as a whole are counted only when needed.
         if members.end > room {
             filling.counted = self.last_boundary(group, members.clone(), room, filling.counted)?;
         }
@@ -201,7 +201,7 @@ impl Engine<'_> {
         let divisible =
             field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
         let fits = size <= filling.room();
-        // Only of numbers every member is looked at, and the first of any.
+        // Each member is inspected for numbers; otherwise only the first is.
         let before = filling.looked_at;
         let is_first = before == 0;
         filling.looked_at += 1;
@@ -227,7 +227,7 @@ impl Engine<'_> {
             return Ok(());
         }
         if filling.in_parent || !fits {
-            // An element that is larger than slices should be has one to itself.
+            // An element that is larger than slices should be has its own slice.
             filling.next_slice(ordinal, self.max_slice().max(size));
         }
         if size > max {
@@ -237,8 +237,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Leaves the head of a packed run in what is being filled, and puts the rest into slices of
-    /// its own. Gives the bytes that are left there.
+    /// Keeps the head of a packed run in the current parent or slice, and moves the remainder to
+    /// new slices. Returns the number of bytes kept.
     fn divide(
         &self,
         node: &Node,
@@ -256,7 +256,7 @@ impl Engine<'_> {
         let room = content_in(filling.room());
         let mut head = self.boundary(&run.value, room, width)?;
         if head == run.value.end && !run.value.is_empty() {
-            // With a shorter length it would fit. But that is only written anew if something
+            // It would fit with a shorter length, but the length is rewritten only if something
             // leaves.
             let room = run.value.end - run.value.start - 1;
             head = self.boundary(&run.value, room, width)?;
@@ -285,7 +285,7 @@ impl Engine<'_> {
         Ok(left_size)
     }
 
-    /// The end of the last element that ends within the first `room` bytes of `elements`.
+    /// Returns the end of the last element that ends within the first `room` bytes of `elements`.
     fn boundary(&self, elements: &Range<u64>, room: u64, width: Option<u64>) -> Result<u64> {
         if room >= elements.end - elements.start {
             return Ok(elements.end);
@@ -307,7 +307,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Bytes of the first element of a packed run.
+    /// Returns the size of the first element of a packed run in bytes.
     fn first_element(&self, elements: &Range<u64>, width: Option<u64>) -> Result<u64> {
         if let Some(width) = width {
             return Ok(width);
@@ -319,8 +319,8 @@ impl Engine<'_> {
         Ok(last.map_or(look, |last| last as u64 + 1))
     }
 
-    /// Where the last member of `members` ends that ends at or before `limit`; their start if none
-    /// does. What was counted before isn't counted again.
+    /// Returns the end of the last member of `members` that ends at or before `limit`, or their
+    /// start if none does. Doesn't count members that were counted before.
     fn last_boundary(
         &self,
         group: &Group,
@@ -347,8 +347,8 @@ impl Engine<'_> {
         Ok(boundary)
     }
 
-    /// Which occurrence the member that starts at `position` is, counted from the last place where
-    /// that is known.
+    /// Returns the ordinal of the member that starts at `position`, counting from the last known
+    /// position.
     fn ordinal_at(&self, group: &Group, position: u64, counted: Counted) -> Result<u64> {
         let stop = group.stops.before(position);
         let (mut ordinal, from) = stop

@@ -1,4 +1,4 @@
-//! The messages to reduce, and what is known of them.
+//! The messages to reduce, and the facts about them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,24 +12,24 @@ use crate::split::plan::cuts::Marks;
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 
-/// A message that is reduced: one piece of it on the wire.
+/// A message to reduce: one piece of it on the wire.
 pub(super) struct Node {
     pub(super) path: FieldPath,
     pub(super) descriptor: MessageDescriptor,
     pub(super) chain: Chain,
     pub(super) depth: u32,
-    /// Bytes of content that stay.
+    /// Size of the content that stays, in bytes.
     pub(super) size: u64,
     pub(super) groups: Vec<Group>,
-    /// Whether its repeated fields may be sliced.
+    /// True if its repeated fields may be sliced.
     pub(super) sliceable: bool,
-    /// Whether all members that could leave are held as children, not only the large ones.
+    /// True if all members that could leave are kept as children, not only the large ones.
     pub(super) complete: bool,
     pub(super) siblings: Siblings,
 }
 
 impl Node {
-    /// How many chunks leave it, and what leaves those.
+    /// Returns the number of chunks that leave it, including nested ones.
     pub(super) fn chunk_count(&self) -> usize {
         self.groups
             .iter()
@@ -44,14 +44,15 @@ impl Node {
     }
 }
 
-/// What other pieces of the same message hold: a singular submessage may be written in several.
+/// The contents of other pieces of the same message: a singular submessage may be written in
+/// several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Siblings {
-    /// Occurrences of each field in earlier pieces.
+    /// Number of occurrences of each field in earlier pieces.
     pub(super) before: HashMap<FieldNumber, u64>,
     /// Fields that occur in later pieces.
     pub(super) after: HashSet<FieldNumber>,
-    /// Whether some piece is empty. It would be taken for the placeholder of a slice at the
+    /// True if some piece is empty, which would be mistaken for the placeholder of a slice at the
     /// message's path.
     pub(super) any_empty: bool,
 }
@@ -66,39 +67,40 @@ impl Siblings {
 pub(super) struct Group {
     pub(super) number: FieldNumber,
     pub(super) class: Class,
-    /// Occurrences in this piece.
+    /// Number of occurrences in this piece.
     pub(super) count: u64,
-    /// Bytes of the first occurrence in the source.
+    /// Size of the first occurrence in the source, in bytes.
     pub(super) first: u64,
-    /// Bytes that stay, tags included.
+    /// Size that stays, including tags, in bytes.
     pub(super) total: u64,
-    /// With slices: the bytes of the part that stays, as they are in the source.
+    /// If sliced: the size in the source of the part that stays, in bytes.
     pub(super) kept_raw: Option<u64>,
-    /// Where the occurrences lie: neighbours are joined.
+    /// Ranges of the occurrences; adjacent ones are merged.
     pub(super) runs: Vec<Range<u64>>,
-    /// Some occurrences, so that any can be found without hopping to it from the first.
+    /// Some occurrences, so that any one can be found without scanning from the first.
     pub(super) stops: Stops,
-    /// Of a group that can't be sliced: its smaller members, which could leave too.
+    /// If the group can't be sliced: its smaller members, which could leave too.
     pub(super) spare: Spare,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,
-    /// How many occurrences slices have left in the parent, from the first on.
+    /// Number of occurrences that slices left in the parent, from the first on.
     pub(super) kept: u64,
-    /// Whether paths can name the members.
+    /// True if paths can name the members.
     pub(super) addressable: bool,
 }
 
 impl Group {
-    /// Whether its occurrences are what indices count: one for each, in a wire type of its own.
+    /// Returns true if indices count exactly its occurrences: each is one element, of the expected
+    /// wire type.
     fn is_countable(&self) -> bool {
         self.addressable && !matches!(self.class, Class::Numbers { .. })
     }
 }
 
-/// What the members of a group are.
+/// The kind of a group's members.
 #[derive(Clone, PartialEq)]
 pub(super) enum Class {
-    /// A submessage, by itself or repeated.
+    /// A submessage, singular or repeated.
     Message {
         descriptor: MessageDescriptor,
         repeated: bool,
@@ -108,16 +110,16 @@ pub(super) enum Class {
     Value,
     /// A repeated bytes or string field.
     Values,
-    /// A map; with the type of its values if they are messages.
+    /// A map, with the type of its values if they are messages.
     Map {
         entry: MessageDescriptor,
         value: Option<MessageDescriptor>,
     },
-    /// A repeated scalar: the bytes of each, or none for varints.
+    /// A repeated scalar: the size of each, or `None` for varints.
     Numbers { width: Option<u64> },
     /// A scalar, too small to matter.
     Scalar,
-    /// Fields that the type doesn't have, or has otherwise.
+    /// Fields that the type lacks or encodes differently.
     Unknown,
 }
 
@@ -131,29 +133,29 @@ impl Class {
     }
 }
 
-/// A member of a group that is held, because it is large or all are.
+/// A member of a group that is kept, because it is large or all are.
 pub(super) struct Child {
-    /// Which occurrence of its group, in this piece.
+    /// Ordinal in its group, in this piece.
     pub(super) ordinal: u64,
     pub(super) path: FieldPath,
-    /// The value's field; for a map the one inside the entry.
+    /// The value's field; for a map, the one inside the entry.
     pub(super) chain: Chain,
     pub(super) field: Field,
     /// The entry, for a map.
     pub(super) entry: Option<Field>,
-    /// Bytes of the value that stay in it.
+    /// Size of the value's content that stays, in bytes.
     pub(super) content: u64,
-    /// What the other pieces hold, if it is one of several.
+    /// Contents of the other pieces, if it is one of several.
     pub(super) siblings: Siblings,
     pub(super) node: Option<Box<Node>>,
-    /// How many chunks leave it, once it is done with.
+    /// Number of chunks that leave it, once it is finished.
     pub(super) inside: usize,
     pub(super) cut: Cut,
-    /// Whether its value is a message.
+    /// True if its value is a message.
     pub(super) message: bool,
-    /// Whether its value may leave as a chunk.
+    /// True if its value may leave as a chunk.
     pub(super) chunkable: bool,
-    /// Whether something inside it may leave.
+    /// True if its content may leave.
     pub(super) enterable: bool,
 }
 
@@ -161,16 +163,16 @@ pub(super) struct Child {
 pub(super) enum Cut {
     /// It stays.
     No,
-    /// It leaves because something had to.
+    /// It leaves to reduce the size.
     Needed,
-    /// It leaves whatever else does: it is a large value.
+    /// It leaves in any case, since it is a large value.
     Always,
-    /// A splitter has cut it already.
+    /// A splitter has already cut it.
     Already,
 }
 
 impl Child {
-    /// Bytes it takes in its parent with `content` bytes inside.
+    /// Returns its size in its parent with `content` bytes inside.
     pub(super) fn outer_with(&self, content: u64) -> u64 {
         let field = field_size(&self.field, content);
         match &self.entry {
@@ -183,24 +185,24 @@ impl Child {
         }
     }
 
-    /// Bytes it takes in its parent now.
+    /// Returns its current size in its parent.
     pub(super) fn outer(&self) -> u64 {
         self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
     }
 
-    /// Bytes its parent loses if it leaves.
+    /// Returns the number of bytes its parent loses if it leaves.
     pub(super) fn gain(&self) -> u64 {
         self.outer_with(self.content)
             .saturating_sub(self.outer_with(0))
     }
 
-    /// Bytes it takes in the source.
+    /// Returns its size in the source.
     pub(super) fn raw(&self) -> u64 {
         let outer = self.entry.as_ref().unwrap_or(&self.field);
         outer.end - outer.start
     }
 
-    /// Where it starts in the source.
+    /// Returns its start in the source.
     pub(super) fn outer_start(&self) -> u64 {
         self.entry.as_ref().unwrap_or(&self.field).start
     }
@@ -214,8 +216,8 @@ impl Child {
     }
 }
 
-/// Bytes of a field with this tag and `content` bytes inside; unchanged fields keep the length
-/// prefix they have.
+/// Returns the size of a field with this tag and `content` bytes inside. Unchanged fields keep
+/// their length prefix.
 pub(super) fn field_size(field: &Field, content: u64) -> u64 {
     let tag = field.tag_end - field.start;
     if content == field.value.end - field.value.start {
@@ -230,9 +232,9 @@ pub(super) fn field_size(field: &Field, content: u64) -> u64 {
 /// A chunk of members of a repeated field.
 #[derive(Debug)]
 pub(super) enum Slice {
-    /// Whole fields, at these places of the source.
+    /// Whole fields, at these ranges of the source.
     Fields {
-        /// Which occurrence the first is.
+        /// Ordinal of the first.
         first: u64,
         runs: Vec<Range<u64>>,
     },

@@ -1,4 +1,4 @@
-//! Going through the elements of a repeated field without holding them.
+//! Iterating over the elements of a repeated field without storing them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use crate::Result;
 use crate::path::{FieldPath, FieldRef, Step};
 use crate::wire::{Field, FieldNumber, WireType, alike};
 
-/// An element of a repeated field: where it is, and which it is.
+/// An element of a repeated field: its location and its index.
 ///
-/// It is a few numbers, so that a splitter can look at elements by the hundred million.
-/// [`get`](Self::get) and [`view`](Self::view) lead to what is in it.
+/// It consists of a few numbers, so that a splitter can inspect hundreds of millions of elements.
+/// [`get`](Self::get) and [`view`](Self::view) give access to its content.
 ///
 /// ```
 /// use proto_splitter_core::Result;
@@ -47,52 +47,52 @@ use crate::wire::{Field, FieldNumber, WireType, alike};
 pub struct Element<'a> {
     message: &'a SourceView<'a>,
     index: u64,
-    /// Where its tag starts.
+    /// Start of its tag.
     start: u64,
-    /// Its value.
+    /// Range of its value.
     value: (u64, u64),
-    /// Where the elements begin that stand before it without anything between them.
+    /// Start of the contiguous elements up to this one.
     run: u64,
-    /// The piece of the message that it is in.
+    /// Index of the message's piece with the element.
     piece: usize,
     number: FieldNumber,
     wire_type: WireType,
     like: Like,
-    /// How long its tag is, and the tag at a group's end.
+    /// Length of its tag, and of a group's end tag.
     tags: (u8, u8),
 }
 
 impl<'a> Element<'a> {
-    /// Its place among the elements of its field.
+    /// Returns the index among the elements of its field.
     #[inline]
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Bytes of the value as it is in the source, without its tag and length. Costs nothing.
+    /// Returns the size of the value in the source, without tag and length. Costs nothing.
     #[inline]
     pub fn size(&self) -> u64 {
         self.value.1 - self.value.0
     }
 
-    /// The message that it is an element of.
+    /// Returns the message with the element.
     pub fn message(&self) -> &'a SourceView<'a> {
         self.message
     }
 
-    /// The element as a view, for everything else.
+    /// Returns a view of the element, for all other operations.
     pub fn view(&self) -> SourceView<'a> {
         let step = Step::index(self.number.0, self.index);
         let pieces = Pieces::One(self.piece, self.field());
         self.message.child(step, pieces, self.like, true)
     }
 
-    /// The path from the root of the message being split.
+    /// Returns the path from the root of the message being split.
     pub fn path(&self) -> FieldPath {
         self.view().path()
     }
 
-    /// The bytes of the value: read from the source and copied.
+    /// Reads and returns the bytes of the value.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<'a> Element<'a> {
         self.view().read()
     }
 
-    /// The singular message, bytes or string field `name` in it; `None` if it isn't there.
+    /// Returns its singular message, bytes or string field `name`; `None` if it is absent.
     ///
     /// # Errors
     ///
@@ -122,27 +122,28 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Where the elements begin that stand before it without anything between them.
+    /// Returns the start of the contiguous elements up to this one.
     pub(in crate::split) fn run(&self) -> u64 {
         self.run
     }
 }
 
-/// The elements of a repeated field; from [`SourceView::repeated`]. An error ends them.
+/// An iterator over the elements of a repeated field, from [`SourceView::repeated`]. It ends after
+/// an error.
 pub struct Elements<'a> {
-    /// Bytes of the message that are at hand, and where they begin.
+    /// Buffered bytes of the message, and their offset.
     block: Cow<'a, [u8]>,
     base: u64,
-    /// How far the block was gone through.
+    /// Current position in the block.
     at: usize,
-    /// The tag of the elements in the block, if it is one byte and of what is length-delimited.
+    /// Tag of the elements in the block, if it is one byte and length-delimited.
     tag: Option<u8>,
-    /// The last element that was not found in the block; the next is like it.
+    /// Last element found outside the block, on which the next is based.
     last: Element<'a>,
-    /// The index of the next element.
+    /// Index of the next element.
     index: u64,
-    /// Finds what the block has not. It is boxed so that nothing points into what changes at every
-    /// element: then that is in registers.
+    /// Finder of elements outside the block. Boxed so that nothing points into the fields that
+    /// change with every element, which can then stay in registers.
     beyond: Box<Occurrences<'a>>,
 }
 
@@ -182,15 +183,14 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// What was found beyond a block: the element, and what is at hand behind it unless the block has
-/// that.
+/// An element found outside a block, and the bytes buffered after it unless the block has them.
 struct Found<'a> {
     element: Option<Result<Element<'a>>>,
     next: u64,
     block: Option<Cow<'a, [u8]>>,
 }
 
-/// Finds the next element behind a position, in a field whose last was this one.
+/// Finds the next element after a position, in a field whose last element was this one.
 #[cold]
 #[inline(never)]
 fn find<'a>(
@@ -257,7 +257,7 @@ impl<'a> Iterator for Elements<'a> {
         let found = find(&mut self.beyond, &self.last, self.index, start, block);
         match found.block {
             Some(block) => (self.block, self.base, self.at) = (block, found.next, 0),
-            // It is in the block.
+            // The block has it.
             None => self.at = usize::try_from(found.next - self.base).unwrap_or(usize::MAX),
         }
         if let Some(Ok(element)) = &found.element {

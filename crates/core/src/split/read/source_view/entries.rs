@@ -1,4 +1,4 @@
-//! Going through the entries of a map without holding them.
+//! Iterating over the entries of a map without storing them.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -9,7 +9,8 @@ use crate::Result;
 use crate::container::key_is_addressable;
 use crate::path::{FieldRef, MapEntry, MapKey, Step};
 
-/// The entries of a map, with their keys; from [`SourceView::map`]. An error ends them.
+/// An iterator over the entries of a map, with their keys, from [`SourceView::map`]. It ends after
+/// an error.
 pub struct Entries<'a> {
     occurrences: Occurrences<'a>,
     field: FieldRef,
@@ -20,7 +21,7 @@ pub struct Entries<'a> {
     place: u64,
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
 impl std::fmt::Debug for Entries<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entries")
@@ -106,17 +107,17 @@ mod tests {
     use crate::container::Profile;
     use crate::split::read::source::Source;
 
-    /// Values of a `google.protobuf.Struct`, and whether a merge finds its way past them.
+    /// Values of a `google.protobuf.Struct`, and whether a merge can walk past them.
     const VALUES: [(&[u8], bool); 4] = [
         (b"\x1a\x01a", true),
         (b"\x20\x01", true),
-        // An empty one, and one with a message that ends before its length says so.
+        // An empty value, and one with a message that ends before its declared length.
         (b"", false),
         (b"\x2a\x7f\x01", false),
     ];
 
-    /// The entries of keys that come last, each with the place of its value, and whether a path leads
-    /// there: told by looking at all the others.
+    /// Returns the last entry of each key, with the position of its value, and whether a path can
+    /// lead to it, by comparing all entries.
     fn last_ones(entries: &[(usize, usize)]) -> Vec<(String, u64, bool)> {
         let mut end = 0;
         let mut last = Vec::new();

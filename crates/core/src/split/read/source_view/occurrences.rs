@@ -1,4 +1,4 @@
-//! Going through whatever a field occurs as.
+//! Iterating over the occurrences of a field.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use crate::Result;
 use crate::path::FieldRef;
 use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType, short_tag};
 
-/// The appearances of a field in a message, with the piece of the message that each is in.
+/// The occurrences of a field in a message, each with its piece of the message.
 pub(in crate::split) struct Occurrences<'a> {
     pub(super) message: &'a SourceView<'a>,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     number: FieldNumber,
     wire_type: WireType,
-    /// The piece that comes next.
+    /// Index of the next piece.
     piece: usize,
 }
 
@@ -65,12 +65,12 @@ impl<'a> Occurrences<'a> {
         }
     }
 
-    /// The tag, if it is one byte and of what is length-delimited.
+    /// Returns the tag, if it is one byte and length-delimited.
     pub(super) fn tag(&self) -> Option<u8> {
         short_tag(self.number, self.wire_type)
     }
 
-    /// Goes on at another place of the same piece.
+    /// Continues at another position of the same piece.
     pub(super) fn go_on_at(&mut self, position: u64) {
         let end = self.cursor.end();
         self.cursor.set_range(position..end);
@@ -80,7 +80,7 @@ impl<'a> Occurrences<'a> {
         self.cursor.position()
     }
 
-    /// What is at hand of the piece behind what was found last.
+    /// Returns the buffered bytes of the piece after the last occurrence.
     pub(super) fn ahead(&self) -> Cow<'a, [u8]> {
         let rest = self.cursor.position()..self.cursor.end();
         self.cursor.input().ahead(rest)

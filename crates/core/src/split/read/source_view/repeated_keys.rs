@@ -1,4 +1,4 @@
-//! Which keys of a map come more than once, in memory that doesn't grow with its entries.
+//! Detecting repeated keys of a map, in memory that doesn't grow with its entries.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,40 +14,40 @@ use crate::path::{FieldRef, MapEntry, MapKey, is_closed, parse_entry};
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, WireCursor};
 
-/// About how many bytes are held to tell keys of a map that come more than once, however many entries
-/// it has: 8 MiB, in which the hashes of two million keys have room, or 40,000 keys that do come more
-/// than once. What is more than that is looked at in several passes over the map.
+/// Approximate memory for detecting repeated keys of a map, in bytes, whatever its number of
+/// entries: 8 MiB, enough for the hashes of two million keys, or for 40,000 repeated keys. Beyond
+/// that, detection takes several passes over the map.
 pub const MAP_KEYS_HELD: usize = 8 << 20;
 
-/// The keys of a map that may come more than once.
+/// The keys of a map that may be repeated.
 pub(super) struct RepeatedKeys<'a> {
     message: &'a SourceView<'a>,
     field: FieldRef,
     entry: MessageDescriptor,
     hasher: RandomState,
-    /// Hashes that keys share, which are nearly always those of one key.
+    /// Hashes shared by several entries, nearly always with the same key.
     doubted: SharedHashes,
-    /// Keys with such hashes: those of the entries before `known_to`, from some place on.
+    /// Keys with such hashes, from the entries in the current window before `known_to`.
     keys: HashMap<MapKey, RepeatedKey>,
     known_to: u64,
     most_held: usize,
 }
 
-/// A key that may come more than once.
+/// A key that may be repeated.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedKey {
-    /// The place of the last entry that has it, and where its value is; empty if it has none.
+    /// Index of the last entry with the key, and the position of its value; empty if it has none.
     pub(super) last: u64,
     value: Range<u64>,
-    /// Whether what is in that entry may leave only if the value itself leaves.
+    /// True if the content of that entry may leave only if the value itself leaves.
     closed: bool,
-    /// Whether no path can lead to it past the values of the others.
+    /// True if no path can lead to it past the values of the others.
     pub(super) hidden: bool,
     seen: bool,
 }
 
 impl<'a> RepeatedKeys<'a> {
-    /// Goes through the map `field` of a message; `most_held` is in bytes, see [`MAP_KEYS_HELD`].
+    /// Scans the map `field` of a message; `most_held` is in bytes, see [`MAP_KEYS_HELD`].
     pub(super) fn new(
         message: &'a SourceView<'a>,
         field: FieldRef,
@@ -78,8 +78,8 @@ impl<'a> RepeatedKeys<'a> {
         Ok(repeated)
     }
 
-    /// What is known of the key of the entry at `place`, if there may be others with it. Entries are
-    /// asked for in order.
+    /// Returns the facts about the key of the entry at `place`, if it may be repeated. Entries must
+    /// be requested in order.
     pub(super) fn get(&mut self, place: u64, key: &MapKey) -> Result<Option<&RepeatedKey>> {
         if place >= self.known_to {
             self.look_at(place)?;
@@ -87,12 +87,12 @@ impl<'a> RepeatedKeys<'a> {
         Ok(self.keys.get(key))
     }
 
-    /// Finds what is known of the keys of the entries from `first` on, of as many as may be held.
+    /// Collects the facts about the keys of the entries from `first` on, as many as fit.
     fn look_at(&mut self, first: u64) -> Result<()> {
         (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
         let mut room = self.most_held;
         if first > 0 {
-            // Entries before the first have a say, too: so which keys these are is found before.
+            // Earlier entries matter, too, so the set of keys is determined first.
             let mut entries = self.doubted_entries();
             while let Some((place, _, parsed)) = self.next_doubted(&mut entries)? {
                 if place >= first && !self.hold(place, parsed.key, &mut room) {
@@ -126,7 +126,7 @@ impl<'a> RepeatedKeys<'a> {
         Ok(())
     }
 
-    /// Whether there was room for the key of the entry at `place`; always for the first.
+    /// Returns true if there was room for the key of the entry at `place`; always for the first.
     fn hold(&mut self, place: u64, key: MapKey, room: &mut usize) -> bool {
         if self.keys.contains_key(&key) {
             return true;
@@ -135,7 +135,7 @@ impl<'a> RepeatedKeys<'a> {
             MapKey::String(text) => text.len(),
             _ => 0,
         };
-        // A table of them may be half empty.
+        // The hash table may be half empty.
         let size = 2 * size_of::<(MapKey, RepeatedKey)>() + text;
         if !self.keys.is_empty() && size > *room {
             self.known_to = place;
@@ -150,7 +150,7 @@ impl<'a> RepeatedKeys<'a> {
         (0, Occurrences::new(self.message, &self.field))
     }
 
-    /// The next entry whose key may come more than once, and its place.
+    /// Returns the next entry whose key may be repeated, and its place.
     fn next_doubted(
         &self,
         (next, occurrences): &mut (u64, Occurrences<'a>),
@@ -170,7 +170,7 @@ fn hash(hasher: &RandomState, key: &MapKey) -> u32 {
     (hasher.hash_one(key) >> 32) as u32
 }
 
-/// The next entry of a map, with the piece of the message that it is in.
+/// Returns the next entry of a map, with its piece of the message.
 pub(super) fn parse(
     occurrences: &mut Occurrences<'_>,
     field: &FieldRef,

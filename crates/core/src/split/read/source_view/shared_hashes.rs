@@ -1,24 +1,24 @@
-//! Which hashes more than one of any number of keys have, in memory that doesn't grow with them.
+//! Finding hashes shared by several of any number of keys, in memory that doesn't grow with them.
 
 use crate::Result;
 
-/// How many hashes are held in what grows as they come. Room for more is taken at once.
+/// Number of hashes up to which memory grows gradually. Room for more is allocated at once.
 const GROWN: usize = 1 << 16;
 
-/// Hashes that more than one key has.
+/// Hashes shared by several keys.
 pub(super) enum SharedHashes {
-    /// There is none.
+    /// No hash is shared.
     None,
-    /// These, in order.
+    /// These hashes, sorted.
     These(Vec<u32>),
-    /// So many that any hash may be one.
+    /// Too many to list: any hash may be shared.
     Any,
 }
 
 impl SharedHashes {
-    /// Finds them in passes. `pass` gives the hash of each key to what it is called with, each time
-    /// it is called: once if there are at most `most` hashes, and else once for each range of hashes
-    /// of which about that many fit.
+    /// Finds shared hashes in passes. `pass` calls its argument with the hash of each key, every
+    /// time it is called: once if there are at most `most` hashes, and otherwise once for each
+    /// range of hashes of which about that many fit.
     pub(super) fn find(
         most: usize,
         mut pass: impl FnMut(&mut dyn FnMut(u32)) -> Result<()>,
@@ -43,7 +43,7 @@ impl SharedHashes {
             let Some(first) = range.last.checked_add(1) else {
                 break;
             };
-            // A pass that is to hold an eighth less than what fits is rarely cut short.
+            // A pass planned for an eighth less than fits is rarely interrupted.
             let share = (most - most / 8) as u64;
             let width = (u64::from(u32::MAX) * share)
                 .checked_div(count)
@@ -71,13 +71,13 @@ impl SharedHashes {
     }
 }
 
-/// The hashes that one pass is after.
+/// The range of hashes that one pass considers.
 struct HashRange {
     most: usize,
     first: u32,
     last: u32,
     held: Vec<u32>,
-    /// Those of all passes that more than one key has.
+    /// The shared hashes of all passes.
     shared: Vec<u32>,
 }
 
@@ -94,17 +94,17 @@ impl HashRange {
             }
         }
         if self.held.len() == self.held.capacity() && self.held.len() >= GROWN {
-            // Growing step by step would take more than what may be held.
+            // Growing step by step would exceed the memory limit.
             self.held.reserve_exact(self.most - self.held.len());
         }
         self.held.push(hash);
     }
 
-    /// Holds each hash once, and if that is still more than half of what may be held, leaves the
+    /// Removes duplicate hashes and, if more than half of the capacity is still used, leaves the
     /// upper half of them to another pass.
     fn make_room(&mut self) {
         if self.is_full() {
-            // The answer is known.
+            // The result is known.
             self.held.clear();
             return;
         }
@@ -117,7 +117,7 @@ impl HashRange {
         }
     }
 
-    /// What the pass has found, all of it seen.
+    /// Adds the shared hashes that this pass has found.
     fn settle(&mut self) {
         self.find_shared();
         self.held.clear();
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn few_passes_find_what_is_shared_among_many_times_what_is_held() {
-        // An odd factor: each number is there once, and in no order.
+        // An odd factor: each number occurs once, in no order.
         let hashes = (0..1_000_000_u32).map(|at| at.wrapping_mul(2_654_435_761));
         let mut passes = 0;
         let shared = SharedHashes::find(100_000, |see| {
