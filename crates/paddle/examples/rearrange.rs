@@ -1,5 +1,5 @@
-//! Lists a Paddle model, makes one file of it, writes its files in another arrangement, or makes
-//! models from scratch.
+//! Lists a Paddle model, combines it to one file, writes its files in another arrangement, or
+//! creates models from scratch.
 //!
 //! ```text
 //! rearrange MODEL                       lists its parameters, a JSON object a line
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         [model] => list(model),
         ["make", folder] => make(Path::new(folder)),
         [model, out] => {
-            // Small values are chunks of their own here, too, so that there is something to put together.
+            // Small values also get their own chunks here, so that there are chunks to merge.
             let options = SplitOptions::new().max_chunk_size(1 << 10).force(true);
             let prefix = Path::new(out).with_extension("");
             let written =
@@ -85,8 +85,8 @@ fn list(model: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns what is made: all types of elements that Paddle 2 has, those that came with 3, and levels of LoD,
-/// a scalar, an empty tensor and selected rows.
+/// Makes models with all types of elements of Paddle 2, those added in 3, levels of LoD, a scalar,
+/// an empty tensor and selected rows.
 fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     let two = [
         "BOOL",
@@ -125,7 +125,7 @@ fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     write_made(folder, "newer", [types(&three)?, shapes].concat(), false)
 }
 
-/// A tensor that is made.
+/// A tensor to make.
 #[derive(Clone)]
 struct Made {
     name: String,
@@ -181,7 +181,7 @@ impl Made {
             dims: self.dims.iter().map(|dim| dim.cast_signed()).collect(),
         };
         if let (Some((_, height)), Some(first)) = (&self.rows, tensor.dims.first_mut()) {
-            // The program has the dims of the whole.
+            // The program has the dims of the whole matrix.
             *first = *height;
         }
         let (kind, lod_tensor, selected_rows) = match &self.rows {
@@ -209,7 +209,7 @@ impl Made {
     }
 }
 
-/// Writes a program of these, and each to a file of its own or all to one.
+/// Writes a program of these parameters, and each to a separate file or all to one.
 fn write_made(
     folder: &Path,
     name: &str,
@@ -233,7 +233,7 @@ fn write_made(
         "model.pdmodel"
     });
     fs::write(path, program.encode_to_vec())?;
-    // The order in which Paddle reads one file of all.
+    // The order in which Paddle reads the combined file.
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let mut one = if separate {
         None
@@ -272,7 +272,7 @@ fn write_made(
     Ok(one.map_or(Ok(()), ParameterWriter::finish)?)
 }
 
-/// The checksum that Python's `zlib.crc32` has, too.
+/// Returns the checksum that Python's `zlib.crc32` computes.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| match crc & 1 {

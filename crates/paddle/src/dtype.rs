@@ -4,7 +4,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::framework::var_type::Type;
 
-/// Bytes of one element, or `None` if the type isn't one of elements of a fixed size.
+/// Returns the size of an element in bytes, or `None` if the elements have no fixed size.
 ///
 /// ```
 /// use proto_splitter_paddle::{element_size, proto::framework::var_type::Type};
@@ -24,7 +24,7 @@ pub const fn element_size(dtype: Type) -> Option<u64> {
     })
 }
 
-/// The type of this number, whose elements have this many bytes.
+/// Returns the type with this number, and the size of its elements in bytes.
 pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
     let unknown = || {
         let message = format!("data type {number} isn't one that Paddle has");
@@ -42,7 +42,8 @@ pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
     }
 }
 
-/// Bytes of a tensor of these dims, or `None` if they are more than Paddle's signed numbers count.
+/// Returns the size in bytes of a tensor with these dims, or `None` if it exceeds a signed 64-bit
+/// number.
 pub(crate) fn data_size(dims: &[u64], element: u64) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);

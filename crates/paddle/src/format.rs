@@ -1,4 +1,4 @@
-//! Paddle as one of the formats.
+//! Paddle in the registry of formats.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,12 +29,12 @@ use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
 use crate::stream::{Layout, StreamKind, len};
 use crate::{NAMES, variables};
 
-/// Paddle's models: a program (`.pdmodel`, `__model__`, or `.json` of Paddle 3.x) with its
-/// parameters (`.pdiparams`, `__params__`, or a file for each).
+/// Paddle models: a program (`.pdmodel`, `__model__`, or `.json` of Paddle 3.x) with its parameters
+/// (`.pdiparams`, `__params__`, or one file per parameter).
 ///
-/// A model is opened by any of its names, and is one message of type [`MODEL`] and an archive of its
-/// parameters. A program whose parameters aren't there is a `ProgramDesc` alone, and so is one that
-/// is opened as that type.
+/// A model is opened by any of its names, and is one message of type [`MODEL`] and an archive of
+/// its parameters. A program without its parameters is only a `ProgramDesc`, and so is a program
+/// that is opened as that type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -119,11 +119,11 @@ impl Format for PaddleFormat {
         };
         let model = match model {
             Ok(model) => model,
-            // Of a program alone, its parameters may be anywhere.
+            // The parameters of a lone program may be anywhere.
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(input, options);
             }
-            // A message that was merged from chunks is that of several files, in one.
+            // A message that was merged from chunks has the content of several files.
             Err(_) if wanted == Some(MODEL) && is_message(path) => {
                 return Opened::of_input(input, options.descriptor.clone(), options);
             }
@@ -245,7 +245,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     let is_json = looks_like_json(candidate.head());
     let by_name = match candidate.extension().as_deref() {
         Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
-        // These are pickles: the error of opening them says what to do.
+        // These are pickles: the error of opening them gives advice.
         Some("pdparams" | "pdopt") => Some(Confidence::Likely),
         Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
         Some("json") if is_json => {
@@ -264,7 +264,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     by_name.or_else(|| {
         let old = matches!(name, OLD_PROGRAM | OLD_PARAMETERS);
         let beside = candidate.path().parent().is_some_and(|folder| {
-            // A file of one variable lies beside its program.
+            // The file of one variable is next to its program.
             folder.join(OLD_PROGRAM).is_file() && !looks_like_pickle(candidate.head())
         });
         (old || beside).then_some(Confidence::Possible)
@@ -285,8 +285,8 @@ fn has_program(folder: &Path) -> bool {
     })
 }
 
-/// Opens a file of parameters, or a folder that has a file for each, with their program, which is
-/// somewhere else.
+/// Opens a file of parameters, or a folder with one file per parameter, together with a program
+/// elsewhere.
 fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     let named = crate::PaddleOpenOptions::new().program(program);
     if path.is_dir() {
@@ -300,7 +300,7 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     PaddleModel::open_with(path, &named.parameters(path))
 }
 
-/// Returns whether a file is a readable `ProgramDesc`, whatever became of its parameters.
+/// Returns whether a file is a readable `ProgramDesc`, even if its parameters are missing.
 fn is_program_alone(path: &Path) -> bool {
     let file = std::fs::File::open(path);
     path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
@@ -329,7 +329,7 @@ fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> 
     Opened::of_input(input, descriptor, options)
 }
 
-/// How `proto_splitter.paddle.Tensor` stores its tensor: always in `data`.
+/// The storage of a tensor in `proto_splitter.paddle.Tensor`: always in `data`.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[("proto_splitter.paddle.Parameter", &[1])],
     shape: ShapeRule::Sizes(2),
@@ -338,7 +338,7 @@ pub const TENSOR: TensorRule = TensorRule {
     ..TensorRule::new("proto_splitter.paddle.Tensor", 1)
 };
 
-/// The data types, by their numbers in `VarType.Type`. None has elements one by one.
+/// The data types, by their numbers in `VarType.Type`. None stores elements in separate fields.
 const ELEMENTS: [ElementRule; 18] = [
     element(Type::Bool, DType::Bool),
     element(Type::Int16, DType::I16),
@@ -364,10 +364,10 @@ const fn element(number: Type, dtype: DType) -> ElementRule {
     ElementRule::new(number as u64, dtype, NO_FIELD)
 }
 
-/// A field that no tensor has.
+/// A field number that no tensor has.
 const NO_FIELD: u32 = 99;
 
-/// The data type by its name in the workspace.
+/// Returns the workspace's name of a data type.
 fn dtype(of: Type) -> DType {
     let number = u64::try_from(of as i32).unwrap_or_default();
     TENSOR

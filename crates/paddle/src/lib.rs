@@ -1,11 +1,11 @@
 //! Paddle models: programs, tensor streams and parameter files of any size.
 //!
-//! A [`PaddleModel`] is opened by any of its names. It lists [variables](PaddleModel::variables) and
-//! [parameters](PaddleModel::parameters) from headers alone, and is one message of any size as a
-//! [source](PaddleModel::source): its program and all parameters, without a copy of them.
-//! [`write_model`] makes files of such a message, in the layout that they were in or in another.
+//! A [`PaddleModel`] is opened by any of its names. It lists [variables](PaddleModel::variables)
+//! and [parameters](PaddleModel::parameters) from headers alone, and is available as one message of
+//! any size, a [source](PaddleModel::source) with its program and all parameters, which are not
+//! copied. [`write_model`] writes such a message to files, in their original layout or in another.
 //!
-//! [`stream`] is about one tensor in a file, [`ParameterFile`] about a file of them.
+//! [`stream`] handles a single tensor in a file, [`ParameterFile`] a file of tensors.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

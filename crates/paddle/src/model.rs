@@ -1,4 +1,4 @@
-//! Models: a program and the files that its parameters are in.
+//! Models: a program and the files of its parameters.
 
 mod find;
 mod message;
@@ -32,7 +32,7 @@ pub struct PaddleOpenOptions {
 }
 
 impl PaddleOpenOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         PaddleOpenOptions {
@@ -42,23 +42,24 @@ impl PaddleOpenOptions {
         }
     }
 
-    /// Sets where the program is (beside the parameters, by their names). With it, the path of a model may
-    /// be that of a folder which has the parameters alone: in a file for each, in `__params__`, or in
-    /// a `.pdiparams` that is called as the program.
+    /// Sets the path of the program. Default: next to the parameters, with a matching name. With
+    /// this option, the path of a model may be a folder that has only the parameters: one file per
+    /// parameter, `__params__`, or a `.pdiparams` named like the program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(path.into());
         self
     }
 
-    /// Sets where the file of all parameters is (beside the program, by its name).
+    /// Sets the path of the file of all parameters. Default: next to the program, with a matching
+    /// name.
     #[must_use]
     pub fn parameters(mut self, path: impl Into<PathBuf>) -> Self {
         self.parameters = Some(path.into());
         self
     }
 
-    /// Sets how streams are laid out (in the way in which the whole file makes sense).
+    /// Sets the layout of streams. Default: the layout in which the whole file is valid.
     #[must_use]
     pub const fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
@@ -66,18 +67,18 @@ impl PaddleOpenOptions {
     }
 }
 
-/// What kind of program a model has.
+/// The kind of program of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgramKind {
     /// A serialized `ProgramDesc`.
     Desc,
-    /// JSON, as Paddle 3.x writes. There is no `ProgramDesc`, and of variables only the parameters
-    /// are known.
+    /// JSON, as Paddle 3.x writes it. It has no `ProgramDesc`, and of its variables only the
+    /// parameters are listed.
     Pir,
 }
 
-/// An open model. Of its parameters only headers have been read.
+/// An open model. Only the headers of its parameters have been read.
 #[derive(Debug)]
 pub struct PaddleModel {
     program: Option<(ProgramKind, FilePart)>,
@@ -87,20 +88,19 @@ pub struct PaddleModel {
 }
 
 impl PaddleModel {
-    /// Opens a model by any of its names: its folder, its program, its parameter file, or what these
-    /// have in common in front.
+    /// Opens a model by any of its names: its folder, its program, its parameter file, or their
+    /// common prefix.
     ///
     /// # Errors
     ///
-    /// As [`variables`] and [`ParameterFile::open`];
-    /// [`ErrorKind::InvalidConfig`] if a folder has no program or several;
-    /// [`ErrorKind::InvalidPath`] if the name of a variable with a file of its own leads outside the
-    /// folder; [`ErrorKind::Io`] if a file isn't there or can't be read.
+    /// As [`variables`] and [`ParameterFile::open`]; [`ErrorKind::InvalidConfig`] if a folder has
+    /// no program or several; [`ErrorKind::InvalidPath`] if the name of a variable with a separate
+    /// file leads outside the folder; [`ErrorKind::Io`] if a file doesn't exist or can't be read.
     pub fn open(path: impl AsRef<Path>) -> Result<PaddleModel> {
         PaddleModel::open_with(path, &PaddleOpenOptions::new())
     }
 
-    /// As [`open`](Self::open), with options.
+    /// Opens a model as [`open`](Self::open) does, with options.
     ///
     /// # Errors
     ///
@@ -171,38 +171,38 @@ impl PaddleModel {
         })
     }
 
-    /// Returns what kind of program it has; `None` for parameters alone.
+    /// Returns the kind of its program; `None` for parameters alone.
     #[must_use]
     pub fn program_kind(&self) -> Option<ProgramKind> {
         self.program.as_ref().map(|(kind, _)| *kind)
     }
 
-    /// Returns where its program is.
+    /// Returns the path of its program.
     #[must_use]
     pub fn program_path(&self) -> Option<&Path> {
         self.program.as_ref().map(|(_, part)| part.path())
     }
 
-    /// The bytes of its program.
+    /// Returns the bytes of its program.
     #[must_use]
     pub fn program_bytes(&self) -> Option<&(dyn ReadAt + 'static)> {
         let (_, part) = self.program.as_ref()?;
         Some(part)
     }
 
-    /// Every variable of its `ProgramDesc`, block by block.
+    /// Returns every variable of its `ProgramDesc`, block by block.
     #[must_use]
     pub fn variables(&self) -> &[PaddleVariable] {
         &self.variables
     }
 
-    /// The files that its parameters are in: one, or one for each.
+    /// Returns the files of its parameters: one, or one per parameter.
     #[must_use]
     pub fn files(&self) -> &[ParameterFile] {
         &self.files
     }
 
-    /// All parameters, with the file that each is in.
+    /// Returns all parameters, each with its file.
     pub fn parameters(&self) -> impl Iterator<Item = (&ParameterFile, &Parameter)> {
         let files = self.files.iter();
         files.flat_map(|file| {
@@ -212,15 +212,15 @@ impl PaddleModel {
         })
     }
 
-    /// The parameter of this name, with its file.
+    /// Returns the parameter of this name, with its file.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<(&ParameterFile, &Parameter)> {
         let mut files = self.files.iter();
         files.find_map(|file| Some((file, file.parameter(name)?)))
     }
 
-    /// Checks what opening alone doesn't tell, as [`ParameterFile::verify`], and that every file is
-    /// what it was.
+    /// Checks the parts that opening doesn't check, as [`ParameterFile::verify`] does, and that no
+    /// file has changed since.
     ///
     /// # Errors
     ///
@@ -230,12 +230,12 @@ impl PaddleModel {
         self.check_unchanged()
     }
 
-    /// Fails if a file is no longer what it was.
+    /// Fails if a file has changed since it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.all_parts().try_for_each(FilePart::check_unchanged)
     }
 
-    /// Everything that was opened: separate files share what checks them.
+    /// Returns all open files; separate files are checked together.
     fn all_parts(&self) -> impl Iterator<Item = &FilePart> {
         let program = self.program.iter().map(|(_, part)| part);
         let one_of_separate =
@@ -249,7 +249,7 @@ impl PaddleModel {
     }
 }
 
-/// Notes for each variable that is a parameter where its value is.
+/// Sets for each variable that is a parameter the location of its value.
 fn locate(variables: &mut [PaddleVariable], files: &[ParameterFile]) {
     let mut places = HashMap::new();
     for file in files {
@@ -296,7 +296,7 @@ fn open_program(path: &Path) -> Result<OpenProgram> {
     })
 }
 
-/// Opens the files that the parameters of a program have each for itself, in this folder.
+/// Opens the separate files of a program's parameters in this folder.
 fn open_separate(
     program: &Path,
     folder: &Path,
@@ -325,7 +325,7 @@ fn open_separate(
         .collect()
 }
 
-/// Files beside a parameter file that belong to the model and aren't looked into.
+/// Returns the files next to a parameter file that belong to the model but aren't interpreted.
 fn companions(parameters: &Path) -> Result<Vec<FilePart>> {
     let mut info = parameters.as_os_str().to_owned();
     info.push(".info");

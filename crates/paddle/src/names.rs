@@ -7,12 +7,12 @@ use proto_splitter_core::wire::{SourceInput, WireCursor};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 use prost::Message;
 
-/// The most bytes of a `TensorDesc` that is shown.
+/// Largest `TensorDesc` that is shown, in bytes.
 const MAX_DESC: usize = 1024;
 
-/// The names of parts in a tree of sizes: an op by its first output and its type, a variable by
-/// its name and kind, an attribute by its name, a parameter by its name and its tensor, a file by
-/// its name.
+/// Names of parts in a tree of sizes: an op by its first output and its type, a variable by its
+/// name and kind, an attribute by its name, a parameter by its name and its tensor, a file by its
+/// name.
 pub const NAMES: [NameRule; 7] = [
     ("paddle.framework.proto.OpDesc", op),
     ("paddle.framework.proto.OpDesc.Attr", named),
@@ -39,7 +39,7 @@ fn variable(var: &mut MemberFields<'_>) -> Result<MemberName> {
     let name = var.text(&[1])?;
     let kind = var.number(&[2, 1])?;
     let kind = kind.and_then(|kind| Type::try_from(i32::try_from(kind).ok()?).ok());
-    // Where a tensor of this kind is described: in a message of its own, or not.
+    // The field with the description of a tensor of this kind, if it is a message.
     let desc: &[u32] = match kind {
         Some(Type::LodTensor) => &[2, 3, 1],
         Some(Type::SelectedRows) => &[2, 2],
@@ -70,9 +70,9 @@ fn parameter(parameter: &mut MemberFields<'_>) -> Result<MemberName> {
     Ok(MemberName { name, detail })
 }
 
-/// A data type and dims as `fp32[2, ?]`.
+/// Formats a data type and dims, such as `fp32[2, ?]`.
 fn tensor(desc: &[u8]) -> Option<String> {
-    // A message without its data type would be taken for one of BOOL.
+    // Without its data type, a message would be mistaken for one of BOOL.
     let mut cursor = WireCursor::new(SourceInput::new(desc, desc.len() as u64));
     cursor.next().ok()??;
     let desc = TensorDesc::decode(desc).ok()?;

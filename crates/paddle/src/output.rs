@@ -1,4 +1,4 @@
-//! Files of a model, from the one message that it is or from other files.
+//! Writing the files of a model from its one message or from other files.
 
 mod files;
 mod folder;
@@ -24,18 +24,18 @@ use crate::model::{MODEL, PaddleModel};
 use crate::part::FilePart;
 use crate::stream::Layout;
 
-/// Which files parameters go to, and how streams are laid out there.
+/// The files that parameters are written to, and the layout of streams in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrangement {
-    /// As they were: the same names and the same bytes.
+    /// The original files: the same names and the same bytes.
     #[default]
     Original,
-    /// All in one file: `NAME.pdiparams` beside `NAME.pdmodel` or `NAME.json`, and `__params__`
-    /// beside any other program.
+    /// All parameters in one file: `NAME.pdiparams` next to `NAME.pdmodel` or `NAME.json`, and
+    /// `__params__` next to any other program.
     Combined(Layout),
-    /// A file for each, named by it, and the program as `__model__`. A `.pdiparams.info` is
-    /// [left out](WrittenModel::left_out).
+    /// One file per parameter, with its name, and the program as `__model__`. A `.pdiparams.info`
+    /// is [left out](WrittenModel::left_out).
     Separate(Layout),
 }
 
@@ -48,7 +48,7 @@ pub struct PaddleWriteOptions {
 }
 
 impl PaddleWriteOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         PaddleWriteOptions {
@@ -58,27 +58,28 @@ impl PaddleWriteOptions {
         }
     }
 
-    /// Which files parameters go to ([as they were](Arrangement::Original)).
+    /// Sets the files that parameters are written to. Default: [the original
+    /// ones](Arrangement::Original).
     #[must_use]
     pub const fn arrangement(mut self, arrangement: Arrangement) -> Self {
         self.arrangement = arrangement;
         self
     }
 
-    /// Sets whether files in a folder that is there already are replaced (no).
+    /// Sets whether files in an existing folder are replaced. Default: false.
     ///
-    /// Files of the names that are written are replaced, the program last, once all of them are
-    /// complete. Others stay as they are. If one of those would be read as a part of the written
-    /// model, nothing is replaced, and an error names it: a `__params__` beside a `__model__`, or
-    /// beside a `.pdmodel` or a `.json` the `.pdiparams`, the `.pdiparams.info` or the program of
-    /// the other kind that has the same name in front.
+    /// Only files with the written names are replaced, after all of them are complete, the program
+    /// last. Other files are unchanged. If one of those would be read as a part of the written
+    /// model, nothing is replaced, and the error names it: a `__params__` next to a `__model__`, or
+    /// next to a `.pdmodel` or a `.json` the `.pdiparams`, the `.pdiparams.info` or the other kind
+    /// of program with the same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets the listener for progress, which can also cancel (none).
+    /// Sets the progress listener, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -90,28 +91,27 @@ impl PaddleWriteOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenModel {
-    /// The folder that they are in.
+    /// Folder that contains the files.
     pub folder: PathBuf,
-    /// All of them, the program first.
+    /// Paths of all files, the program first.
     pub files: Vec<PathBuf>,
-    /// The names of files beside the model that don't go with the [arrangement](Arrangement). A
-    /// `.pdiparams.info` goes with a file of all parameters, and Paddle runs a model without it.
+    /// Names of the original files that the [arrangement](Arrangement) leaves out. A
+    /// `.pdiparams.info` belongs to a file of all parameters, and Paddle runs a model without it.
     pub left_out: Vec<String>,
 }
 
-/// Writes the files of a model in another arrangement. The folder appears complete or not at all.
+/// Writes the files of a model in another arrangement. The folder is written atomically.
 ///
 /// Data is streamed, and so are LoD and rows.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if the folder is there and isn't empty, unless
-/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder that it goes to
-/// isn't there; [`ErrorKind::InvalidConfig`] if the arrangement has no place for what the model
-/// has, or a file in the folder would be read with [what replaces others](PaddleWriteOptions::force);
-/// [`ErrorKind::InvalidPath`] if a name would lead outside the folder;
-/// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::Io`];
-/// [`ErrorKind::Cancelled`].
+/// [`ErrorKind::AlreadyExists`] if the folder exists and isn't empty, unless
+/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the parent folder
+/// doesn't exist; [`ErrorKind::InvalidConfig`] if the arrangement can't represent the model, or a
+/// file in the folder would be read with [the written ones](PaddleWriteOptions::force);
+/// [`ErrorKind::InvalidPath`] if a name would lead outside the folder; [`ErrorKind::SourceChanged`]
+/// if a file has changed; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
 pub fn convert(
     model: &PaddleModel,
     folder: impl AsRef<Path>,
@@ -125,14 +125,14 @@ pub fn convert(
     })
 }
 
-/// Writes the files of a model from the message that it is: a file in chunks (`.cpb`) or a plain
-/// one. Without another [arrangement](PaddleWriteOptions::arrangement) they are what they were, byte for
+/// Writes the files of a model from its message: a file in chunks (`.cpb`) or a plain one. Without
+/// another [arrangement](PaddleWriteOptions::arrangement) the files are the original ones, byte for
 /// byte.
 ///
 /// # Errors
 ///
 /// As [`convert`]; [`ErrorKind::InvalidMessage`] if the file isn't a message of type [`MODEL`], or
-/// its fields aren't in the order of their numbers; what is wrong with a file in chunks.
+/// its fields aren't in the order of their numbers; any error of a file in chunks.
 pub fn write_model(
     message: impl AsRef<Path>,
     folder: impl AsRef<Path>,
@@ -155,7 +155,7 @@ pub fn write_model(
     })
 }
 
-/// As [`write_model`], from a file in chunks that is open.
+/// As [`write_model`], from an open file in chunks.
 pub(crate) fn write_chunked(
     merged: &MergedMessage<Arc<dyn ReadAt>>,
     made_from: MadeFrom,

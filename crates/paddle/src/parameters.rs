@@ -1,4 +1,4 @@
-//! Parameter files: streams one after the other, or a file for each.
+//! Parameter files: streams one after another, or one file per parameter.
 
 mod walk;
 mod write;
@@ -23,21 +23,20 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns what it is called: the file itself doesn't say so.
+    /// Returns its name, which the file itself doesn't contain.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Returns where its parts lie in the file.
+    /// Returns the locations of its parts in the file.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 }
 
-/// An open parameter file, with the place of every stream. Headers are read for that, and nothing
-/// else.
+/// An open parameter file, with the location of every stream. Only headers have been read.
 ///
 /// ```
 /// use proto_splitter_paddle::ParameterFile;
@@ -70,14 +69,14 @@ pub struct ParameterFile {
 }
 
 impl ParameterFile {
-    /// Opens a file of all parameters. With `specs`, as the [program](crate::parameters) has them,
-    /// streams have names and are compared with them; without, each is what it makes sense as: a dense
-    /// tensor, else selected rows, else a vocabulary.
-    /// Without a layout, it is the one in which the whole file makes sense.
+    /// Opens a file of all parameters. With `specs`, which the [program](crate::parameters) has,
+    /// streams have names and are compared with their specs; without, the kind of each is detected:
+    /// a dense tensor, else selected rows, else a vocabulary. Without a layout, the one in which
+    /// the whole file is valid is used.
     ///
     /// # Errors
     ///
-    /// With the file, the parameter and the offset: what [`Stream::read`] says of a stream;
+    /// With the file, the parameter and the offset: as [`Stream::read`] for a stream;
     /// [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, or bytes after the
     /// last, or one differs in type or dims; [`ErrorKind::Io`] if the file can't be opened or read.
     pub fn open(
@@ -111,7 +110,7 @@ impl ParameterFile {
         Ok(ParameterFile::new(part, layout, false, parameters))
     }
 
-    /// A file of one parameter.
+    /// Opens a file of one parameter.
     pub(crate) fn separate(
         part: FilePart,
         spec: &ParameterSpec,
@@ -143,37 +142,37 @@ impl ParameterFile {
         }
     }
 
-    /// Returns where the file is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.part.path()
     }
 
-    /// Returns how its streams are laid out.
+    /// Returns the layout of its streams.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns whether it is the file of one parameter and named by it, rather than one of all.
+    /// Returns whether it is the file of one parameter, with its name, rather than of all.
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.separate
     }
 
-    /// Its streams, in the order of the file: the k-th is that of counter k.
+    /// Returns its streams, in the order of the file: the k-th has counter k.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// The parameter of this name.
+    /// Returns the parameter of this name.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.get(*self.by_name.get(name)?)
     }
 
-    /// The bytes of the file, for [`Stream::read_data`] and the like.
+    /// Returns the bytes of the file, for [`Stream::read_data`] and similar methods.
     #[must_use]
     pub fn bytes(&self) -> &(dyn ReadAt + 'static) {
         &self.part
@@ -183,8 +182,8 @@ impl ParameterFile {
         &self.part
     }
 
-    /// Checks what headers alone don't tell: LoD offsets and row numbers, and that the file is what
-    /// it was when it was opened.
+    /// Checks the parts that reading headers doesn't check: LoD offsets and row numbers, and that
+    /// the file is unchanged since it was opened.
     ///
     /// # Errors
     ///
@@ -203,7 +202,8 @@ impl ParameterFile {
     }
 }
 
-/// Fails if a file is a pickle: those have tensors, too, and are taken for parameter files.
+/// Fails if a file is a pickle: those contain tensors, too, and are often mistaken for parameter
+/// files.
 fn refuse_pickle(part: &FilePart) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(part.len())
@@ -220,7 +220,7 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
     }
 }
 
-/// Returns what a stream is called in errors.
+/// Returns the name of a stream in errors.
 fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     match specs.and_then(|specs| specs.get(at)) {
         Some(spec) => spec.name().to_owned(),
@@ -228,7 +228,7 @@ fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     }
 }
 
-/// Returns what kind of stream is expected.
+/// Returns the expected kind of a stream.
 fn kind(specs: Option<&[ParameterSpec]>, at: usize) -> StreamKind {
     let spec = specs.and_then(|specs| specs.get(at));
     spec.map_or(StreamKind::Dense, |spec| spec.kind)

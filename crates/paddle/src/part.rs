@@ -1,5 +1,5 @@
-//! Files of a model, read by position as one spans: few are open at once, and each must stay what it
-//! was when the model was opened.
+//! The files of a model, read by position as spans: few are open at once, and each must be
+//! unchanged since the model was opened.
 
 use std::io;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use proto_splitter_core::Result;
 use proto_splitter_core::spans::{Spans, SpansBuilder};
 use record_file::ReadAt;
 
-/// All of one file.
+/// The content of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePart {
     files: Arc<Spans>,
@@ -56,12 +56,12 @@ impl FilePart {
         &self.path
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file, in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.range.end - self.range.start
     }
 
-    /// Fails if a file that it was opened with isn't what it was.
+    /// Fails if one of the files that were opened together has changed.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
     }

@@ -1,6 +1,6 @@
-//! Programs: what variables they have, and which of them are parameters.
+//! Programs: their variables, and the parameters among them.
 //!
-//! A `ProgramDesc` is hopped through. Nothing of it is held but its variables.
+//! A `ProgramDesc` is walked field by field. Only its variables are held in memory.
 
 mod pir;
 
@@ -22,47 +22,47 @@ use crate::proto::framework::var_type::{TensorDesc, Type};
 use crate::proto::framework::{VarDesc, VarType};
 use crate::stream::{Stream, StreamKind, len};
 
-/// The most bytes of a serialized `VarDesc` that are read, 1 MiB.
+/// Largest serialized `VarDesc` that is read: 1 MiB.
 const MAX_VAR_SIZE: u64 = 1 << 20;
 
-/// The field of a `ProgramDesc` that its blocks are in.
+/// Field of a `ProgramDesc` with its blocks.
 const BLOCKS: FieldNumber = FieldNumber(1);
 
-/// The field of a `BlockDesc` that its variables are in.
+/// Field of a `BlockDesc` with its variables.
 const VARS: FieldNumber = FieldNumber(3);
 
 /// A variable of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaddleVariable {
-    /// The name.
+    /// Name of the variable.
     pub name: String,
-    /// The index of the block that declares it.
+    /// Index of the block that declares it.
     pub block: usize,
-    /// What it is, by its number in `VarType.Type`; a newer Paddle may have others than
-    /// [`kind`](Self::kind) knows.
+    /// Kind of the variable, as a number of `VarType.Type`; a newer Paddle may have kinds that
+    /// [`kind`](Self::kind) doesn't know.
     pub kind_number: i32,
-    /// What its elements are, by their number in `VarType.Type`, if it says so.
+    /// Type of its elements, as a number of `VarType.Type`, if declared.
     pub dtype_number: Option<i32>,
-    /// Its sizes, -1 where one isn't known; `None` if it doesn't say.
+    /// Size of each dimension, -1 if unknown; `None` if not declared.
     pub dims: Option<Vec<i64>>,
-    /// How many levels of LoD it says that it has.
+    /// Declared number of LoD levels.
     pub lod_level: i32,
-    /// True if it outlives a run of the program, as parameters do.
+    /// True if it persists between runs of the program, as parameters do.
     pub persistable: bool,
-    /// Where its `VarDesc` lies in the program, in bytes.
+    /// Location of its `VarDesc` in the program, in bytes.
     pub place: Range<u64>,
-    /// The place of its value, if it is a parameter of a model that is open.
+    /// Location of its value, if it is a parameter of an open model.
     pub stored: Option<Stored>,
 }
 
-/// The place of the value of a variable.
+/// The location of a variable's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stored {
-    /// The file that it is in.
+    /// File that contains it.
     pub file: Arc<Path>,
-    /// The elements in that file, in bytes; of a vocabulary, all of it.
+    /// Location of the elements in that file, in bytes; for a vocabulary, of the whole stream.
     pub data: Range<u64>,
 }
 
@@ -76,20 +76,20 @@ impl Stored {
 }
 
 impl PaddleVariable {
-    /// Returns what it is.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> Option<Type> {
         Type::try_from(self.kind_number).ok()
     }
 
-    /// Returns what its elements are.
+    /// Returns the type of its elements.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         Type::try_from(self.dtype_number?).ok()
     }
 
-    /// Bytes of its value: those that are stored, or else what its dims and type say. `None` if a
-    /// dim isn't known, or it is not a tensor.
+    /// Returns the size of its value in bytes: the stored size, or else the one that its dims and
+    /// type imply. `None` if a dim isn't known, or it is not a tensor.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         if let Some(stored) = &self.stored {
@@ -102,7 +102,7 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Returns whether Paddle saves it: it is persistable, and neither what feeds and fetches nor a reader.
+    /// Returns whether Paddle saves it: it is persistable, and isn't a feed, a fetch or a reader.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};
@@ -126,7 +126,7 @@ impl PaddleVariable {
     }
 }
 
-/// The tensor that a variable of this type has, and its LoD level.
+/// Returns the tensor that a variable of this type has, and its LoD level.
 fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
     if let Some(dense) = &of.lod_tensor {
         return (Some(&dense.tensor), dense.lod_level.unwrap_or_default());
@@ -149,8 +149,9 @@ fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it isn't one, with the offset, or if a block has two variables
-/// of one name; [`ErrorKind::LimitExceeded`] if a variable has over 1 MiB; [`ErrorKind::Io`].
+/// [`ErrorKind::InvalidMessage`] if it isn't a `ProgramDesc`, with the offset, or if a block has
+/// two variables of one name; [`ErrorKind::LimitExceeded`] if a variable is larger than 1 MiB;
+/// [`ErrorKind::Io`].
 pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     let size = program.size()?;
     refuse_others(program, size)?;
@@ -166,7 +167,7 @@ pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     Ok(variables)
 }
 
-/// Adds the variables of a block, which lies in this range.
+/// Adds the variables of the block in this range.
 fn variables_of<S: ReadAt + ?Sized>(
     cursor: &mut WireCursor<SourceInput<'_, S>>,
     block: usize,
@@ -196,7 +197,7 @@ fn is_message(field: &Field, number: FieldNumber) -> bool {
     field.number == number && field.wire_type == WireType::Len
 }
 
-/// Fails if a file is plainly something else than a `ProgramDesc`, and says what.
+/// Fails if a file is recognizably something other than a `ProgramDesc`.
 fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(size)
@@ -216,7 +217,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     ))
 }
 
-/// The refusal of a pickle.
+/// The error message for a pickle.
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
@@ -244,19 +245,19 @@ fn variable<S: ReadAt + ?Sized>(
     Ok(PaddleVariable::new(block, var, place))
 }
 
-/// A parameter as its program declares it; its stream has to agree with it.
+/// A parameter as its program declares it; its stream has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
     pub(crate) name: String,
     pub(crate) kind: StreamKind,
     dtype: Option<Type>,
     dims: Option<Vec<i64>>,
-    /// Where its `VarDesc` lies in the program, if that is one of these.
+    /// Offset of its `VarDesc` in the program, if it comes from one.
     at: Option<u64>,
 }
 
 impl ParameterSpec {
-    /// A parameter of this name and kind; nothing else is known of it.
+    /// Creates the spec of a parameter with this name and kind, without other requirements.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
         ParameterSpec {
@@ -268,7 +269,7 @@ impl ParameterSpec {
         }
     }
 
-    /// A dense tensor of this type and these dims, -1 where one isn't known.
+    /// Creates the spec of a dense tensor with this type and these dims, -1 for unknown ones.
     #[must_use]
     pub fn dense(name: impl Into<String>, dtype: Type, dims: impl Into<Vec<i64>>) -> Self {
         ParameterSpec {
@@ -278,7 +279,7 @@ impl ParameterSpec {
         }
     }
 
-    /// Returns what it is called.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -308,7 +309,7 @@ impl ParameterSpec {
         })
     }
 
-    /// Notes in an error about its name where the program has it.
+    /// Adds the location in the program to an error about its name.
     pub(crate) fn located(&self, error: Error) -> Error {
         match self.at {
             Some(at) => error.at_offset(at),
@@ -316,8 +317,8 @@ impl ParameterSpec {
         }
     }
 
-    /// Fails if a stream isn't that of this parameter. Paddle doesn't look: it takes whatever type
-    /// and dims the stream has.
+    /// Fails if a stream doesn't match this parameter. Paddle itself doesn't check: it accepts any
+    /// type and dims.
     pub(crate) fn check(&self, stream: &Stream) -> Result<()> {
         let differs = |what: String| {
             let message = format!("the stream has {what}; the parameters may be in another order");
@@ -332,7 +333,7 @@ impl ParameterSpec {
         let (Some(wanted), Some(_)) = (&self.dims, stream.dtype()) else {
             return Ok(());
         };
-        // Of SelectedRows the program has the dims of the whole.
+        // For SelectedRows the program has the dims of the whole matrix.
         let mut found: Vec<i64> = stream.dims().iter().map(|dim| dim.cast_signed()).collect();
         if let (StreamKind::SelectedRows, Some(first)) = (self.kind, found.first_mut()) {
             *first = stream.height();
@@ -346,19 +347,19 @@ impl ParameterSpec {
     }
 }
 
-/// The parameters among variables, in the order in which Paddle writes them: by name, in the order
-/// of its bytes.
+/// Returns the parameters among variables, in the order in which Paddle writes them: sorted by the
+/// bytes of their names.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if two have one name; [`ErrorKind::UnsupportedVersion`] if one is
-/// of a type that no file has.
+/// [`ErrorKind::InvalidMessage`] if two have the same name; [`ErrorKind::UnsupportedVersion`] if
+/// one has a type that can't be stored.
 pub fn parameters(variables: &[PaddleVariable]) -> Result<Vec<ParameterSpec>> {
     let of = variables.iter().filter(|variable| variable.is_parameter());
     in_order(of.map(ParameterSpec::of).collect::<Result<_>>()?)
 }
 
-/// Puts parameters in the order in which Paddle writes them.
+/// Sorts parameters in the order in which Paddle writes them.
 fn in_order(mut specs: Vec<ParameterSpec>) -> Result<Vec<ParameterSpec>> {
     specs.sort_by(|a, b| a.name.cmp(&b.name));
     let twice = specs

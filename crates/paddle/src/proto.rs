@@ -1,4 +1,4 @@
-//! Paddle's `ProgramDesc` and our `Model`, as generated from `proto/paddle` and
+//! Generated code for Paddle's `ProgramDesc` and this crate's `Model`, from `proto/paddle` and
 //! `proto/proto_splitter/paddle`.
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
@@ -14,7 +14,7 @@ use prost_reflect::DescriptorPool;
 pub use self::paddle::framework::proto as framework;
 pub use self::proto_splitter::paddle as model;
 
-// Generated code refers to other packages by where they stand among these modules.
+// Generated code refers to other packages by relative module paths.
 mod paddle {
     pub(super) mod framework {
         /// Package `paddle.framework.proto`: programs, blocks, variables, ops.
@@ -31,15 +31,15 @@ mod proto_splitter {
     }
 }
 
-/// The file descriptor set behind this module, serialized.
+/// Serialized file descriptor set of this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `ProgramDesc`, `Model` and everything they reach. Decoded at the first call;
-/// cloning a pool is cheap.
+/// Returns the descriptors of `ProgramDesc`, `Model` and all types they use. Decoded on the first
+/// call; cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

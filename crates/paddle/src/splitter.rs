@@ -1,4 +1,4 @@
-//! Which parts of a program, and of a model, get chunks of their own.
+//! The parts of a program, and of a model, that become chunks.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -7,14 +7,14 @@ use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 use crate::model::MODEL;
 use crate::proto::descriptor_pool;
 
-/// The full name of the type that [`ProgramDescSplitter`] splits.
+/// Full name of the type that [`ProgramDescSplitter`] splits.
 pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
 
-/// Splits a `ProgramDesc`: whatever of it gets large.
+/// Splits the parts of a `ProgramDesc` that can be large.
 ///
-/// Those are values of ops' attributes (constants, the engine of a subgraph, the call stack of every
-/// op), and runs of variables, ops and blocks. What is large leaves first, wherever it is; what is
-/// cut keeps its bytes.
+/// These are values of ops' attributes (constants, the engine of a subgraph, the call stack of
+/// every op), and runs of variables, ops and blocks. The largest parts leave first, wherever they
+/// are; their bytes are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};
@@ -43,8 +43,8 @@ impl ComposableSplitter for ProgramDescSplitter {
     }
 }
 
-/// Splits a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) gives it: the data
-/// of parameters, and what [`ProgramDescSplitter`] cuts of a program.
+/// Splits a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) returns it: the
+/// data of parameters, and the parts of its program that [`ProgramDescSplitter`] splits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelSplitter;
 

@@ -1,7 +1,8 @@
-//! Tensor streams: how a tensor of Paddle lies in a file, in three layouts.
+//! Tensor streams: the storage of a Paddle tensor in a file, in three layouts.
 //!
-//! A [`Stream`] says where the parts of one lie, and is read from its header alone. The data is then
-//! read [to the caller's buffer](Stream::read_data), and [`write_stream`] writes one from a reader.
+//! A [`Stream`] has the locations of a tensor's parts, read from its header alone. The data is then
+//! read [to the caller's buffer](Stream::read_data), and [`write_stream`] writes a stream from a
+//! reader.
 //!
 //! ```
 //! use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -41,9 +42,9 @@ pub use write::write_stream;
 
 use crate::proto::framework::var_type::Type;
 
-/// Where the parts of one stream lie in what it was read from.
+/// The locations of the parts of one stream.
 ///
-/// Offsets are in bytes from the start of the file, or of whatever else it was read from.
+/// Offsets are in bytes from the start of the file or other source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     kind: StreamKind,
@@ -54,73 +55,75 @@ pub struct Stream {
     parts: StreamParts,
 }
 
-/// The parts of a stream that are the same in every layout, wherever they lie.
+/// The parts of a stream that are the same in every layout, with their locations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamParts {
-    /// The serialized `TensorDesc`; empty for a vocabulary.
+    /// Serialized `TensorDesc`; empty for a vocabulary.
     pub(crate) desc: Range<u64>,
-    /// The first field of it that has no place in the message of a model, and where it begins.
+    /// First field of the `TensorDesc` that the message of a model can't represent, and its offset.
     pub(crate) misfit: Option<(u32, u64)>,
-    /// The offsets of each level, as 64-bit numbers.
+    /// Offsets of each level, as 64-bit numbers.
     pub(crate) lod: Vec<Range<u64>>,
-    /// The row numbers of SelectedRows, as 64-bit numbers.
+    /// Row numbers of SelectedRows, as 64-bit numbers.
     pub(crate) rows: Range<u64>,
-    /// The number of rows the whole of SelectedRows has.
+    /// Number of rows of the matrix that SelectedRows are taken from.
     pub(crate) height: i64,
-    /// The elements; for a vocabulary all of the stream.
+    /// Elements; for a vocabulary the whole stream.
     pub(crate) data: Range<u64>,
 }
 
-/// Bytes in a range.
+/// Returns the length of a range.
 pub(crate) fn len(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
 impl Stream {
-    /// Returns what the stream holds.
+    /// Returns the kind of the content.
     #[must_use]
     pub fn kind(&self) -> StreamKind {
         self.kind
     }
 
-    /// Returns how the stream is laid out.
+    /// Returns the layout of the stream.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns what the elements are; `None` for a vocabulary.
+    /// Returns the type of the elements; `None` for a vocabulary.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         self.dtype
     }
 
-    /// The sizes of the tensor, outermost first; none for a scalar, and for a vocabulary.
+    /// Returns the sizes of the dimensions, outermost first; empty for a scalar, and for a
+    /// vocabulary.
     #[must_use]
     pub fn dims(&self) -> &[u64] {
         &self.dims
     }
 
-    /// Returns where all of the stream lies, with what stands before it in the sized layout.
+    /// Returns the range of the whole stream, including the size before it in the sized layout.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Returns where the elements lie: row-major and little-endian, without padding. For a vocabulary, all
-    /// of it.
+    /// Returns the range of the elements: row-major and little-endian, without padding. For a
+    /// vocabulary, the whole stream.
     #[must_use]
     pub fn data(&self) -> Range<u64> {
         self.parts.data.clone()
     }
 
-    /// Returns how many levels of LoD there are.
+    /// Returns the number of LoD levels.
     #[must_use]
     pub fn lod_levels(&self) -> usize {
         self.parts.lod.len()
     }
 
-    /// Returns how many rows the matrix has in which SelectedRows are some rows; 0 for other kinds.
+    /// Returns the number of rows of the matrix that SelectedRows are taken from; 0 for other
+    /// kinds.
     #[must_use]
     pub fn height(&self) -> i64 {
         self.parts.height

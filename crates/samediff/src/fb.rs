@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! buffer   u32 offset of the root table
-//! table    i32 how far in front of it its vtable is, then its fields
-//! vtable   u16 own length, u16 the table's length, u16 offset of each field in the table (0: not there)
-//! field    a number, or a u32: how far behind it a table, string or vector is
+//! table    i32 distance back to its vtable, then its fields
+//! vtable   u16 own length, u16 the table's length, u16 offset of each field in the table (0: absent)
+//! field    a number, or a u32: distance forward to a table, string or vector
 //! vector   u32 count, then the elements; a string is a vector of bytes
 //! ```
 

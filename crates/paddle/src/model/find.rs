@@ -1,9 +1,9 @@
-//! From any of a model's names to its files.
+//! Finding a model's files from any of its names.
 //!
 //! | name | program | parameters |
 //! | --- | --- | --- |
 //! | `NAME.pdmodel`, `NAME.json`, `NAME.pdiparams`, `NAME.pdiparams.info`, `NAME` | `NAME.pdmodel` or `NAME.json` | `NAME.pdiparams` |
-//! | `__model__`, `__params__` | `__model__` | `__params__`, or a file for each |
+//! | `__model__`, `__params__` | `__model__` | `__params__`, or one file per parameter |
 //! | a folder | the one program in it | as above |
 
 use std::fs;
@@ -14,18 +14,19 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::part::FilePart;
 use crate::program::pir_parameters;
 
-/// The name that Paddle's older releases give a program in a folder.
+/// Name of a program in a folder in Paddle's older releases.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
-/// The name that goes with it for a file of all parameters.
+/// Corresponding name of a file of all parameters.
 pub(crate) const OLD_PARAMETERS: &str = "__params__";
 
-/// Which files a model is in, as far as names tell.
+/// The files of a model, as far as names tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The program: a `ProgramDesc` or JSON.
+    /// Program: a `ProgramDesc` or JSON.
     pub(super) program: Option<PathBuf>,
-    /// The file of all parameters. If there is a program and no such file, each has one of its own.
+    /// File of all parameters. If there is a program but no such file, each parameter has a
+    /// separate one.
     pub(super) parameters: Option<PathBuf>,
 }
 
@@ -69,7 +70,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
             program: there(beside(OLD_PROGRAM)),
             parameters: Some(path.to_owned()),
         }),
-        // A file of streams by any other name; pickles are refused once it is opened.
+        // A file of streams by any other name; pickles are refused when it is opened.
         _ if path.is_file() => Ok(Found {
             program: None,
             parameters: Some(path.to_owned()),
@@ -85,7 +86,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
     }
 }
 
-/// The model in a folder, which has one.
+/// Finds the model in a folder, which must have exactly one.
 fn in_folder(folder: &Path) -> Result<Found> {
     let failed = |error: std::io::Error| Error::from(error).context(folder.display());
     let (mut descs, mut json) = (Vec::new(), Vec::new());
@@ -120,15 +121,15 @@ fn in_folder(folder: &Path) -> Result<Found> {
     }
 }
 
-/// Returns whether a file beside others is the program of a model, which is in JSON alone. Any program may
-/// have JSON files beside it, so there have to be parameters.
+/// Returns whether a file is the program of a model that has only a JSON program. Any program may
+/// have JSON files next to it, so parameters must exist.
 fn is_json_program(path: &Path) -> bool {
     let there = |end: &str| path.with_extension(end).is_file();
     there("pdiparams") && !there("pdmodel")
 }
 
-/// The names of files that would be taken for a part of the model whose program has this name in
-/// `folder`, if they were there and not of that model.
+/// Returns the names of files that would be mistaken for a part of the model whose program has this
+/// name in `folder`, if they existed.
 pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     let of = |stem: &str, end: &str| PathBuf::from(format!("{stem}{end}"));
     if program == OLD_PROGRAM {
@@ -141,7 +142,7 @@ pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     };
     let mut names = vec![of(stem, ".pdiparams"), of(stem, ".pdiparams.info")];
     let other = of(stem, other);
-    // Any program may have JSON beside it that isn't one.
+    // Any program may have an unrelated JSON file next to it.
     if other.extension().is_some_and(|end| end == "pdmodel") || is_pir(&folder.join(&other)) {
         names.push(other);
     }
@@ -153,14 +154,14 @@ fn is_pir(path: &Path) -> bool {
     FilePart::open(path).is_ok_and(|part| pir_parameters(&part).is_ok())
 }
 
-/// Returns where the file of a variable of this name lies, below `folder`.
+/// Returns the path of the file of a variable with this name, below `folder`.
 pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     let outside = || {
         let message =
             format!("the name {name:?} can't be that of a file: it would lead outside its folder");
         Error::new(ErrorKind::InvalidPath, message)
     };
-    // What other systems take for a separator or a drive leads outside there.
+    // A separator or drive of another system would lead outside there.
     if name.contains(['\\', '\0']) || cfg!(windows) && name.contains(':') {
         return Err(outside());
     }
@@ -184,7 +185,7 @@ pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<()> {
     if real(path)?.starts_with(real(folder)?) {
         Ok(())
     } else {
-        let message = "the file of a variable lies outside the model's folder";
+        let message = "the file of a variable is outside the model's folder";
         Err(Error::new(ErrorKind::InvalidPath, message).context(path.display()))
     }
 }

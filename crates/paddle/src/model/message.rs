@@ -1,4 +1,4 @@
-//! A model as one message: a message of spans over its files, made without reading more than their headers.
+//! A model as one message: a message of spans over its files, of which only headers are read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
 use crate::stream::StreamKind;
 
-/// The numbers of the fields, as `proto/proto_splitter/paddle/model.proto` has them.
+/// Field numbers of `proto/proto_splitter/paddle/model.proto`.
 pub(crate) mod field {
     pub(crate) mod model {
         pub(crate) const PROGRAM_FILE: u32 = 1;
@@ -61,12 +61,12 @@ pub(crate) fn is_of_model(number: u32) -> bool {
     (field::model::PROGRAM_FILE..=field::model::COMPANIONS).contains(&number)
 }
 
-/// The full name of the message that a whole model is.
+/// Full name of the message that represents a whole model.
 pub const MODEL: &str = "proto_splitter.paddle.Model";
 
 impl PaddleModel {
-    /// The model as one message of type [`MODEL`], to be split, looked into or compared. Its bytes
-    /// stay in the files.
+    /// Returns the model as one message of type [`MODEL`], to be split, inspected or compared. Its
+    /// bytes stay in the files.
     ///
     /// ```
     /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -90,9 +90,9 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::InvalidPath`]
-    /// if a name isn't Unicode; [`ErrorKind::InvalidMessage`] if the description of a tensor has a
-    /// group or a field of number 100: Paddle passes over both, and the message can't hold them.
+    /// [`ErrorKind::SourceChanged`] if a file has changed; [`ErrorKind::InvalidPath`] if a name
+    /// isn't Unicode; [`ErrorKind::InvalidMessage`] if the description of a tensor has a group or a
+    /// field of number 100: Paddle ignores both, and the message can't represent them.
     pub fn source(&self) -> Result<Source> {
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
         let descriptor = descriptor.ok_or_else(|| {
@@ -104,7 +104,7 @@ impl PaddleModel {
         Ok(Source::from_spans(Arc::new(self.spans()?), descriptor))
     }
 
-    /// The model as one message, as bytes that are read by position.
+    /// Returns the model as one message, as bytes that are read by position.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl PaddleModel {
                 spans.file(field::companion::CONTENT, companion.path())
             })?;
         }
-        // The message knows the files as they are from now on, and they are what they were.
+        // The message refers to the files as they are now, so they must be unchanged.
         self.check_unchanged()?;
         spans.0.finish()
     }
@@ -142,8 +142,8 @@ fn file_name(path: &Path) -> Result<&str> {
     })
 }
 
-/// Fails if the message can't hold a field of a tensor's description. Paddle doesn't know such a field
-/// either, and passes over it.
+/// Fails if the message can't represent a field of a tensor's description. Paddle ignores such a
+/// field.
 fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     let Some((number, offset)) = parameter.stream().parts().misfit else {
         return Ok(());
@@ -160,7 +160,7 @@ fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     Err(error.at_offset(offset).at_path(name))
 }
 
-/// A message that is being put together, field by field.
+/// A message that is being assembled, field by field.
 struct Fields(SpansBuilder);
 
 impl Fields {
@@ -174,7 +174,7 @@ impl Fields {
         self.message(number, |spans| spans.0.literal(text.as_bytes()))
     }
 
-    /// A number that isn't the default.
+    /// Adds a number, unless it is the default.
     fn number(&mut self, number: u32, value: u64) -> Result<()> {
         if value == 0 {
             return Ok(());
@@ -186,7 +186,7 @@ impl Fields {
         Ok(())
     }
 
-    /// All of a file.
+    /// Adds the content of a file.
     fn file(&mut self, number: u32, path: &Path) -> Result<()> {
         let file = self.0.open(path)?;
         let size = self.0.file_size(file)?;

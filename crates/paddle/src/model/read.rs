@@ -9,11 +9,11 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::PaddleModel;
 
 impl PaddleModel {
-    /// Reads the data of all [`parameters`](Self::parameters), in their order, to fresh memory: on as
-    /// many threads as there are cores, unless a number is given.
+    /// Reads the data of all [`parameters`](Self::parameters), in their order, to newly allocated
+    /// memory, on `threads` threads. Default: one per core.
     ///
-    /// All share one memory, which is given back with the last of them. To keep some only, read each
-    /// with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
+    /// All of them share one allocation, which is freed with the last of them. To keep only some,
+    /// read each with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
     ///
     /// ```
     /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -39,8 +39,8 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::LimitExceeded`]
-    /// if there isn't as much memory; [`ErrorKind::Io`].
+    /// [`ErrorKind::SourceChanged`] if a file has changed; [`ErrorKind::LimitExceeded`] if the
+    /// memory can't be allocated; [`ErrorKind::Io`].
     pub fn read_all(&self, threads: Option<NonZeroUsize>) -> Result<Vec<Bytes>> {
         let parameters = self.parameters();
         let ranges =
@@ -48,13 +48,14 @@ impl PaddleModel {
         read_together(&ranges.collect::<Vec<_>>(), threads)
     }
 
-    /// As [`read_all`](Self::read_all), to a buffer for each parameter, with as many bytes as its data.
-    /// Where these were used before, this is the faster way.
+    /// Reads as [`read_all`](Self::read_all) does, to one buffer per parameter, each with the size
+    /// of its data. This is faster if the buffers were used before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there are more or fewer buffers, or one has another size, before
-    /// anything is read; else as [`read_all`](Self::read_all). Then some may have been filled.
+    /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of one differs, before
+    /// anything is read; otherwise as [`read_all`](Self::read_all), in which case some buffers may
+    /// have been filled.
     pub fn read_all_to<'a>(
         &'a self,
         buffers: impl IntoIterator<Item = &'a mut [u8]>,

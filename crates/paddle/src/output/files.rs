@@ -1,4 +1,4 @@
-//! The files of a model that is being written, in the arrangement that was asked for.
+//! The files of a model that is being written, in the requested arrangement.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -16,42 +16,42 @@ use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::{Layout, StreamKind};
 
-/// The bytes collected before it is written: 256 KiB.
+/// Number of bytes collected before they are written: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// How many files may wait for large parts: 64, since all of them are open.
+/// Largest number of files that wait for large parts: 64, since all of them are open.
 const MAX_WAITING: usize = 64;
 
-/// Writes the files of a model, one after the other. Large parts are copied on threads, once the
-/// files are as far as they can be without.
+/// Writes the files of a model, one after another. Large parts are copied on threads, once the
+/// other parts of the files are written.
 pub(super) struct Files<'m> {
     staging: Staging,
     source: &'m MessageSource<'m>,
     meter: &'m Meter,
-    /// What is still to be copied.
+    /// Parts that are still to be copied.
     gaps: Vec<Gap>,
-    /// The files that have gaps, but for the one that is being written.
+    /// Files with gaps, except the one that is being written.
     waiting: Vec<Arc<File>>,
     arrangement: Arrangement,
-    /// The name of the program's file here.
+    /// Name of the program's file in the output.
     program: Option<String>,
-    /// As it is called in the message.
+    /// Name of the program's file in the message.
     program_stored: Option<String>,
     kind: Option<ProgramKind>,
     parameters: Stored,
     companion: Option<String>,
-    /// The companions that don't go with the arrangement.
+    /// Names of the companions that don't belong to the arrangement.
     left_out: Vec<String>,
-    /// The file that is being written. What is written to none is left out.
+    /// The file that is being written; `None` drops the bytes.
     open: Option<BufWriter<Arc<File>>>,
-    /// How many parameter files the message had so far.
+    /// Number of the message's parameter files so far.
     seen: u32,
-    /// The parameter before this one, if all come to one file from files of their own.
+    /// Previous parameter, if all are combined to one file from separate ones.
     last: Option<String>,
     bytes: u64,
 }
 
-/// What the message says of the parameter file that is arriving.
+/// The message's description of the current parameter file.
 #[derive(Debug, Default)]
 struct Stored {
     file: Option<String>,
@@ -132,7 +132,7 @@ impl<'m> Files<'m> {
         // The last parameter file may still be open.
         self.end_file()?;
         match self.arrangement {
-            // It is named by the file of all parameters, and there is none.
+            // Its name comes from the file of all parameters, which isn't written.
             Arrangement::Separate(_) => {
                 self.left_out.push(name);
                 Ok(())
@@ -167,7 +167,7 @@ impl<'m> Files<'m> {
         self.parameters.separate = separate;
     }
 
-    /// Makes ready to write the parameters of a file, once all is known of it.
+    /// Prepares to write the parameters of a file, once its fields are known.
     pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
         if self.parameters.has_begun {
             return Ok(());
@@ -191,7 +191,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// The name that Paddle looks for beside the program.
+    /// Returns the name of the parameter file that Paddle looks for next to the program.
     fn combined_name(&self) -> String {
         let stem = |name: &str| match name.rsplit_once('.') {
             Some((stem, "pdmodel" | "json")) => format!("{stem}.pdiparams"),
@@ -231,7 +231,7 @@ impl<'m> Files<'m> {
             Arrangement::Separate(layout) => {
                 let name = incoming.name.as_deref();
                 let name = name.ok_or_else(|| {
-                    let message = "a parameter without a name can't have a file of its own";
+                    let message = "a parameter without a name can't have a separate file";
                     Error::new(ErrorKind::InvalidConfig, message)
                 })?;
                 self.create(name)?;
@@ -246,7 +246,8 @@ impl<'m> Files<'m> {
         Ok(())
     }
 
-    /// Paddle reads a file of all parameters in the order of their names.
+    /// Checks the order of parameters: Paddle reads a file of all parameters in the order of their
+    /// names.
     fn check_order(&mut self, incoming: &Incoming) -> Result<()> {
         if self.seen > 1 && incoming.name <= self.last {
             return Err(invalid(
@@ -267,7 +268,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Takes bytes of whatever was begun last.
+    /// Writes bytes of the part that was begun last.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.open {
             Some(open) => Ok(open.write_all(bytes)?),
@@ -275,15 +276,15 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Leaves these bytes of the message for threads, if they are many: they belong to whatever was
-    /// begun last.
+    /// Leaves these bytes of the message to threads, if there are many: they belong to the part
+    /// that was begun last.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         if len < LEAST_GAP {
             return Ok(false);
         }
         let Some(open) = &mut self.open else {
-            // They go nowhere.
+            // Dropped, since no file is open.
             self.meter.advance(len)?;
             return Ok(true);
         };
@@ -299,7 +300,7 @@ impl<'m> Files<'m> {
         Ok(true)
     }
 
-    /// Brings the file that is open to the disk, now or with others that wait for large parts.
+    /// Syncs the open file to the disk, now or with others that wait for large parts.
     pub(super) fn end_file(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else {
             return Ok(());
@@ -322,7 +323,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Copies what was left for threads, and brings the files to the disk.
+    /// Copies the parts left to threads, and syncs the files to the disk.
     fn fill_gaps(&mut self) -> Result<()> {
         let source = self.source;
         source.copy(&std::mem::take(&mut self.gaps), self.meter)?;
@@ -331,13 +332,13 @@ impl<'m> Files<'m> {
             .try_for_each(|file| Ok(file.sync_all()?))
     }
 
-    /// Takes note that there is nothing more.
+    /// Completes the output.
     pub(super) fn end(&mut self) -> Result<()> {
         self.end_file()?;
         self.fill_gaps()
     }
 
-    /// Brings all files to their place.
+    /// Moves all files to their place.
     pub(super) fn commit(self, folder: &Path) -> Result<WrittenModel> {
         Ok(WrittenModel {
             folder: folder.to_owned(),
@@ -358,7 +359,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Fails if a name isn't that of a file in the model's own folder.
+/// Fails if a name isn't that of a file directly in the model's folder.
 fn check_plain(name: &str) -> Result<()> {
     let is_plain = !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..");
     if is_plain {

@@ -1,4 +1,4 @@
-//! Folders that appear complete or not at all.
+//! Folders that are written atomically.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,22 +9,22 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{rivals, separate_path};
 
-/// A folder that is filled beside its target and takes its place once it is complete. Dropped
-/// before, it leaves nothing behind.
+/// A folder that is filled next to its target and replaces it once it is complete. Dropping it
+/// before removes it.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TemporaryFolder,
     target: PathBuf,
-    /// Paths of its files, from the folder.
+    /// Paths of its files, relative to the folder.
     files: Vec<PathBuf>,
     is_merged: bool,
     made_from: MadeFrom,
 }
 
 impl Staging {
-    /// Starts a folder that becomes `target`. One that has files already is in the way, unless
-    /// `force` is set: then files of the same names are replaced, unless others
-    /// [would be read with them](Self::check_unrivalled).
+    /// Starts a folder that becomes `target`. Fails if the target has files already, unless `force`
+    /// is set: then files of the same names are replaced, unless others [would be read with
+    /// them](Self::check_unrivalled).
     pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).context(target.display());
         check_folder(target)?;
@@ -37,7 +37,7 @@ impl Staging {
             let message = "the folder is there already and isn't empty";
             return Err(Error::new(ErrorKind::AlreadyExists, message).context(target.display()));
         }
-        // It has the mode of any other folder: what the umask leaves.
+        // The mode of any other folder, restricted by the umask.
         #[cfg(unix)]
         let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
         #[cfg(not(unix))]
@@ -73,8 +73,8 @@ impl Staging {
         Ok(file)
     }
 
-    /// Fails if the target has one of these files, which isn't written and which a reader would take
-    /// for a part of what is.
+    /// Fails if the target has one of these files, if it isn't written and a reader would mistake
+    /// it for a part of the output.
     pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
         if !self.is_merged {
             return Ok(());
@@ -90,9 +90,9 @@ impl Staging {
         }
     }
 
-    /// Brings the folder to its place, and says which files it has there. Of a folder that is there
-    /// already, the file `last` is replaced last, and no file stays that would be read in place of
-    /// what is written: then nothing is replaced.
+    /// Moves the folder to its place, and returns its files. In an existing folder, the file `last`
+    /// is replaced last. If a file would remain that is read in place of the output, nothing is
+    /// replaced.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
         if let Some(program) = last
             && self.is_merged
@@ -134,7 +134,7 @@ impl Staging {
         };
         commit().map_err(|error| Error::from(error).context(target.display()))?;
         if !is_merged {
-            // It isn't where it was any more, and nothing has to be removed.
+            // The folder has been renamed, so nothing has to be removed.
             folder.keep();
         }
         files.rotate_right(usize::from(last.is_some()));

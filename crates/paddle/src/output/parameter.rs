@@ -1,4 +1,4 @@
-//! A parameter that arrives as a message, and leaves as a stream.
+//! A parameter that is read from a message and written as a stream.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -11,16 +11,16 @@ use crate::stream::{
     Layout, MAX_LOD_LEVELS, Piece, StreamKind, StreamParts, len, pieces, read_desc,
 };
 
-/// LoD and rows up to this size, 1 MiB, wait in memory. What is longer is in a temporary file.
+/// Largest size of LoD or rows in memory, 1 MiB. More goes to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// The position of the description among the parts, which are in three places.
+/// Offset of the description in the address space of the parts, which are in three places.
 const DESC_AT: u64 = 1 << 61;
 
-/// Where the data does.
+/// Offset of the data in it.
 const DATA_AT: u64 = 1 << 62;
 
-/// The facts known about a parameter so far. LoD and rows stand after each other in `numbers`.
+/// The fields of a parameter so far. LoD and rows follow each other in `numbers`.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) name: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Incoming {
     lod: Vec<Range<u64>>,
     rows: Option<Range<u64>>,
     data: u64,
-    /// The pieces of the stream that come after its data.
+    /// Pieces of the stream after its data.
     rest: Vec<Piece>,
 }
 
@@ -64,7 +64,7 @@ impl Incoming {
         self.rows = Some(self.size..self.size);
     }
 
-    /// Takes bytes of LoD or rows.
+    /// Adds bytes of LoD or rows.
     pub(super) fn numbers(&mut self, bytes: &[u8]) -> Result<()> {
         self.size += bytes.len() as u64;
         Ok(self.numbers.write_all(bytes)?)
@@ -83,11 +83,11 @@ impl Incoming {
         }
     }
 
-    /// Takes note that this many bytes of data follow, and checks that they fit to all else.
+    /// Announces that this many bytes of data follow, and checks that they match the other fields.
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {
-            return Err(invalid(format!("what is there isn't a {}", self.kind)));
+            return Err(invalid(format!("the data isn't a {}", self.kind)));
         }
         if self.lod.len() as u64 > MAX_LOD_LEVELS {
             return Err(invalid(format!("{} LoD levels", self.lod.len())));
@@ -114,7 +114,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes what stands before the data.
+    /// Writes the part before the data.
     pub(super) fn write_front(&mut self, layout: Layout, sink: &mut dyn Write) -> Result<u64> {
         let desc = self.desc.len() as u64;
         let parts = StreamParts {
@@ -136,7 +136,7 @@ impl Incoming {
         Ok(size)
     }
 
-    /// Writes what stands after the data.
+    /// Writes the part after the data.
     pub(super) fn write_rest(&mut self, sink: &mut dyn Write) -> Result<()> {
         let rest = std::mem::take(&mut self.rest);
         rest.iter().try_for_each(|piece| self.write(piece, sink))

@@ -1,9 +1,9 @@
-//! Taking a message of a model apart while it arrives, front to back.
+//! Parsing the message of a model while it arrives, front to back.
 //!
-//! A message in chunks is merged to a sink, and what comes of it are files: so the message is never
-//! written or held. What is small is collected, what may be large goes on at once. Fields have to
-//! come in the order of their numbers, as every serializer writes them, since what stands in front
-//! of a tensor's data in a file must be known by then.
+//! A message in chunks is merged to a sink that writes files: so the message itself is never
+//! written or held. Small fields are collected, potentially large ones are passed on immediately.
+//! Fields must be in the order of their numbers, as every serializer writes them, since everything
+//! before a tensor's data in a file must be known by then.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -19,13 +19,13 @@ use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
 use crate::stream::MAX_DESC_SIZE;
 
-/// The most bytes of a name.
+/// Largest name, in bytes.
 const MAX_NAME: u64 = 64 << 10;
 
-/// The most bytes of a tag and a length, or a tag and a number.
+/// Largest size of a tag with a length or a number, in bytes.
 const MAX_HEADER: usize = 20;
 
-/// The messages inside a message that is taken apart.
+/// The nested messages that are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Context {
     Model,
@@ -37,7 +37,7 @@ enum Context {
 }
 
 impl Context {
-    /// Fields that may occur several times.
+    /// Returns whether a field may occur several times.
     fn is_repeated(self, number: u32) -> bool {
         match self {
             Context::Model => {
@@ -57,24 +57,24 @@ impl Context {
 #[derive(Debug)]
 struct Frame {
     context: Context,
-    /// Where it ends in the message.
+    /// Offset of its end in the message.
     end: u64,
-    /// The field that was last.
+    /// Number of the previous field.
     last: u32,
 }
 
-/// What comes next.
+/// The expected input.
 #[derive(Debug)]
 enum State {
     /// A tag, with a length or a number.
     Header,
-    /// The rest of a text, for the field with this number.
+    /// The rest of a string, for the field with this number.
     Text(u32, u64),
-    /// So many bytes that go on at once.
+    /// This many bytes that are passed on immediately.
     Through(Through, u64),
 }
 
-/// Where bytes go on to.
+/// The destination of bytes that are passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Through {
     /// The program or a companion.
@@ -94,7 +94,7 @@ pub(super) struct Receiver<'a, 'm> {
     incoming: Incoming,
     stack: Vec<Frame>,
     state: State,
-    /// A header or a text that isn't complete.
+    /// A header or string that isn't complete.
     held: Vec<u8>,
     position: u64,
 }
@@ -116,7 +116,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Takes note that the message is complete.
+    /// Completes the message.
     pub(super) fn finish(self) -> Result<()> {
         let is_whole = matches!(self.state, State::Header) && self.held.is_empty();
         if is_whole && self.stack.len() == 1 {
@@ -126,7 +126,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Returns how many bytes of a file or of a tensor's data come next.
+    /// Returns the number of the next bytes that belong to a file or to a tensor's data.
     pub(super) fn left_of_content(&self) -> u64 {
         match self.state {
             State::Through(Through::File | Through::Data, left) => left,
@@ -134,8 +134,8 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Takes note that the bytes that come next, `range` in the message, are not written here. Says
-    /// whether that can be: else they are to be written.
+    /// Skips the next bytes, `range` in the message, if threads can copy them. Returns false if
+    /// they have to be written here.
     pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
@@ -183,7 +183,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Takes a byte of a header, and acts once it is complete.
+    /// Takes a byte of a header, and handles the header once it is complete.
     fn header(&mut self, bytes: &mut &[u8]) -> Result<()> {
         let Some((&byte, rest)) = bytes.split_first() else {
             return Ok(());
@@ -214,14 +214,14 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     self.number(number, value).and_then(|()| self.close())
                 }
             }
-            // Paddle knows no such field of a description, and passes over it.
+            // Paddle doesn't know such a field of a description, and ignores it.
             Some(WireType::Fixed32) if is_desc => self.desc_field(4),
             Some(WireType::Fixed64) if is_desc => self.desc_field(8),
             _ => Err(self.unknown(number)),
         }
     }
 
-    /// A field of the tensor's description; `len` bytes follow, which are kept as they are.
+    /// Begins a field of the tensor's description; `len` bytes follow, which are kept unchanged.
     fn desc_field(&mut self, len: u64) -> Result<()> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;

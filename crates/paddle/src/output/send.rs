@@ -1,4 +1,4 @@
-//! Gives a message to the receiver that makes files of it.
+//! Passing a message to the receiver that writes its files.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use record_file::ReadAt;
 use super::receive::Receiver;
 use super::source::{LEAST_GAP, MessageSource};
 
-/// The bytes read at a time of what isn't left for threads: 64 KiB.
+/// Number of bytes read at once, except those left to threads: 64 KiB.
 const READ_LEN: u64 = 64 << 10;
 
-/// Gives the message to the receiver, but for what that leaves out.
+/// Passes the message to the receiver, except for the ranges that the receiver leaves out.
 pub(super) fn send(source: &MessageSource<'_>, receiver: &mut Receiver<'_, '_>) -> Result<()> {
     match source {
         MessageSource::Chunked(merged) => {

@@ -1,4 +1,4 @@
-//! The message that files are made of, in chunks or not.
+//! The message that the files are made from, in chunks or not.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,26 +14,27 @@ use record_file::ReadAt;
 
 use crate::stream::COPY_LEN;
 
-/// From this size on, bytes are left for threads: 256 KiB.
+/// Smallest range that is left to threads: 256 KiB.
 pub(super) const LEAST_GAP: u64 = 256 << 10;
 
-/// Bytes are copied in pieces of this size, so that one large tensor keeps all threads busy: 32 MiB.
+/// Size of the pieces that are copied at once, so that one large tensor keeps all threads busy: 32
+/// MiB.
 const PIECE_LEN: u64 = 32 << 20;
 
-/// A message: small parts are looked at, and large ones copied.
+/// A message: small parts are parsed, and large ones copied.
 pub(super) enum MessageSource<'a> {
     Chunked(&'a MergedMessage<Arc<dyn ReadAt>>),
-    /// One that is read by position, and how many bytes it has.
+    /// A message that is read by position, and its size in bytes.
     Positioned(&'a dyn ReadAt, u64),
 }
 
-/// Bytes of the message that are still to be copied to a file.
+/// A range of the message that is still to be copied to a file.
 #[derive(Debug)]
 pub(super) struct Gap {
-    /// Which bytes of the message.
+    /// Range in the message.
     pub(super) range: Range<u64>,
     pub(super) file: Arc<File>,
-    /// Where in the file the first goes.
+    /// Offset of its first byte in the file.
     pub(super) offset: u64,
 }
 
@@ -45,7 +46,7 @@ impl MessageSource<'_> {
         }
     }
 
-    /// Copies what was left out to its places, on threads.
+    /// Copies the ranges left out to their places, on threads.
     pub(super) fn copy(&self, gaps: &[Gap], meter: &Meter) -> Result<()> {
         match self {
             MessageSource::Chunked(merged) => {

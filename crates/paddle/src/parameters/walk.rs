@@ -1,4 +1,4 @@
-//! Hopping from stream to stream, and telling layouts apart.
+//! Walking from stream to stream, and detecting the layout.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::part::FilePart;
 use crate::program::ParameterSpec;
 use crate::stream::{Layout, MAX_LOD_LEVELS, Stream, StreamKind};
 
-/// The most streams of a file, 2^20: what is known of one takes about 200 bytes, and an empty tensor
-/// takes 22 in the file.
+/// Largest number of streams of a file, 2^20: each takes about 200 bytes of memory, and an empty
+/// tensor takes 22 in the file.
 const MAX_STREAMS: usize = 1 << 20;
 
-/// The bytes of a vocabulary without words, which is its count.
+/// Size of a vocabulary without words, which is its count.
 const LEAST_VOCABULARY: u64 = 8;
 
-/// Walks a file in the layout in which all of it makes sense. If it does in none, the error is that
-/// of the layout that its front looks like.
+/// Walks a file in the layout in which all of it is valid. If there is no such layout, the error is
+/// that of the layout that its beginning suggests.
 pub(super) fn detect(
     part: &FilePart,
     specs: Option<&[ParameterSpec]>,
@@ -36,7 +36,7 @@ pub(super) fn detect(
     Err(first)
 }
 
-/// The layout that the front of a file looks like.
+/// Returns the layout that the beginning of a file suggests.
 fn likely(part: &FilePart) -> Result<Layout> {
     let mut front = [0; 12];
     if part.len() < front.len() as u64 {
@@ -101,7 +101,7 @@ pub(super) fn walk(
     }
     if at < end {
         let message = format!(
-            "{} bytes behind the last of {} parameters",
+            "{} bytes after the last of {} parameters",
             end - at,
             streams.len()
         );
@@ -110,8 +110,8 @@ pub(super) fn walk(
     Ok(streams)
 }
 
-/// Reads the header of a stream that no program tells the kind of: a dense tensor, or else what it
-/// makes sense as. If that is nothing, the error is that of a dense tensor.
+/// Reads the header of a stream without a known kind: as a dense tensor, or else as the kind for
+/// which it is valid. If there is none, the error is that of a dense tensor.
 fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<Stream> {
     let read = |kind| Stream::read_within(part, within.clone(), kind, layout);
     let dense = match read(StreamKind::Dense) {
@@ -121,7 +121,7 @@ fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<S
     let others = [StreamKind::SelectedRows, StreamKind::Vocabulary];
     let found = others.into_iter().find_map(|kind| {
         let stream = read(kind).ok()?;
-        // Almost anything begins with a vocabulary, so only one that fills its place is one.
+        // Almost any bytes begin like a vocabulary, so it must also have the exact size.
         let is_whole = layout == Layout::Sized || stream.range() == within;
         let has_words = stream.data().end - stream.data().start > LEAST_VOCABULARY;
         let is_plausible = kind == StreamKind::SelectedRows || is_whole && has_words;

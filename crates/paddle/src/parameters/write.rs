@@ -10,10 +10,10 @@ use proto_splitter_core::{Error, Result};
 use super::ParameterFile;
 use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
-/// Writes a file of streams, one after the other. It appears only once it is finished.
+/// Writes a file of streams, one after another. The file appears only once it is finished.
 ///
-/// The file doesn't say what tensors are called: Paddle takes them in the order of the names of the
-/// program's parameters.
+/// The file doesn't contain the names of tensors: Paddle takes them in the order of the names of
+/// the program's parameters.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -40,7 +40,7 @@ pub struct ParameterWriter {
 }
 
 impl ParameterWriter {
-    /// Starts a file of streams in this layout. One that is there is replaced only by `force`.
+    /// Starts a file of streams in this layout. Replaces an existing file only with `force`.
     ///
     /// # Errors
     ///
@@ -53,11 +53,11 @@ impl ParameterWriter {
         })
     }
 
-    /// Writes a tensor with its data, and says its counter: 0 for the first.
+    /// Writes a tensor with its data, and returns its counter: 0 for the first.
     ///
     /// # Errors
     ///
-    /// As [`write_stream`]. The file is then not to be finished.
+    /// As [`write_stream`]. The file must not be finished then.
     pub fn write(&mut self, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
         let mut sink = BufWriter::new(self.file.as_file_mut());
         write_stream(&mut sink, spec, self.layout, data)?;
@@ -66,11 +66,11 @@ impl ParameterWriter {
         Ok(self.count - 1)
     }
 
-    /// Writes a vocabulary, and says its counter.
+    /// Writes a vocabulary, and returns its counter.
     ///
     /// # Errors
     ///
-    /// As [`write_vocabulary`]. The file is then not to be finished.
+    /// As [`write_vocabulary`]. The file must not be finished then.
     pub fn write_vocabulary<I, T>(&mut self, words: I) -> Result<u64>
     where
         I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
@@ -83,7 +83,7 @@ impl ParameterWriter {
         Ok(self.count - 1)
     }
 
-    /// Brings the file to its place.
+    /// Moves the file to its place.
     ///
     /// # Errors
     ///
@@ -93,15 +93,17 @@ impl ParameterWriter {
     }
 }
 
-/// Appends a tensor with its data to a file in the sized layout, and says its counter. What is in
-/// the file stays as it is, and if this fails nothing is behind it.
+/// Appends a tensor with its data to a file in the sized layout, and returns its counter. The
+/// existing content is unchanged, and on an error nothing follows it.
 ///
-/// The size in front is written last, when all else is on the disk. If the process is ended before,
-/// readers say that the tensor has no size, and where to cut the file, as a byte offset.
+/// The size before the tensor is written last, when everything else is on the disk. If the process
+/// ends before that, readers report that the tensor has no size, and the offset at which to
+/// truncate the file.
 ///
 /// # Errors
 ///
-/// As [`ParameterFile::open`], if the file isn't whole or in another layout; as [`write_stream`].
+/// As [`ParameterFile::open`], if the file isn't complete or has another layout; as
+/// [`write_stream`].
 pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
     let path = path.as_ref();
     let failed = |error: std::io::Error| Error::from(error).context(path.display());
@@ -131,7 +133,7 @@ fn write_behind(file: &mut File, end: u64, spec: &TensorSpec, data: &mut impl Re
     Ok(file.sync_all()?)
 }
 
-/// Writes a stream with zeros in place of the size in front, and gives that.
+/// Writes a stream with zeros in place of its size, and returns the size.
 fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) -> Result<Vec<u8>> {
     let mut sink = WithoutSize {
         sink: BufWriter::new(file),
@@ -142,10 +144,10 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
     Ok(sink.size)
 }
 
-/// Bytes of the size before a stream.
+/// Size of the length before a stream, in bytes.
 const SIZE_LEN: usize = 8;
 
-/// Writes zeros in place of the size in front, which no stream has, and keeps it.
+/// Writes zeros, which is an invalid size, in place of the size, and keeps it.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

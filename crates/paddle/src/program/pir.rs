@@ -16,7 +16,7 @@ use super::{ParameterSpec, in_order};
 use crate::proto::framework::var_type::Type;
 use crate::stream::StreamKind;
 
-/// The most bytes of a program in JSON that is read, 1 GiB. All of it is in memory meanwhile.
+/// Largest JSON program that is read: 1 GiB. All of it is in memory meanwhile.
 const MAX_JSON_SIZE: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -62,9 +62,9 @@ struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// Returns whether it is a value from the file of parameters. The state of a layer that is made again for
-    /// each run is a parameter of the program, too, and not persistable: the first attribute of its
-    /// output says so.
+    /// Returns whether it is a value from the parameter file. The state of a layer that is created
+    /// for each run is a parameter of the program, too, but not persistable: the first attribute of
+    /// its output shows that.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)
@@ -82,7 +82,7 @@ pub(crate) fn looks_like_json(front: &[u8]) -> bool {
     first == Some(&b'{')
 }
 
-/// The parameters of a program, in the order in which its parameter file has them.
+/// Returns the parameters of a program, in the order of its parameter file.
 pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
     let size = program.size()?;
     if size > MAX_JSON_SIZE {
@@ -124,12 +124,12 @@ fn parameter(op: &Op<'_>) -> Result<ParameterSpec> {
     let dims = dims.and_then(|dims| dims.iter().map(Value::as_i64).collect::<Option<Vec<_>>>());
     Ok(match (tensor["#"].as_str(), dtype, dims) {
         (Some("0.t_dtensor"), Some(dtype), Some(dims)) => ParameterSpec::dense(name, dtype, dims),
-        // A type that isn't known here: the stream says what it is.
+        // A type that isn't known here; the stream has it.
         _ => ParameterSpec::new(name, StreamKind::Dense),
     })
 }
 
-/// The data type of a tensor, by its name in these files.
+/// Returns the data type with this name in a program.
 fn dtype(name: &str) -> Option<Type> {
     Some(match name.strip_prefix("0.t_")? {
         "bool" => Type::Bool,

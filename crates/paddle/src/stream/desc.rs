@@ -6,24 +6,23 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
-/// The number that the data has where a description and the data are one message. No description has
-/// such a field.
+/// Field number of the data in a message that combines it with the description. No valid
+/// description has such a field.
 pub(crate) const DATA_FIELD: u32 = 100;
 
 /// A `TensorDesc` whose dims are all known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Desc {
     pub(crate) dtype: Type,
-    /// Bytes of one element.
+    /// Size of an element, in bytes.
     pub(crate) element: u64,
     pub(crate) dims: Vec<u64>,
-    /// The first field that has no place in a message with the data, and where it begins: a group, or
-    /// one with the number of the data.
+    /// First field that a message with the data can't represent, and its offset: a group, or a
+    /// field with the number of the data.
     pub(crate) misfit: Option<(u32, u64)>,
 }
 
-/// Reads a serialized `TensorDesc`. Paddle takes dims that are packed, and fields that it doesn't
-/// know, too.
+/// Parses a serialized `TensorDesc`. Like Paddle, accepts packed dims and unknown fields.
 pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
     let mut cursor = WireCursor::new(SourceInput::new(bytes, bytes.len() as u64));
     let (mut dtype, mut dims, mut misfit) = (None, Vec::new(), None);
@@ -64,7 +63,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// The number at `at`, as protobuf's int64, and how many bytes it has.
+/// Parses the number at `at`, as protobuf's int64, and returns its length too.
 fn number(bytes: &[u8], at: usize) -> Result<(i64, usize)> {
     let number = bytes.get(at..).and_then(decode_varint);
     let (number, len) =

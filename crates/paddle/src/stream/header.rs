@@ -1,4 +1,4 @@
-//! Reading the header of a stream, and nothing else.
+//! Reading only the header of a stream.
 
 use std::ops::Range;
 
@@ -9,36 +9,37 @@ use super::desc::{Desc, read_desc};
 use super::{Layout, Stream, StreamKind, StreamParts, len, vocabulary};
 use crate::dtype::data_size;
 
-/// The most levels of LoD that are read. Each nests sequences in sequences once more.
+/// Largest number of LoD levels that are read. Each level nests sequences once more.
 pub const MAX_LOD_LEVELS: u64 = 64;
 
-/// The most bytes that a serialized `TensorDesc` may have, 4 KiB: Paddle's tensors have less than
-/// ten dims.
+/// Largest size of a serialized `TensorDesc`, 4 KiB: Paddle's tensors have fewer than ten dims.
 pub const MAX_DESC_SIZE: u64 = 4 << 10;
 
-/// The bytes read at once in the front of a stream: what a header without LoD has, and a
-/// `TensorDesc` of up to 12 bytes, which is that of most tensors. More costs a read of its own.
+/// Size of the first read of a stream: a header without LoD, and a `TensorDesc` of up to 12 bytes,
+/// as most tensors have. A larger header needs another read.
 const WINDOW: usize = 32;
 
-/// The same with the size in front.
+/// The same including the size before the stream.
 const SIZED_WINDOW: usize = 8 + WINDOW;
 
 impl Stream {
-    /// Reads the header of the stream at `at`, which ends in `source` or with it. At most a few
-    /// dozen bytes are read, unless there are LoD levels or the stream is a vocabulary.
+    /// Reads the header of the stream at `at`, which ends within `source`. Reads at most a few
+    /// dozen bytes, unless there are LoD levels or the stream is a vocabulary.
     ///
     /// # Errors
     ///
     /// With the offset: [`ErrorKind::UnsupportedVersion`] if a version isn't 0;
-    /// [`ErrorKind::LimitExceeded`] if there are more than [`MAX_LOD_LEVELS`] or the `TensorDesc` is
-    /// over [`MAX_DESC_SIZE`]; [`ErrorKind::InvalidMessage`] for all else that is wrong with the
-    /// stream; [`ErrorKind::InvalidConfig`] if the layout has no such kind; [`ErrorKind::Io`].
+    /// [`ErrorKind::LimitExceeded`] if there are more than [`MAX_LOD_LEVELS`] or the `TensorDesc`
+    /// is larger than [`MAX_DESC_SIZE`]; [`ErrorKind::InvalidMessage`] for any other error in the
+    /// stream; [`ErrorKind::InvalidConfig`] if the layout doesn't support the kind;
+    /// [`ErrorKind::Io`].
     pub fn read(source: &dyn ReadAt, at: u64, kind: StreamKind, layout: Layout) -> Result<Stream> {
         let end = source.size()?;
         Stream::read_within(source, at..end, kind, layout)
     }
 
-    /// As [`read`](Self::read), of a stream that begins at `within` and ends inside it.
+    /// Reads as [`read`](Self::read) does, a stream that begins at the start of `within` and ends
+    /// inside it.
     pub(crate) fn read_within(
         source: &dyn ReadAt,
         within: Range<u64>,
@@ -75,7 +76,7 @@ impl Stream {
     }
 }
 
-/// A stream as Paddle writes it.
+/// Reads a stream as Paddle writes it.
 fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     let start = header.position;
     if kind == StreamKind::Vocabulary {
@@ -125,7 +126,7 @@ fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     ))
 }
 
-/// A stream as in the table of the model format.
+/// Reads a stream as in the table of the model format.
 fn model_format(mut header: Header<'_>) -> Result<Stream> {
     let start = header.position;
     header.version("the version of the stream")?;
@@ -160,15 +161,15 @@ fn stream(
     }
 }
 
-/// A place in the header of a stream, which ends at `end` at the latest.
+/// A position in the header of a stream, which ends at `end` at the latest.
 struct Header<'a> {
     source: &'a dyn ReadAt,
     position: u64,
     end: u64,
-    /// What was read in the front of the stream.
+    /// Bytes read at the beginning of the stream.
     window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
-    /// The part of it that is read, if the stream has that much.
+    /// Number of these bytes, if the stream is shorter.
     window_len: usize,
 }
 
@@ -187,7 +188,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The same place, in a part that ends earlier.
+    /// Returns the same position, restricted to a part that ends earlier.
     fn within(mut self, part: Range<u64>) -> Self {
         self.position = part.start;
         self.end = part.end;
@@ -198,7 +199,7 @@ impl<'a> Header<'a> {
         Error::new(ErrorKind::InvalidMessage, message).at_offset(self.position)
     }
 
-    /// Leaves out `bytes` bytes, and says where they are.
+    /// Skips `bytes` bytes, and returns their range.
     fn skip(&mut self, bytes: u64, what: &str) -> Result<Range<u64>> {
         let left = self.end.saturating_sub(self.position);
         if bytes > left {
@@ -258,7 +259,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The number of levels, and where the offsets of each lie.
+    /// Reads the number of levels, and locates the offsets of each.
     fn lod(&mut self) -> Result<Vec<Range<u64>>> {
         let at = self.position;
         let levels = self.u64("the number of LoD levels")?;
@@ -317,7 +318,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns what an error says, without the offset, which here is one in the description.
+/// Returns the message of an error, without the offset, which is relative to the description here.
 fn message_of(error: &Error) -> String {
     let line = error.to_string();
     match error.offset() {

@@ -1,4 +1,4 @@
-//! The layouts by name.
+//! The layouts and their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file;
 
-/// How a stream is laid out. Numbers are little-endian, and nothing is aligned.
+/// The layout of a stream. Numbers are little-endian, and nothing is aligned.
 ///
 /// The text form is `paddle`, `model-format` or `sized`.
 ///
@@ -22,20 +22,20 @@ use crate::proto::model::parameter_file;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// What Paddle reads and writes: the operators `save` and `save_combine`, and `paddle.save` with
-    /// `use_binary_format`. Observed with Paddle 2.6.2 and 3.3.1.
+    /// The layout that Paddle reads and writes: the operators `save` and `save_combine`, and
+    /// `paddle.save` with `use_binary_format`. Observed with Paddle 2.6.2 and 3.3.1.
     ///
     /// ```text
     /// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
     /// ```
     ///
-    /// SelectedRows, which only files of one variable have:
+    /// SelectedRows, in files of one variable only:
     ///
     /// ```text
     /// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
     /// ```
     ///
-    /// A vocabulary, of the operator `faster_tokenizer`:
+    /// A vocabulary, for the operator `faster_tokenizer`:
     ///
     /// ```text
     /// u64 count | count x { u64 bytes | UTF-8 text | i32 number }
@@ -43,16 +43,16 @@ pub enum Layout {
     #[default]
     Paddle,
     /// The table in the design document of the model format. There is one version word, and the LoD
-    /// comes last. Paddle refuses it: it takes the size of the `TensorDesc` for the lower half of
-    /// the number of levels.
+    /// comes last. Paddle refuses it: it mistakes the size of the `TensorDesc` for the lower half
+    /// of the number of levels.
     ///
     /// ```text
     /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
     /// ```
     ModelFormat,
-    /// What the design document of saving in one file describes: each stream as [`Layout::Paddle`]
-    /// has it, with its size in front, so that a counter from 0 hops from one to the next. Paddle
-    /// refuses it: it takes the size for the version.
+    /// The layout in the design document of saving to one file: each stream as in
+    /// [`Layout::Paddle`], preceded by its size, so that counting from 0 leads from one to the
+    /// next. Paddle refuses it: it mistakes the size for the version.
     ///
     /// ```text
     /// u64 size of the stream | stream
@@ -61,7 +61,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// All of them.
+    /// All layouts.
     pub const ALL: [Layout; 3] = [Layout::Paddle, Layout::ModelFormat, Layout::Sized];
 
     /// Returns whether Paddle itself reads the layout.
@@ -70,7 +70,7 @@ impl Layout {
         matches!(self, Layout::Paddle)
     }
 
-    /// The error of a layout that has no place for this kind.
+    /// Returns the error of a layout that doesn't support this kind.
     #[cold]
     pub(super) fn no_place(self, kind: StreamKind) -> Error {
         let message = format!("the layout {self} has no place for a {kind}");
@@ -97,7 +97,7 @@ impl FromStr for Layout {
 
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there is none of that name.
+    /// [`ErrorKind::InvalidConfig`] if no layout has this name.
     fn from_str(text: &str) -> Result<Self> {
         let found = Layout::ALL.into_iter().find(|layout| layout.name() == text);
         found.ok_or_else(|| {
@@ -127,16 +127,16 @@ impl From<parameter_file::Layout> for Layout {
     }
 }
 
-/// The kind of value in a stream. The variable in the program tells it, not the stream.
+/// The kind of value in a stream. The variable in the program has it, not the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKind {
     /// A tensor with its LoD ("LoDTensor", "DenseTensor").
     #[default]
     Dense,
-    /// Some rows of a matrix, and which they are.
+    /// Some rows of a matrix, and their numbers.
     SelectedRows,
-    /// Texts, each with a number.
+    /// Strings, each with a number.
     Vocabulary,
 }
 

@@ -7,12 +7,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, StreamKind, StreamParts, len};
 
-/// A piece of what will be written.
+/// A piece to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// These bytes.
+    /// Literal bytes.
     Literal(Bytes),
-    /// These of the source.
+    /// A range of the source.
     Span(Range<u64>),
 }
 
@@ -25,7 +25,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a stream of these parts.
+/// Returns the pieces of a stream with these parts.
 pub(crate) fn pieces(parts: &StreamParts, kind: StreamKind, layout: Layout) -> Result<Vec<Piece>> {
     match layout {
         Layout::Paddle => paddle(parts, kind),

@@ -1,4 +1,4 @@
-//! Reading what a stream holds.
+//! Reading the content of a stream.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use record_file::ReadAt;
 use super::{Stream, len};
 
 impl Stream {
-    /// Reads the elements to `buffer`, which has as many bytes as [`data`](Self::data). Of several
-    /// threads each may read a part of them with `read_exact_at` of the source instead.
+    /// Reads the elements to `buffer`, which must have the size of [`data`](Self::data). Several
+    /// threads can instead each read a part of them with `read_exact_at` of the source.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl Stream {
         Ok(source.read_exact_at(self.parts.data.start, buffer)?)
     }
 
-    /// Reads the elements to fresh memory. Threads may read one tensor each.
+    /// Reads the elements to newly allocated memory. Each thread may read a different tensor.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Stream {
         read_bytes(source, self.parts.data.clone())
     }
 
-    /// The offsets of each level of LoD, as they stand in the file.
+    /// Reads the offsets of each level of LoD, as stored in the file.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Stream {
             .collect()
     }
 
-    /// Which rows SelectedRows have; none for other kinds.
+    /// Reads the row numbers of SelectedRows; empty for other kinds.
     ///
     /// # Errors
     ///
@@ -71,18 +71,18 @@ impl Stream {
         Ok(rows)
     }
 
-    /// Checks what a header alone doesn't tell: that the offsets of every level of LoD begin with 0,
-    /// don't fall and end with what they count, that rows lie below the height, and that words are
-    /// Unicode.
+    /// Checks the parts that reading the header doesn't check: that the offsets of every level of
+    /// LoD begin with 0, don't decrease and end with the number they divide, that row numbers are
+    /// below the height, and that words are Unicode.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset of the first number that doesn't fit;
+    /// [`ErrorKind::InvalidMessage`] with the offset of the first invalid number;
     /// [`ErrorKind::Io`].
     pub fn verify(&self, source: &dyn ReadAt) -> Result<()> {
         let levels = self.parts.lod.iter().enumerate();
         for (at, level) in levels {
-            // What a level counts: the sequences of the next one, or the rows of the tensor.
+            // A level divides the sequences of the next one, or the rows of the tensor.
             let counted = match self.parts.lod.get(at + 1) {
                 Some(next) => (len(next) / 8).saturating_sub(1),
                 None => self.dims.first().copied().unwrap_or(1),
@@ -127,7 +127,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Gives each 64-bit number in a range to `take`, with its index.
+/// Passes each 64-bit number in a range to `take`, with its index.
 fn numbers(
     source: &dyn ReadAt,
     range: &Range<u64>,

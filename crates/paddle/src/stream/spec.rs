@@ -7,7 +7,7 @@ use super::StreamKind;
 use crate::dtype::{data_size, element_type};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 
-/// A tensor to be written as a stream: all but its data.
+/// A tensor to be written as a stream, without its data.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -28,7 +28,7 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// A dense tensor without LoD.
+    /// Creates a dense tensor without LoD.
     #[must_use]
     pub fn dense(dtype: Type, dims: impl Into<Vec<u64>>) -> Self {
         TensorSpec {
@@ -41,7 +41,7 @@ impl TensorSpec {
         }
     }
 
-    /// These rows of a matrix that has `height` of them. The first of `dims` is their number.
+    /// Creates rows of a matrix with `height` rows. The first of `dims` is their number.
     #[must_use]
     pub fn selected_rows(
         dtype: Type,
@@ -57,20 +57,19 @@ impl TensorSpec {
         }
     }
 
-    /// Adds levels of LoD, the outermost first, by their offsets: the first is 0, the last what they
-    /// count.
+    /// Adds levels of LoD, the outermost first, as their offsets: the first is 0, the last the
+    /// number of divided items.
     #[must_use]
     pub fn lod(mut self, levels: impl Into<Vec<Vec<u64>>>) -> Self {
         self.lod = levels.into();
         self
     }
 
-    /// Bytes of the data.
+    /// Returns the size of the data, in bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the data type has no elements of a fixed size, or there are
-    /// more bytes than can be counted.
+    /// [`ErrorKind::InvalidConfig`] if the elements have no fixed size, or the size overflows.
     pub fn data_size(&self) -> Result<u64> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
         let (_, element) = element_type(i64::from(self.dtype as i32))
@@ -83,7 +82,7 @@ impl TensorSpec {
         })
     }
 
-    /// The serialized `TensorDesc`, as Paddle writes it.
+    /// Returns the serialized `TensorDesc`, as Paddle writes it.
     pub(super) fn desc(&self) -> Result<Vec<u8>> {
         let invalid = |dim: &u64| {
             Error::new(
@@ -100,7 +99,7 @@ impl TensorSpec {
         Ok(desc.encode_to_vec())
     }
 
-    /// Fails if no reader would take it.
+    /// Fails if no reader would accept it.
     pub(super) fn check(&self) -> Result<()> {
         let rows = self.rows.len() as u64;
         if self.kind == StreamKind::SelectedRows && self.dims.first() != Some(&rows) {

@@ -1,4 +1,4 @@
-//! Vocabularies: texts, each with a number.
+//! Vocabularies: strings, each with a number.
 
 use std::io::Write;
 use std::ops::Range;
@@ -8,17 +8,17 @@ use record_file::ReadAt;
 
 use super::{Layout, Stream, StreamKind};
 
-/// The bytes read at once.
+/// Number of bytes read at once.
 const WINDOW: usize = 64 << 10;
 
-/// The fewest bytes of an entry: the length of its text, and its number.
+/// Smallest size of an entry: the length of its string, and its number.
 const LEAST_ENTRY: u64 = 8 + 4;
 
-/// The most bytes of a word that is read, 1 MiB.
+/// Largest word that is read: 1 MiB.
 const MAX_WORD: u64 = 1 << 20;
 
-/// Writes a vocabulary of any size as a stream, and says how many bytes it has. Its words are gone
-/// over twice: how many there are, and in the sized layout how long they are, stands in front.
+/// Writes a vocabulary of any size as a stream, and returns its size in bytes. Iterates twice over
+/// the words, since their number, and in the sized layout their length, comes first.
 ///
 /// ```
 /// use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, write_vocabulary};
@@ -32,8 +32,8 @@ const MAX_WORD: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the layout has no place for it; [`ErrorKind::Io`]. What was
-/// written by then is not to be used.
+/// [`ErrorKind::InvalidConfig`] if the layout doesn't support vocabularies; [`ErrorKind::Io`]. The
+/// bytes written before an error must not be used.
 pub fn write_vocabulary<I, T>(sink: &mut impl Write, words: I, layout: Layout) -> Result<u64>
 where
     I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
@@ -65,19 +65,20 @@ where
 }
 
 impl Stream {
-    /// The words of a vocabulary with their numbers, in the order of the file; none for other kinds.
+    /// Reads the words of a vocabulary with their numbers, in the order of the file; empty for
+    /// other kinds.
     ///
     /// # Errors
     ///
     /// With the offset: [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
-    /// [`ErrorKind::LimitExceeded`] if one has over 1 MiB; [`ErrorKind::Io`].
+    /// [`ErrorKind::LimitExceeded`] if a word is larger than 1 MiB; [`ErrorKind::Io`].
     pub fn words(&self, source: &dyn ReadAt) -> Result<Vec<(String, i32)>> {
         let mut words = Vec::new();
         self.for_each_word(source, |text, number| words.push((text.to_owned(), number)))?;
         Ok(words)
     }
 
-    /// Gives each word of a vocabulary to `take`.
+    /// Passes each word of a vocabulary to `take`.
     pub(super) fn for_each_word(
         &self,
         source: &dyn ReadAt,
@@ -113,7 +114,7 @@ impl Stream {
     }
 }
 
-/// Hops through a vocabulary that starts with `within`, and says where it ends.
+/// Walks a vocabulary that starts with `within`, and returns its end.
 pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     let mut window = Window::new(source, within.clone());
     let at = within.start;
@@ -137,7 +138,7 @@ pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     Ok(at)
 }
 
-/// As much of the source as is looked at.
+/// A part of the source, in memory.
 struct Window<'a> {
     source: &'a dyn ReadAt,
     bytes: Vec<u8>,
@@ -160,7 +161,7 @@ impl<'a> Window<'a> {
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
     }
 
-    /// This many bytes, which may be more than a window has.
+    /// Returns this many bytes, which may be more than a window has.
     fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
         let left = self.end.saturating_sub(at);
         if left < size {

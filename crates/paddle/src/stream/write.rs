@@ -6,17 +6,17 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 
-/// The number of bytes copied at once: 1 MiB.
+/// Number of bytes copied at once: 1 MiB.
 pub(crate) const COPY_LEN: usize = 1 << 20;
 
-/// Writes a tensor of any size as a stream, with its data from a reader, and says how many bytes it
-/// has. Data in memory is a reader, too: `&mut &data[..]`.
+/// Writes a tensor of any size as a stream, with its data from a reader, and returns the size of
+/// the stream in bytes. Data in memory is a reader, too: `&mut &data[..]`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the tensor contradicts itself, the layout has no place for it, or
-/// `data` has fewer bytes than the dims say; [`ErrorKind::Io`]. What was written by then is not to
-/// be used.
+/// [`ErrorKind::InvalidConfig`] if the tensor contradicts itself, the layout doesn't support it, or
+/// `data` has fewer bytes than the dims require; [`ErrorKind::Io`]. The bytes written before an
+/// error must not be used.
 pub fn write_stream(
     sink: &mut impl Write,
     spec: &TensorSpec,
@@ -41,7 +41,7 @@ pub fn write_stream(
         let level = put(&mut level.iter().flat_map(|offset| offset.to_le_bytes()));
         parts.lod.push(level);
     }
-    // The data stands for itself, after all that is in memory.
+    // A placeholder for the data, at offsets after everything in memory.
     let start = front.len() as u64;
     parts.data = start..start.saturating_add(size);
     let mut written = 0;

@@ -58,7 +58,7 @@ fn appending_to_another_layout_is_refused() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// A file of two tensors.
+/// Returns a file of two tensors.
 fn two(folder: &Path) -> PathBuf {
     let path = folder.join("parameters");
     let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
@@ -70,8 +70,8 @@ fn two(folder: &Path) -> PathBuf {
     path
 }
 
-/// Data that notes before every read what is in the file that it is appended to: what is there if the
-/// process is ended then.
+/// A reader of data that records before every read the content of the file being appended to: that
+/// which would remain if the process ended then.
 struct Watching<'a> {
     path: &'a Path,
     left: usize,
@@ -165,7 +165,8 @@ fn nothing_is_appended_to_a_damaged_file() {
         bytes[at] = byte;
         bytes
     };
-    // The first stream has its size in front, 22 bytes of header with a description of 4, and 5 of data.
+    // The first stream has its size in front, 22 bytes of header with a description of 4, and 5 of
+    // data.
     let second = 8 + 24 + 5;
     for (bytes, wanted) in [
         (

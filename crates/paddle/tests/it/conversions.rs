@@ -1,4 +1,4 @@
-//! Models as one message and as files again, and from layout to layout.
+//! Conversions of models to one message, back to files, and between layouts.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use proto_splitter_paddle::{
 
 use crate::support::{files, fixtures};
 
-/// Models that are whole: Paddle's, and one of a vocabulary alone.
+/// Returns complete models: Paddle's, and one with only a vocabulary.
 fn models(folder: &Path) -> Vec<PaddleModel> {
     let of = [
         "infer_fc",
@@ -44,7 +44,7 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
         .program(all.join("program.pdmodel"))
         .parameters(all.join("params"));
     models.push(PaddleModel::open_with(&all, &options).unwrap());
-    // The program of Paddle's own has a tensor, too, that Paddle lost.
+    // The program by Paddle also has a tensor whose value Paddle didn't save.
     let words = fs::read(fixtures().join("vocab/program.pdmodel")).unwrap();
     let mut words = ProgramDesc::decode(&words[..]).unwrap();
     words.blocks[0].vars.retain(|var| var.name == "vocab");
@@ -59,8 +59,8 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
     models
 }
 
-/// The parameters of `combined_all_dtypes` as Paddle writes each to a file of its own, one of them
-/// in a folder.
+/// Returns the parameters of `combined_all_dtypes` as Paddle writes each to a separate file, one of
+/// them in a folder.
 fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
     for (name, bytes) in files(&fixtures().join("vars_all_dtypes")) {
         let path = folder.join(name);
@@ -72,7 +72,7 @@ fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
     PaddleModel::open(folder).unwrap()
 }
 
-/// Checks every model, all at once: most of the time is that of the disk.
+/// Checks all models concurrently: most of the time goes to the disk.
 fn for_every_model(check: impl Fn(&PaddleModel) + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let models = models(folder.path());
@@ -83,7 +83,7 @@ fn for_every_model(check: impl Fn(&PaddleModel) + Sync) {
     });
 }
 
-/// Returns what the files of a model hold, by their names.
+/// Returns the content of a model's files, by their names.
 fn contents(model: &PaddleModel) -> Vec<(String, Vec<u8>)> {
     let program = model.program_path().unwrap();
     let folder = program.parent().unwrap();
@@ -194,7 +194,7 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
         &PaddleWriteOptions::new().arrangement(original),
     )
     .unwrap();
-    // Only beside a file of all parameters is there one that goes with it.
+    // Only a file of all parameters has a companion.
     let bytes = |files: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
         let files = files
             .into_iter()
@@ -357,7 +357,7 @@ fn parts_are_named_in_a_tree() {
     );
 }
 
-/// A model of one file with this parameter.
+/// Returns a model of one file with this parameter.
 fn one(parameter: Parameter) -> Model {
     Model {
         parameter_files: vec![ParameterFile {
@@ -630,7 +630,7 @@ fn tied_weights_are_stored_once_and_come_back() {
     const SIZE: u64 = 64 << 10;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.pdiparams");
-    // Numbers that don't compress.
+    // Incompressible numbers.
     let noise = |seed: u32| -> Vec<u8> {
         let mut state = seed;
         let next = |_| {

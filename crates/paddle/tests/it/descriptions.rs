@@ -1,4 +1,4 @@
-//! Descriptions of tensors with fields that nobody knows: Paddle passes over them, and they come back.
+//! Descriptions of tensors with unknown fields: Paddle ignores them, and they survive a round trip.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A field of each wire type that a field begins with.
+/// Returns a field of each wire type that a field can begin with.
 fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
     let field = |wire: u64, value: &[u8]| [varint(number << 3 | wire), value.to_vec()].concat();
     let group = [&[8, 1][..], &varint(number << 3 | 4)].concat();
@@ -36,7 +36,7 @@ fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
     ]
 }
 
-/// The stream of a tensor of three bytes that is described like this.
+/// Returns the stream of a tensor of three bytes with this description.
 fn stream(desc: &[u8]) -> Vec<u8> {
     let size = u32::try_from(desc.len()).unwrap().to_le_bytes();
     [&[0; 16][..], &size, desc, &DATA].concat()
@@ -59,7 +59,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
     let (mut kept, mut all, mut refused) = (0, first.clone(), 0);
     for number in [1, 2, 3, 15, 16, 99, 100, 101, 5000, (1 << 29) - 1] {
         for (wire, (is_group, unknown)) in fields(number).into_iter().enumerate() {
-            // These are fields that are known, and say something else.
+            // These are known fields with another meaning.
             if number == 1 && wire == 0 || number == 2 && matches!(wire, 0 | 2) {
                 continue;
             }
@@ -82,7 +82,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
                     path.display()
                 );
                 assert!(line.starts_with(&front), "{wire} {at}: {line}");
-                // Behind 20 bytes before the description.
+                // After the 20 bytes before the description.
                 let offset = format!(" at 0x{:x}", first.len() + 20 + at);
                 assert!(line.ends_with(&offset), "{wire} {at}: {line}");
                 refused += 1;
@@ -93,7 +93,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
     comes_back(&open(&all), folder.path(), &all);
 }
 
-/// Takes a model through a file in chunks, a plain message, and the sized layout.
+/// Converts a model to a file in chunks, a plain message, and the sized layout, and back.
 fn comes_back(model: &PaddleModel, folder: &Path, bytes: &[u8]) {
     let path = |name: &str| folder.join(name);
     for size in [64, 1 << 20] {

@@ -1,5 +1,5 @@
-//! Files that are cut, contradict themselves or lie: each has an error of its own, which names the
-//! file, the tensor and the offset.
+//! Truncated, contradictory and false files: each has a specific error, which names the file, the
+//! tensor and the offset.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use proto_splitter_paddle::{
 
 use crate::support::fixtures;
 
-/// A stream of FP32 [2] with these changes: bytes at a place.
+/// Returns a stream of FP32 [2] with these changes: bytes at an offset.
 fn stream(changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [2]).lod([vec![0, 2]]);
@@ -39,7 +39,7 @@ fn open(bytes: &[u8], specs: &[ParameterSpec], layout: Option<Layout>) -> String
     rest.to_owned()
 }
 
-/// The start of the parts of such a stream.
+/// Offsets of the parts of such a stream.
 const LEVELS: usize = 4;
 const LEVEL_SIZE: usize = 12;
 const INNER: usize = 36;
@@ -137,12 +137,12 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "one more byte",
             [stream(&[]), vec![0]].concat(),
-            "1 bytes behind the last of 1 parameters at 0x38",
+            "1 bytes after the last of 1 parameters at 0x38",
         ),
         (
             "one more tensor",
             two,
-            "56 bytes behind the last of 1 parameters at 0x38",
+            "56 bytes after the last of 1 parameters at 0x38",
         ),
         (
             "nothing",
@@ -340,7 +340,7 @@ fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
     }
 }
 
-/// A program with a parameter of each of these names.
+/// Returns a program with a parameter of each of these names.
 fn program(names: &[&str]) -> Vec<u8> {
     let tensor = TensorDesc {
         data_type: Type::Fp32.into(),
@@ -462,7 +462,7 @@ fn a_name_that_leads_outside_the_folder_is_refused() {
         assert!(
             error
                 .to_string()
-                .contains("link: the file of a variable lies outside"),
+                .contains("link: the file of a variable is outside"),
             "{error}"
         );
     }
@@ -497,7 +497,7 @@ fn what_paddle_itself_wrote_broken_is_refused() {
 
 #[test]
 fn many_names_and_no_files_allocate_nothing_for_what_is_only_said() {
-    // Every number that says how much follows is as large as it can be.
+    // Every length is as large as possible.
     let all = [255u8; 300];
     for layout in Layout::ALL {
         for kind in [

@@ -1,4 +1,4 @@
-//! Programs in which something gets large: whatever it is, it is cut, no more than needed, and comes
+//! Programs with a large part: any part that can be large is split, no more than needed, and merges
 //! back byte for byte.
 
 use std::io;
@@ -43,7 +43,7 @@ fn of_op(op: OpDesc) -> ProgramDesc {
     }])
 }
 
-/// A program whose second op has this attribute between two others.
+/// Returns a program whose second op has this attribute between two others.
 fn of_attr(name: &str, kind: AttrType, value: Attr) -> ProgramDesc {
     let attr = |name: &str, kind: AttrType, value| Attr {
         name: name.into(),
@@ -116,7 +116,7 @@ fn lines(bytes: usize) -> Vec<String> {
 /// A large value: its name, a program of about this many bytes with it, and the path of the cut.
 type Large = (&'static str, fn(usize) -> ProgramDesc, &'static str);
 
-/// All that does in real programs, or might.
+/// All parts that are or could be large in real programs.
 const LARGE: [Large; 20] = [
     (
         "floats",
@@ -417,7 +417,8 @@ fn whatever_gets_large_is_cut_no_more_than_needed_and_comes_back() {
                 for profile in [Profile::TensorFlow, Profile::Extended] {
                     let what = format!("{what} of {} bytes at {max}, {profile}", bytes.len());
                     let options = SplitOptions::new().max_chunk_size(max).profile(profile);
-                    // Checks every bound, and that nothing could go back to where it was.
+                    // Checks every bound, and that no chunk could be merged back to its original
+                    // place.
                     let outcome =
                         splits::check(&ProgramDescSplitter, &source(&bytes), &bytes, &options);
                     let Outcome::Split(split) = outcome else {
@@ -430,7 +431,7 @@ fn whatever_gets_large_is_cut_no_more_than_needed_and_comes_back() {
                     assert_eq!(plan.is_split(), bytes.len() as u64 > max, "{what}");
                     for chunk in &plan.chunks()[1..] {
                         let path = chunk.path().display(Some(plan.descriptor())).to_string();
-                        // A slice of a field is at the message that has the field.
+                        // A slice of a field is attached to the message with the field.
                         let is_there = path.starts_with(place) || place.starts_with(&path);
                         assert!(is_there, "{what}: {path}");
                     }
@@ -466,7 +467,7 @@ fn one_text_of_many_is_cut_only_where_readers_are_to_know_of_it() {
     assert!(merged.unwrap() == bytes);
 }
 
-/// This many bytes of text, none of which is in memory.
+/// A reader of this many bytes of text, without holding them in memory.
 struct Text(u64);
 
 impl ReadAt for Text {
@@ -484,7 +485,8 @@ impl ReadAt for Text {
 
 const MIB: u64 = 1 << 20;
 
-/// A program with an op for each of these: an attribute with this many texts of this many MiB.
+/// Returns a program with an op for each of these: an attribute with this many strings of this many
+/// MiB.
 fn huge(ops: &[(u32, u64, u64)]) -> Spans {
     let mut spans = SpansBuilder::new();
     let text = spans.reader("text", Arc::new(Text(3000 * MIB))).unwrap();
@@ -516,16 +518,16 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
     const ATTR_OF_FIRST: &str = "blocks[0].ops[0].attrs[0]";
     let engine = |op: usize| format!("blocks[0].ops[{op}].attrs[0].s");
     for (ops, wanted) in [
-        // One engine is more than a chunk may have.
+        // One engine is larger than a chunk may be.
         (&[(TEXT, 1, 1100)][..], vec![engine(0)]),
-        // Large ones leave in any case, and small ones stay.
+        // Large parts leave in any case, and small ones stay.
         (
             &[(TEXT, 1, 10), (TEXT, 1, 2500), (TEXTS, 2, 20)],
             vec![engine(0), engine(1)],
         ),
-        // None is, but all are.
+        // None is too large, but their sum is.
         (&[(TEXT, 1, 600); 2], vec![engine(0), engine(1)]),
-        // Slices are small, for who reads one element: each of these has one to itself.
+        // Slices are small, for readers of one element: each of these has its own.
         (&[(TEXTS, 5, 300)], vec![ATTR_OF_FIRST.to_owned(); 4]),
     ] {
         let spans = Arc::new(huge(ops));

@@ -1,4 +1,4 @@
-//! Paddle's own files, files of ours, and files that no one should write.
+//! Tests with Paddle's files, files of this crate, and invalid files.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
 

@@ -1,4 +1,4 @@
-//! The contents of Paddle's own files as Paddle read them, from `manifest.json`.
+//! The contents of Paddle's files as Paddle read them, from `manifest.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{fixtures, sha256};
 
-/// The entries that have tensors, each with its folder.
+/// Returns the entries with tensors, each with its folder.
 pub(crate) fn entries() -> Vec<(PathBuf, Value)> {
     let manifest = fs::read(fixtures().join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn entries() -> Vec<(PathBuf, Value)> {
     entries.map(with_folder).collect()
 }
 
-/// The files in which an entry's tensors are, each with the names that it has, in order.
+/// Opens the files with an entry's tensors, each with its names, in order.
 fn open(folder: &Path, entry: &Value) -> Option<Vec<ParameterFile>> {
     let tensors = entry["tensors"].as_array().unwrap();
     let spec = |tensor: &Value| {
@@ -124,7 +124,7 @@ fn every_tensor_is_what_paddle_says() {
             seen += 1;
         }
     }
-    // All but the four that are only in pickles.
+    // All except the four that are only in pickles.
     assert_eq!(seen, 93);
 }
 

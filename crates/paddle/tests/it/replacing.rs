@@ -1,4 +1,4 @@
-//! Writing to a folder that has files already, and what is left out.
+//! Writing to a folder that already has files, and the files left out.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
             true,
         ),
         (elsewhere, original, "program.pdiparams", b"old", true),
-        // What is written has these names, or no reader looks for them.
+        // The output has these names, or no reader looks for them.
         (open("vars_separate"), combined, "__params__", b"old", false),
         (
             open("jit_save"),

@@ -1,4 +1,4 @@
-//! Our schema beside the descriptors that Paddle itself has.
+//! This crate's schema compared with Paddle's own descriptors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +12,8 @@ use proto_splitter_paddle::proto::FILE_DESCRIPTOR_SET;
 
 use crate::support::fixtures;
 
-/// Fields and values by the numbers on the wire, with all that decides how they are read. Names of
-/// types are left out where 3.x has others for the same.
+/// Returns fields and values by their numbers on the wire, with everything that affects parsing.
+/// Names of types are left out where 3.x has renamed them.
 fn wire(file: &FileDescriptorProto) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for message in &file.message_type {
@@ -25,7 +25,7 @@ fn wire(file: &FileDescriptorProto) -> BTreeMap<String, String> {
     found
 }
 
-/// Names of 2.6.2 for what 3.x has renamed.
+/// Returns the name in 2.6.2 for a type that 3.x has renamed.
 fn old(name: &str) -> String {
     let name = name
         .replace("DENSE_TENSOR", "LOD_TENSOR")

@@ -1,4 +1,4 @@
-//! Streams of every layout: written, read, and read again.
+//! Streams of every layout: written and read back.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +128,7 @@ fn data_that_ends_early_and_a_tensor_that_contradicts_itself_are_refused() {
     assert!(write_stream(&mut io::sink(), &texts, Layout::Paddle, &mut io::empty()).is_err());
 }
 
-/// A file with nothing but zeros as data, of any size, that counts what is read of it.
+/// A file of any size whose data is zeros, which counts the bytes read.
 struct Counting {
     headers: Vec<(u64, Vec<u8>)>,
     size: u64,
@@ -163,7 +163,7 @@ fn a_header_is_read_with_less_than_64_bytes_however_large_the_data_is() {
         let spec = TensorSpec::dense(Type::Fp32, [1 << 20, 1 << 12, 3]);
         let size = spec.data_size().unwrap();
         let mut front = Vec::new();
-        // The data isn't written here, but for the model format's, of which the end counts.
+        // The data isn't written here, except for the model format's, whose end matters.
         let error = write_stream(&mut front, &spec, layout, &mut io::empty()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         let tail = if layout == Layout::ModelFormat { 8 } else { 0 };

@@ -2,8 +2,8 @@
 
 use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, TensorSpec, write_stream};
 
-/// Takes bytes for a stream, in the layout and of the kind that the first byte says. What is read
-/// must lie within them, and be written again as the same bytes.
+/// Parses bytes as a stream, with the layout and kind that the first byte selects. The parts read
+/// must be within the bytes, and writing them again must restore the bytes.
 pub(crate) fn stream(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else {
         return;
@@ -29,7 +29,7 @@ pub(crate) fn stream(bytes: &[u8]) {
     stream
         .read_data(&bytes, &mut found)
         .expect("it is in memory");
-    // It may make no sense, and never panics.
+    // It may fail, but must not panic.
     let _ = stream.verify(&bytes);
     let spec = match kind {
         StreamKind::SelectedRows => {
@@ -42,7 +42,7 @@ pub(crate) fn stream(bytes: &[u8]) {
     let mut written = Vec::new();
     write_stream(&mut written, &spec, layout, &mut &found[..]).expect("what was read is written");
     let again = Stream::read(&written, 0, kind, layout).expect("what was written is read");
-    // A description may be written in several ways, so the bytes may be others.
+    // A description has several encodings, so the bytes may differ.
     assert_eq!(
         (again.dtype(), again.dims()),
         (stream.dtype(), stream.dims())

@@ -419,7 +419,7 @@ impl ReadAt for Prefix {
                 buf[..len].copy_from_slice(&rest[..len]);
                 Ok(len)
             }
-            _ => Err(io::Error::other("behind what was inflated")),
+            _ => Err(io::Error::other("after the inflated part")),
         }
     }
 

@@ -26,7 +26,7 @@ const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::IS_EXTERNAL, "in another file"),
     (
         flat_array::APPENDED_DATA_LENGTH,
-        "behind the graph, as in sdnb",
+        "after the graph, as in sdnb",
     ),
 ];
 
@@ -49,7 +49,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
     convert(table, &source, &mut budget, |table| {
         for (slot, place) in ELSEWHERE {
             if table.get(slot).is_some() {
-                let message = format!("the array lies {place}, which is not supported");
+                let message = format!("the array is {place}, which is not supported");
                 return Err(Error::new(ErrorKind::UnsupportedArray, message));
             }
         }

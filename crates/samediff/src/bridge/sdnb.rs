@@ -181,9 +181,8 @@ impl Part {
             .checked_sub(blobs_len)
             .filter(|&blobs| blobs >= HEADER_LEN);
         let Some(blobs) = blobs else {
-            let message = format!(
-                "{blobs_len} bytes of arrays end at {manifest}, but fewer are in front of it"
-            );
+            let message =
+                format!("{blobs_len} bytes of arrays end at {manifest}, but fewer precede it");
             return Err(invalid(message));
         };
         Ok(Part {
@@ -247,7 +246,7 @@ fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     match span {
         Some(span) => Ok(Some(span)),
         None => {
-            let message = "an array's data lies at an impossible place";
+            let message = "an array's data is at an impossible offset";
             Err(Error::new(ErrorKind::InvalidArray, message))
         }
     }
@@ -335,7 +334,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
             Some(number) => match arrays.get_mut(number) {
                 Some((part, array)) => others[*part].array(std::mem::take(array)),
                 None => {
-                    let message = "the array lies in another file, which is not supported";
+                    let message = "the array is in another file, which is not supported";
                     Err(Error::new(ErrorKind::UnsupportedArray, message))
                 }
             },

@@ -25,7 +25,7 @@ impl Budget {
                 Ok(())
             }
             None => {
-                let message = format!("its tables stand for more than {} bytes", self.limit);
+                let message = format!("its tables expand to more than {} bytes", self.limit);
                 Err(Error::new(ErrorKind::LimitExceeded, message))
             }
         }

@@ -52,7 +52,7 @@ impl Reader<'_, '_> {
         let Some(vtable) = vtable else {
             return Err(self
                 .buffer
-                .fault("a table's vtable lies before the buffer", at));
+                .fault("a table's vtable is before the buffer", at));
         };
         let vtable_len = u16::from_le_bytes(self.buffer.array(vtable)?);
         let table_len = u16::from_le_bytes(self.buffer.array(vtable.saturating_add(2))?);
@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             if offset < 4 || offset >= table_len {
-                return Err(self.buffer.fault("a field lies outside of its table", at));
+                return Err(self.buffer.fault("a field is outside of its table", at));
             }
             let value = self.field(at + u64::from(offset), field.kind);
             let value = value.map_err(|error| error.in_field(table.name, field.name))?;

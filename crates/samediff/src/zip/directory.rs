@@ -128,7 +128,7 @@ impl Directory {
             records.push(record);
         }
         if !bytes.fill_buf()?.is_empty() {
-            let message = format!("more follows behind the {} entries", end.entries);
+            let message = format!("more bytes follow the {} entries", end.entries);
             return Err(damaged(message).at_offset(at));
         }
         place(&mut records, end.start)?;
@@ -208,7 +208,7 @@ impl End {
         let mut end = [0; END64_LEN];
         let fits = at.checked_add(END64_LEN as u64) == Some(locator_at);
         if !fits {
-            return Err(damaged("the zip64 end is not in front of its locator").at_offset(at));
+            return Err(damaged("the zip64 end is not right before its locator").at_offset(at));
         }
         source.read_exact_at(at, &mut end)?;
         let one_disk = u32_at(&end, 16) == Some(0) && u32_at(&end, 20) == Some(0);
@@ -306,7 +306,7 @@ fn check_lengths(method: Method, stored_len: u64, len: u64) -> Result<()> {
     if possible {
         return Ok(());
     }
-    let message = format!("{stored_len} stored bytes can't stand for {len} bytes");
+    let message = format!("{stored_len} stored bytes can't expand to {len} bytes");
     Err(damaged(message))
 }
 

@@ -177,7 +177,7 @@ fn an_entry_that_could_harm_is_refused() {
             OverlappingEntries,
         ),
         (
-            "a place behind all",
+            "a place after all entries",
             raw(|entry| entry.header = Some(u32::MAX - 1)),
             OverlappingEntries,
         ),
@@ -197,7 +197,7 @@ fn an_entry_that_could_harm_is_refused() {
             DamagedArchive,
         ),
         (
-            "more than deflate can stand for",
+            "more than deflate can expand to",
             raw(|entry| {
                 entry.method = 8;
                 entry.len = Some(1 << 30);

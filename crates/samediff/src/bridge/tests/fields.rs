@@ -396,7 +396,7 @@ fn an_array_whose_data_lies_elsewhere_is_refused() {
         (
             flat_array::APPENDED_DATA_LENGTH,
             Value::I64(4),
-            "behind the graph",
+            "after the graph",
         ),
     ];
     for (slot, value, text) in places {
