@@ -1,4 +1,4 @@
-//! The tensors of an ONNX model by name, as every archive has them.
+//! The tensors of an ONNX model by name, as an archive.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use crate::source::OnnxSource;
 use crate::tensor_rule::TENSOR;
 use crate::tensors::{ModelTensor, ModelTensors};
 
-/// The tensors of a model that is open. They are looked for when they are first asked for.
+/// The tensors of an open model. They are listed on first use.
 #[derive(Debug)]
 pub(crate) struct ModelArchive {
     model: OnnxSource,
@@ -41,13 +41,13 @@ impl ModelArchive {
         }
     }
 
-    /// The same, of a model in the header of a safetensors file.
+    /// Marks the archive as that of a model in the header of a safetensors file.
     pub(crate) fn embedded(mut self) -> ModelArchive {
         self.is_embedded = true;
         self
     }
 
-    /// Returns true if an archive is of a model in the header of a safetensors file.
+    /// Returns true if an archive belongs to a model in the header of a safetensors file.
     pub(crate) fn is_embedded(archive: &dyn Archive) -> bool {
         let archive: &dyn Any = archive;
         let model = archive.downcast_ref::<ModelArchive>();
@@ -73,7 +73,7 @@ impl ModelArchive {
         Ok(info(tensor, name)?.located(location))
     }
 
-    /// The error of a tensor whose data is outside of the message.
+    /// Returns the error of a tensor whose data is outside of the message.
     #[cold]
     fn not_read(&self, tensor: ModelTensor<'_>, info: &TensorInfo) -> Error {
         let (file, why) = match self.outside(tensor) {
@@ -90,7 +90,7 @@ impl ModelArchive {
         Error::new(ErrorKind::Io, message)
     }
 
-    /// The place of data that the message has no bytes of.
+    /// Returns the location of data that is outside of the message.
     fn outside(&self, tensor: ModelTensor<'_>) -> Result<Option<Location>> {
         let reference = self.get()?.all.reference(tensor)?;
         let place =
@@ -98,13 +98,13 @@ impl ModelArchive {
         Ok(reference.map(place))
     }
 
-    /// The file that a byte of the message is in.
+    /// Returns the file that contains a byte of the message.
     fn located(&self, offset: u64) -> Option<Location> {
         let (file, at) = self.stored_at(offset)?;
         Some(Location::file(self.model.spans().file(file), at))
     }
 
-    /// The file that a byte of the message is in, and where it is there.
+    /// Returns the file that contains a byte of the message, and its offset there.
     fn stored_at(&self, offset: u64) -> Option<(SourceId, u64)> {
         match self.model.spans().locate(offset)?.source {
             SpanSource::Stored(file, at) => Some((file, at)),
@@ -165,7 +165,7 @@ impl Archive for ModelArchive {
         }
         let (file, start) = self.stored_at(raw.start)?;
         let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
-        // Nothing is changed within the data of a tensor, so what is between them is there, too.
+        // The data of a tensor is never changed, so if both ends are in the file, all of it is.
         let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
         is_whole.then(|| (self.model.spans().file(file), start..start + len))
     }
@@ -180,7 +180,7 @@ impl Archive for ModelArchive {
             return Err(Error::new(ErrorKind::InvalidMessage, problem));
         }
         let has_checksums = self.model.verify_checksums(progress)?;
-        // All data is read, so that what can't be read is found.
+        // Read all data, to find unreadable parts.
         let total = tensors.all.iter().filter_map(|one| one.raw_len()).sum();
         let meter = progress.meter(total);
         for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
@@ -199,15 +199,15 @@ impl Archive for ModelArchive {
     }
 }
 
-/// The names of tensors where they have to differ: a tensor's own, or its path if it has none or an
-/// earlier tensor has the same.
+/// Unique names of tensors: a tensor's own, or its path if it has none or an earlier tensor has the
+/// same.
 ///
-/// Names that tensors have already aren't kept again, since models have tensors by the million.
+/// Existing names aren't copied, since a model can have millions of tensors.
 #[derive(Debug)]
 pub(crate) struct UniqueNames {
-    /// The indices of the tensors that go by their own names, sorted by name.
+    /// Indices of the tensors with usable names, sorted by name.
     by_name: Vec<usize>,
-    /// The paths and indices of the others, sorted by path.
+    /// Paths and indices of the others, sorted by path.
     by_path: Vec<(Box<str>, usize)>,
 }
 
@@ -216,7 +216,7 @@ impl UniqueNames {
         let name = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
         let path = |at: usize| all.get(at).map_or_else(String::new, |tensor| tensor.path());
         let mut by_name: Vec<usize> = (0..all.len()).collect();
-        // Of those with one name the first in the model comes first.
+        // Of several with the same name, the first in the model comes first.
         by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)).then(a.cmp(&b)));
         let (mut by_path, mut last) = (Vec::new(), None);
         by_name.retain(|&at| {
@@ -233,7 +233,7 @@ impl UniqueNames {
 
     /// Returns the name of the tensor with this index.
     pub(crate) fn get<'a>(&self, at: usize, tensor: ModelTensor<'a>) -> Cow<'a, str> {
-        // Most models have no such tensors, and then no path is made.
+        // Most models have no such tensors, and need no paths.
         if !self.by_path.is_empty() {
             let path = tensor.path();
             if self.at_path(&path) == Some(at) {
@@ -257,7 +257,7 @@ impl UniqueNames {
     }
 }
 
-/// What a tensor is, but for where.
+/// Returns the description of a tensor, without its location.
 pub(crate) fn info(tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
     let dims = tensor.dims().iter().map(|&dim| {
         u64::try_from(dim).map_err(|_| {

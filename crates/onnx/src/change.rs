@@ -1,4 +1,4 @@
-//! Changes of messages in a model.
+//! Changes to messages in a model.
 
 use std::ops::Range;
 
@@ -7,22 +7,22 @@ use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 
 use crate::tensor::field;
 
-/// What becomes of a message in a model: a tensor, or an attribute.
+/// A change to a message in a model: a tensor, or an attribute.
 pub(crate) enum Change {
     None,
-    /// It loses the fields with these numbers, and `inserted` comes before the first of the others
+    /// Removes the fields with these numbers, and puts `inserted` before the first remaining field
     /// whose number is at least `before`.
     Fields {
         dropped: &'static [u32],
         before: u32,
         inserted: Vec<Inserted>,
-        /// Fields of the message around it, which come behind it.
+        /// Fields of the enclosing message to put after this one.
         after: Vec<u8>,
     },
 }
 
-/// What a tensor whose data comes inside loses: what says where it was, and what doesn't count
-/// beside it.
+/// The fields a tensor loses when its data is moved inside: its location, and fields that external
+/// data overrides.
 const OUTSIDE: &[u32] = &[
     4,
     5,
@@ -36,7 +36,7 @@ const OUTSIDE: &[u32] = &[
 ];
 
 impl Change {
-    /// Its data becomes a span of a file, inside.
+    /// Replaces the data by a span of a file, inside the message.
     pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
         let mut front = Vec::new();
         put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
@@ -50,7 +50,7 @@ impl Change {
     }
 }
 
-/// What is put into a message.
+/// The content inserted into a message.
 pub(crate) enum Inserted {
     Literal(Vec<u8>),
     /// A span of a file.

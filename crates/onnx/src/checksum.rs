@@ -1,4 +1,4 @@
-//! The SHA-1 that external data may say of the file that it is in.
+//! The optional SHA-1 of an external data file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use sha1::{Digest, Sha1};
 
-/// Compares the SHA-1 of a whole file with those that tensors say, each with the tensor's name.
+/// Compares the SHA-1 of a whole file with those of its tensors, each with the tensor's name.
 ///
 /// # Errors
 ///

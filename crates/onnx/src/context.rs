@@ -1,5 +1,5 @@
-//! Nodes that are compiled: onnxruntime's `EPContext`, whose content is in the model or in a file
-//! beside it.
+//! Compiled nodes: onnxruntime's `EPContext`, whose content is in the model or in a file next to
+//! it.
 //!
 //! ```text
 //! NodeProto, op_type "EPContext", domain "com.microsoft"
@@ -20,17 +20,17 @@ use crate::cursor::Cursor;
 use crate::reference::{MAX_ENTRY_LEN, beneath};
 use crate::tensor::{MAX_TENSOR_NAME, varint};
 
-/// What the operator is called.
+/// Name of the operator.
 pub(crate) const OPERATOR: &str = "EPContext";
 
-/// The domain that the operator is in.
+/// Domain of the operator.
 const DOMAIN: &[u8] = b"com.microsoft";
 
 const CONTENT: &[u8] = b"ep_cache_context";
 const MODE: &[u8] = b"embed_mode";
 const MAIN: &[u8] = b"main_context";
 
-/// The numbers of the fields that are looked at.
+/// Numbers of the fields in use.
 mod field {
     pub(super) const NODE_NAME: u32 = 3;
     pub(super) const NODE_ATTRIBUTE: u32 = 5;
@@ -47,17 +47,17 @@ const INT: u64 = 2;
 /// The content of a compiled node.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// The name of the node.
+    /// Name of the node.
     pub(crate) node: String,
-    /// Where the content is in the model, or the path of its file.
+    /// Range of the content in the model, or the path of its file.
     pub(crate) value: Range<u64>,
     pub(crate) is_embedded: bool,
-    /// Where the attributes `ep_cache_context` and `embed_mode` begin.
+    /// Offsets of the attributes `ep_cache_context` and `embed_mode`.
     content: u64,
     mode: Option<u64>,
 }
 
-/// An attribute that says where the content is.
+/// An attribute that describes the location of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// `ep_cache_context`
@@ -67,7 +67,8 @@ pub(crate) enum Part {
 }
 
 impl Context {
-    /// Reads what the node at `range` says of its content; none if it has none of its own.
+    /// Reads the description of the content of the node at `range`; `None` if the node has no
+    /// content.
     pub(crate) fn find(cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<Option<Context>> {
         let mut name = None;
         let (mut is_theirs, mut is_main) = (false, true);
@@ -110,7 +111,7 @@ impl Context {
         }))
     }
 
-    /// The part of it that the attribute is which begins at this offset.
+    /// Returns the part of the description that begins at this offset.
     pub(crate) fn part(&self, attribute: u64) -> Option<Part> {
         match attribute {
             at if at == self.content => Some(Part::Content),
@@ -119,7 +120,7 @@ impl Context {
         }
     }
 
-    /// The path of the file that the content is in.
+    /// Returns the path of the file with the content.
     pub(crate) fn location(&self, cursor: &mut Cursor<'_>) -> Result<PathBuf> {
         if self.value.end - self.value.start > MAX_ENTRY_LEN {
             let len = self.value.end - self.value.start;
@@ -132,7 +133,7 @@ impl Context {
         beneath(text).map_err(|error| self.named(error))
     }
 
-    /// What becomes of a part when the content is put inside: all of a file of `size` bytes.
+    /// Returns the change of a part when the content moves inside: the whole file of `size` bytes.
     pub(crate) fn inside(&self, part: Part, file: SourceId, size: u64) -> Change {
         match part {
             Part::Content => {
@@ -146,7 +147,7 @@ impl Context {
         }
     }
 
-    /// What becomes of a part when the content leaves for a file.
+    /// Returns the change of a part when the content moves to a file.
     pub(crate) fn outside(&self, part: Part, location: &str) -> Change {
         match part {
             Part::Content => {
@@ -162,7 +163,7 @@ impl Context {
         }
     }
 
-    /// An error with the node that it is about.
+    /// Adds the node to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
         error.context(format!("node \"{}\"", self.node))
     }
@@ -174,7 +175,8 @@ impl Context {
     }
 }
 
-/// The content, or the path in its place; behind the attribute comes `after`.
+/// Returns the change to the content, or to the path in its place, with `after` following the
+/// attribute.
 fn content_of(inserted: Vec<Inserted>, after: Vec<u8>) -> Change {
     Change::Fields {
         dropped: &[field::S],
@@ -195,7 +197,7 @@ fn mode_of(mode: u64) -> Change {
     }
 }
 
-/// The attribute that says that there is a path.
+/// Returns the attribute that means that the content is a path.
 fn embed_mode() -> Vec<u8> {
     let (mut attribute, mut out) = (Vec::new(), Vec::new());
     put_bytes(&mut attribute, field::NAME, MODE);
@@ -217,7 +219,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What is looked at of an attribute.
+/// The relevant fields of an attribute.
 #[derive(Default)]
 struct Attribute {
     name: Range<u64>,
@@ -241,7 +243,7 @@ impl Attribute {
     }
 }
 
-/// Returns true if these bytes stand at `range`.
+/// Returns true if the bytes at `range` equal `expected`.
 pub(crate) fn is(cursor: &mut Cursor<'_>, range: &Range<u64>, expected: &[u8]) -> Result<bool> {
     let is_as_long = range.end - range.start == expected.len() as u64;
     Ok(is_as_long && cursor.bytes(range.clone())? == expected)

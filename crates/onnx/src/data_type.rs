@@ -1,11 +1,11 @@
-//! What ONNX's element types are in bytes.
+//! Sizes of ONNX's element types.
 
 use crate::proto::tensor_proto::DataType;
 
-/// One of `TensorProto`'s fields that have the elements one by one, instead of their bytes.
+/// One of `TensorProto`'s fields that contain separate elements, instead of raw bytes.
 ///
-/// Which one a type uses, and how its elements stand there, is said in the comments of
-/// `onnx.proto`, at the fields.
+/// The comments of the fields in `onnx.proto` define which types use each field, and how elements
+/// are stored in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypedField {
     /// `float_data`: 4 bytes each.
@@ -23,7 +23,7 @@ pub(crate) enum TypedField {
 }
 
 impl TypedField {
-    /// The field's number in `TensorProto`.
+    /// Returns the field's number in `TensorProto`.
     pub(crate) const fn number(self) -> u32 {
         match self {
             TypedField::Float => 4,
@@ -35,7 +35,7 @@ impl TypedField {
         }
     }
 
-    /// The field that has the elements of this type.
+    /// Returns the field for the elements of this type.
     pub(crate) fn of(data_type: DataType) -> Option<TypedField> {
         use DataType as D;
         Some(match data_type {
@@ -50,7 +50,7 @@ impl TypedField {
     }
 }
 
-/// How many bits an element of this type has in raw data; `None` for strings and for no type.
+/// Returns the size of an element in raw data, in bits; `None` for strings and the undefined type.
 ///
 /// ```
 /// use proto_splitter_onnx::element_bits;
@@ -82,9 +82,8 @@ pub fn element_bits(data_type: DataType) -> Option<u32> {
     })
 }
 
-/// How many bytes the raw data of a tensor of this type and shape has: what is narrower than a byte
-/// is packed. `None` for types without raw data, for a negative dimension, and for more than 2^64
-/// bytes.
+/// Returns the size of a tensor's raw data in bytes: elements narrower than a byte are packed.
+/// `None` for types without raw data, for a negative dimension, and if the size exceeds 2^64 bytes.
 ///
 /// ```
 /// use proto_splitter_onnx::raw_len;
@@ -102,7 +101,7 @@ pub fn raw_len(data_type: DataType, dims: &[i64]) -> Option<u64> {
     u64::try_from(bits.div_ceil(8)).ok()
 }
 
-/// How many elements a tensor of this shape has.
+/// Returns the number of elements of a tensor with this shape.
 pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);
@@ -112,7 +111,7 @@ pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
     })
 }
 
-/// The type's name in lower case, as `float16`.
+/// Returns the type's name in lower case, such as `float16`.
 pub(crate) fn type_name(data_type: DataType) -> String {
     data_type.as_str_name().to_lowercase()
 }

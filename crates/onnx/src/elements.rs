@@ -1,8 +1,9 @@
-//! Elements of a tensor as raw data: copied, or converted from the fields that have them one by one.
+//! Writing the elements of a tensor as raw data: copied, or converted from the fields of separate
+//! elements.
 //!
-//! How each type's elements stand in their field is said in the comments of `onnx.proto`: half and
-//! 8-bit floats are their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and
-//! a complex number is two entries.
+//! The comments in `onnx.proto` define the storage of each type in its field: half and 8-bit floats
+//! are their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and a complex
+//! number is two entries.
 
 use std::io::Write;
 use std::ops::Range;
@@ -14,20 +15,20 @@ use record_file::ReadAt;
 
 use crate::data_type::TypedField;
 
-/// The bytes converted before they are written.
+/// Number of bytes converted before they are written.
 const CONVERTED_LEN: usize = 64 << 10;
 
-/// The longest varint.
+/// Length of the longest varint.
 const VARINT_LEN: usize = 10;
 
-/// Copies the bytes at `range`, and says how many they were.
+/// Copies the bytes at `range`, and returns their number.
 pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<u64> {
     let bytes = range.end.saturating_sub(range.start);
     copy_range(source, range, sink).map(|()| bytes)
 }
 
-/// Writes the elements in a typed field of the tensor at `tensor` as raw data, of this many bits each,
-/// and says how many bytes they were.
+/// Writes the elements in a typed field of the tensor at `tensor` as raw data, each of this many
+/// bits, and returns the number of bytes written.
 pub(crate) fn convert(
     source: &dyn ReadAt,
     tensor: Range<u64>,
@@ -44,7 +45,7 @@ pub(crate) fn convert(
         }
         match (typed, field.wire_type) {
             (TypedField::Float | TypedField::Double, WireType::Len) => {
-                // What was put before comes before.
+                // Earlier elements come first.
                 packer.flush()?;
                 packer.bytes += copy(source, field.value.clone(), packer.sink)?;
             }
@@ -67,14 +68,14 @@ pub(crate) fn convert(
     packer.finish()
 }
 
-/// Converts the varints at `range`, one behind the other.
+/// Converts the consecutive varints at `range`.
 fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) -> Result<()> {
     let mut at = range.start;
     while at < range.end {
         let bytes = input.fetch(at, VARINT_LEN)?;
         let most = usize::try_from(range.end - at).unwrap_or(usize::MAX);
         let mut rest = &bytes[..bytes.len().min(most)];
-        // What is cut off at the end of the window is read with the next.
+        // A varint that is cut off at the end of the window is read with the next window.
         while let Some((value, len)) = decode_varint(rest) {
             packer.element(value)?;
             rest = &rest[len..];
@@ -89,14 +90,14 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
     Ok(())
 }
 
-/// Puts elements together to bytes.
+/// Packs elements to bytes.
 struct Packer<'a> {
     sink: &'a mut dyn Write,
     out: Vec<u8>,
-    /// Bytes that an element takes; what is packed closer has its bits here instead.
+    /// Size of an element in bytes; elements narrower than a byte have their bits here instead.
     width: usize,
     six_bits: bool,
-    /// Bits that don't make a byte yet, and how many.
+    /// Bits that don't make a byte yet, and their number.
     pending: (u32, u32),
     bytes: u64,
 }
@@ -106,7 +107,8 @@ impl<'a> Packer<'a> {
         let width = match typed {
             TypedField::Float => 4,
             TypedField::Double | TypedField::Int64 => 8,
-            // An entry of narrow ones is a byte of raw data already, but for those of six bits.
+            // An entry of narrow elements already is a byte of raw data, except for six-bit
+            // elements.
             _ => bits.div_ceil(8) as usize,
         };
         Packer {

@@ -1,8 +1,8 @@
-//! A safetensors file with a model in its header, as one message.
+//! A safetensors file with a model in its header, read as one message.
 //!
-//! The package `onnx-safetensors` writes such files, and [`EmbeddedPlan`](crate::external::EmbeddedPlan)
-//! does. An initializer has the data of the tensor of its name; what the header says of its data
-//! doesn't count then.
+//! The package `onnx-safetensors` and [`EmbeddedPlan`](crate::external::EmbeddedPlan) write such
+//! files. An initializer has the data of the tensor with its name, which overrides any data in the
+//! header.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::source::{OnnxOptions, OnnxSource, named};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, TensorRole, walk};
 
-/// The beginning of the header of a file with a model in it.
+/// First bytes of the header of a file with a model.
 const METADATA: &[u8] = b"{\"__metadata__\":{";
 
 /// Returns true if a file begins as one with a model in its header does.
@@ -40,21 +40,21 @@ pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
 }
 
 impl OnnxSource {
-    /// The model in the header of a safetensors file, with the tensors of the file as the data of its
-    /// initializers.
+    /// Opens the model in the header of a safetensors file, with the tensors of the file as the
+    /// data of its initializers.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it is no
-    /// safetensors file, has no model in its header, or a tensor has other bytes than the model
-    /// says; [`ErrorKind::LimitExceeded`].
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it isn't a
+    /// safetensors file, has no model in its header, or the size of a tensor differs from the
+    /// model's; [`ErrorKind::LimitExceeded`].
     pub fn open_embedded(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
         let path = path.as_ref();
         let input = Candidate::new(path).map_err(|error| named(error, path))?;
         OnnxSource::of_embedded(&input, options)
     }
 
-    /// The model in the header of an input that is open already.
+    /// Opens the model in the header of an open input.
     pub(crate) fn of_embedded(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
         let mut builder = SpansBuilder::new();
         let open = |builder: &mut SpansBuilder| {
@@ -67,7 +67,7 @@ impl OnnxSource {
     }
 }
 
-/// Puts the spans of the model together, and returns warnings and how many tensors have their data from
+/// Assembles the spans of the model, and returns warnings and the number of tensors with data from
 /// the file.
 fn open(
     builder: &mut SpansBuilder,
@@ -120,7 +120,7 @@ fn open(
     let warnings = match unused {
         0 => Vec::new(),
         unused => vec![format!(
-            "{unused} tensors of the file are no initializers of the model, and are left out"
+            "{unused} tensors of the file are not initializers of the model, and are left out"
         )],
     };
     for warning in &warnings {
@@ -132,10 +132,10 @@ fn open(
 /// The tensors of the file, as the data of initializers.
 struct Tensors<'a> {
     metadata: &'a Metadata,
-    /// Where they begin in the file.
+    /// Offset of the tensors in the file.
     start: u64,
     file: SourceId,
-    /// The names of those that the model has.
+    /// Names of the tensors that the model uses.
     used: HashSet<String>,
 }
 
@@ -171,7 +171,7 @@ impl Decide for Tensors<'_> {
         Ok(Change::raw_data(self.file, from..to))
     }
 
-    // A file beside the safetensors file is none of the one file that the model is.
+    // The model is a single file, so other files don't belong to it.
     fn context(
         &mut self,
         _: &Context,

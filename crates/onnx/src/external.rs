@@ -1,4 +1,4 @@
-//! Writing a model as a pair: a small `.onnx`, and the data of its tensors in files beside it.
+//! Writing a model as a pair: a small `.onnx`, and the data of its tensors in files next to it.
 //!
 //! ```text
 //! model.onnx        nodes, small tensors, and for each large one: location, offset, length
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The model may be of any size and in any form that is read by position: a one-piece `.onnx`, the
-//! message that an [`OnnxSource`] is, or a merged `.cpb`. It is planned by its headers
+//! message of an [`OnnxSource`], or a merged `.cpb`. It is planned from its headers
 //! ([`ExternalPlan`]), and its data is streamed.
 
 mod contexts;
@@ -35,42 +35,40 @@ pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;
 
-/// The smallest tensor that leaves the model, in bytes, unless options say otherwise: what `onnx`
-/// has.
+/// Default size from which tensors are moved out of the model, in bytes, as in `onnx`.
 pub const DEFAULT_MIN_SIZE: u64 = 1024;
 
-/// The least that the smallest tensor to leave may be without force. onnxruntime refuses models
-/// whose scalars and small shapes are outside.
+/// Smallest `min_size` allowed without force, in bytes. onnxruntime refuses models whose scalars
+/// and small shapes are external.
 pub const LEAST_MIN_SIZE: u64 = 64;
 
-/// Whole numbers in one dimension stay inside up to this many bytes: shapes, axes and indices, which
-/// shape inference has to read.
+/// Largest one-dimensional integer tensor that stays inside, in bytes: shapes, axes and indices,
+/// which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
-/// What large tensors are aligned to, in bytes, unless options say otherwise: what can be mapped on
-/// every system.
+/// Default alignment of large tensors, in bytes, which can be mapped on every system.
 pub const DEFAULT_ALIGNMENT: u64 = 64 << 10;
 
-/// Tensors of more bytes than this are aligned: 1 MiB.
+/// Size above which tensors are aligned: 1 MiB.
 pub const ALIGNED_ABOVE: u64 = 1 << 20;
 
-/// The most bytes of a file that every reader of protobuf takes: 2^31 - 1.
+/// Largest file that every reader of protobuf accepts, in bytes: 2^31 - 1.
 pub const MAX_MODEL_SIZE: u64 = (1 << 31) - 1;
 
-/// The format of the files beside a model.
+/// The format of the files next to a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataFormat {
-    /// The bytes of tensors and nothing else: `model.onnx.data`.
+    /// Only the bytes of tensors: `model.onnx.data`.
     #[default]
     Raw,
     /// Safetensors, with a header before the tensors: `model.safetensors`, or
-    /// `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`. Tensors are
-    /// as close as the format asks for, and equal ones are stored as often as they are there.
+    /// `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`. Tensors
+    /// are packed as the format requires, and equal ones are not deduplicated.
     Safetensors,
 }
 
-/// How a model is written with external data.
+/// Options for writing a model with external data.
 ///
 /// ```
 /// use proto_splitter_onnx::external::ExternalOptions;
@@ -99,7 +97,7 @@ impl Default for ExternalOptions {
 }
 
 impl ExternalOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         ExternalOptions {
@@ -116,78 +114,78 @@ impl ExternalOptions {
         }
     }
 
-    /// The fewest bytes that a tensor has to have to leave the model ([`DEFAULT_MIN_SIZE`]). Less
-    /// than [`LEAST_MIN_SIZE`] needs [`force`](Self::force).
+    /// Sets the size from which tensors are moved out of the model, in bytes. Default:
+    /// [`DEFAULT_MIN_SIZE`]. Less than [`LEAST_MIN_SIZE`] requires [`force`](Self::force).
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
         self.min_size = bytes;
         self
     }
 
-    /// What tensors above 1 MiB are aligned to, in bytes ([`DEFAULT_ALIGNMENT`]); 1 to pack them
-    /// densely.
+    /// Sets the alignment of tensors larger than 1 MiB, in bytes; 1 packs them densely. Default:
+    /// [`DEFAULT_ALIGNMENT`].
     #[must_use]
     pub const fn alignment(mut self, bytes: u64) -> Self {
         self.alignment = bytes;
         self
     }
 
-    /// The most bytes of one data file (no limit: one file). With a limit there may be several,
-    /// called `NAME-00001-of-00003.onnx.data`.
+    /// Limits the size of a data file, in bytes. With a limit there may be several, called
+    /// `NAME-00001-of-00003.onnx.data`. Default: no limit, and one file.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
         self
     }
 
-    /// The most bytes of tensors in one data file (no limit: one file). Unlike with
-    /// [`max_file_size`](Self::max_file_size), a larger tensor has a file of its own, as onnx-ir
-    /// writes it.
+    /// Limits the total size of the tensors in a data file, in bytes. Unlike with
+    /// [`max_file_size`](Self::max_file_size), a larger tensor is allowed and gets a separate file,
+    /// as in onnx-ir. Default: no limit, and one file.
     #[must_use]
     pub const fn shard_size(mut self, bytes: Option<u64>) -> Self {
         self.shard_size = bytes;
         self
     }
 
-    /// The format of the data files ([`DataFormat::Raw`]).
+    /// Sets the format of the data files. Default: [`DataFormat::Raw`].
     #[must_use]
     pub const fn data_format(mut self, format: DataFormat) -> Self {
         self.data_format = format;
         self
     }
 
-    /// Whether tensors leave from everywhere (no): sparse ones, those in a function's subgraphs and
-    /// defaults, and training information, too. onnxruntime reads them; `onnx.load` of onnx 1.23
-    /// doesn't.
+    /// Sets whether tensors everywhere are moved out of the model: also sparse ones, those in a
+    /// function's subgraphs and defaults, and training information. onnxruntime reads them;
+    /// `onnx.load` of onnx 1.23 doesn't. Default: false.
     #[must_use]
     pub const fn everywhere(mut self, everywhere: bool) -> Self {
         self.everywhere = everywhere;
         self
     }
 
-    /// Whether files that are there are replaced, and a smallest size is taken that onnxruntime may
-    /// not (no).
+    /// Sets whether existing files are replaced, and a `min_size` is accepted that onnxruntime may
+    /// refuse. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// How many threads copy (as many as there are cores).
+    /// Sets the number of threads that copy. Default: one per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Who is told how far it is, and may stop it (nobody).
+    /// Sets the progress listener, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// How deep messages may nest in the model ([`DEFAULT_MAX_DEPTH`]).
+    /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
     #[must_use]
     pub const fn max_depth(mut self, depth: u32) -> Self {
         self.max_depth = depth;

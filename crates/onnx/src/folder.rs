@@ -1,10 +1,10 @@
-//! Opening the files beside a model, and no others.
+//! Opening only files next to a model.
 //!
-//! A model is untrusted, and the paths in it have been used to read and overwrite what they must not
-//! (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34447). What is opened lies beneath the
-//! model's folder, or beneath the folder of the model's real path: caches keep a model and its data
-//! as symlinks into one folder of blobs. Symlinks that lead elsewhere are refused, by the kernel
-//! where it can (`openat2`), so that nothing can be changed in between.
+//! A model is untrusted, and paths in models have been used to read and overwrite other files
+//! (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34447). An opened file must be beneath
+//! the model's folder, or beneath the folder of the model's real path: caches store a model and its
+//! data as symlinks into one folder of blobs. Symlinks that lead elsewhere are refused, by the
+//! kernel if possible (`openat2`), so that nothing can be changed in between.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 
-/// Where the files of a model may be.
+/// The folders that may contain the files of a model.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// The folder in the model's path; none if the model is in no folder, as one that came through a
-    /// pipe.
+    /// Folder in the model's path; `None` if the model is in no folder, such as one from a pipe.
     near: Option<Root>,
-    /// The folder of its real path, if it is another.
+    /// Folder of its real path, if it differs.
     real: Option<Root>,
 }
 
@@ -30,17 +29,17 @@ struct Root {
     handle: OnceLock<File>,
 }
 
-/// What a path beneath a root may do.
+/// The symlinks that a path beneath a root may contain.
 #[derive(Clone, Copy)]
 enum Links {
-    /// Go through symlinks that stay beneath.
+    /// Symlinks that stay beneath the root.
     Beneath,
-    /// Go through none.
+    /// No symlinks.
     None,
 }
 
 impl Folder {
-    /// The folder of a model.
+    /// Returns the folder of a model.
     pub(crate) fn of_model(model: &Path) -> io::Result<Folder> {
         let near = match model.parent() {
             Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -48,7 +47,7 @@ impl Folder {
         };
         let real = match fs::canonicalize(model) {
             Ok(real) => real,
-            // It is open, and has no name.
+            // The file is open, and has no name.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Folder {
                     near: None,
@@ -65,7 +64,7 @@ impl Folder {
         })
     }
 
-    /// A folder that was named.
+    /// Returns a folder given by the user.
     pub(crate) fn named(path: PathBuf) -> Folder {
         Folder {
             near: Some(Root::new(path)),
@@ -73,7 +72,7 @@ impl Folder {
         }
     }
 
-    /// Where a file is looked for first, to name it in errors.
+    /// Returns the path where a file is looked for first, for errors.
     pub(crate) fn shown(&self, relative: &Path) -> PathBuf {
         match &self.near {
             Some(near) if near.path != Path::new(".") => near.path.join(relative),
@@ -81,7 +80,7 @@ impl Folder {
         }
     }
 
-    /// Opens a file, whose relative path goes down only. It isn't waited for if it is a pipe.
+    /// Opens a file, whose relative path must go down only. Doesn't wait if it is a pipe.
     pub(crate) fn open(&self, relative: &Path) -> io::Result<File> {
         let Some(near) = &self.near else {
             let message = "the model is in no folder in which it could be";
@@ -94,7 +93,7 @@ impl Folder {
         let Some(real) = &self.real else {
             return Err(refused);
         };
-        // A symlink beside the model may lead to where the model's own leads.
+        // A symlink next to the model may lead to the folder of the model's own target.
         let target = match fs::canonicalize(near.path.join(relative)) {
             Ok(target) => match target.strip_prefix(&real.path) {
                 Ok(beneath) => beneath.to_owned(),
@@ -141,13 +140,13 @@ impl Root {
         if matches!(links, Links::None) {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        // The kernel asks to try again if a folder on the way was renamed meanwhile.
+        // The kernel asks to try again if a folder in the path was renamed meanwhile.
         for _ in 0..16 {
             return match openat2(handle, relative, flags, Mode::empty(), resolve) {
                 Ok(file) => Ok(File::from(file)),
                 Err(Errno::AGAIN) => continue,
                 Err(Errno::XDEV | Errno::LOOP) => Err(leaves()),
-                // Kernels before 5.6 haven't got it, and some sandboxes forbid it.
+                // Kernels before 5.6 don't have it, and some sandboxes forbid it.
                 Err(Errno::NOSYS | Errno::PERM) => self.open_checked(relative, links),
                 Err(error) => Err(error.into()),
             };
@@ -160,7 +159,7 @@ impl Root {
         self.open_checked(relative, links)
     }
 
-    /// Looks where the path leads before it is opened, and again afterwards.
+    /// Checks the target of the path before it is opened, and again afterwards.
     fn open_checked(&self, relative: &Path, links: Links) -> io::Result<File> {
         let root = fs::canonicalize(&self.path)?;
         let path = self.path.join(relative);

@@ -1,4 +1,4 @@
-//! ONNX as one of the formats.
+//! ONNX in the registry of formats.
 
 use std::fs;
 use std::ops::Range;
@@ -33,8 +33,7 @@ use crate::tensor_rule::TENSOR;
 use crate::tensors::ModelTensors;
 use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 
-/// An ONNX model: an `.onnx` file, with the files of external data beside it, if there are any, or
-/// the folder of one.
+/// An ONNX model: an `.onnx` file with its external data files, if any, or its folder.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -48,7 +47,7 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 /// let opened = FORMATS.open(&path, &OpenOptions::new())?;
 /// assert_eq!(opened.format().map(|format| format.title()), Some("ONNX model"));
 ///
-/// // A folder stands for the only model in it.
+/// // A folder is opened as the only model in it.
 /// assert_eq!(OnnxFormat.file_in(folder.path()), Some(path));
 /// assert!(FORMATS.open(folder.path(), &OpenOptions::new()).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -56,11 +55,11 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-/// The newest version of ONNX's IR that a file without a name may have: some more than there are.
+/// Largest version of ONNX's IR accepted for a file without a name: some more than exist.
 const NEWEST_IR: u64 = 32;
 
-/// The bytes of the graph, if a file begins as models do: with the version, who wrote it, and then
-/// the graph.
+/// Returns the size of the graph, if a file begins as models do: with the version, the producer,
+/// and then the graph.
 fn begins_as_model(head: &[u8]) -> Option<u64> {
     let (mut rest, mut last) = (head, 0);
     loop {
@@ -82,7 +81,7 @@ fn begins_as_model(head: &[u8]) -> Option<u64> {
     }
 }
 
-/// The models in a folder, by name; none if it is no folder, or there are none.
+/// Returns the models in a folder, by name; `None` if it isn't a folder, or has no models.
 fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).ok()?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -93,10 +92,10 @@ fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
     (!models.is_empty()).then_some(models)
 }
 
-/// The most models of a folder that an error lists.
+/// Largest number of a folder's models that an error lists.
 const MAX_LISTED: usize = 10;
 
-/// The error of a folder that stands for none of its models.
+/// Returns the error of a folder with several models.
 #[cold]
 fn several(folder: &Path, models: &[PathBuf]) -> Error {
     let listed: Vec<_> = models
@@ -120,19 +119,19 @@ fn is_named_as_model(path: &Path) -> bool {
     extension.is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
 
-/// The form of a model whose tensors are in files beside it.
+/// The form of a model whose tensors are in files next to it.
 const PAIR: ConvertTarget = ConvertTarget {
     name: "external",
     title: "ONNX model with its tensors beside it",
 };
 
-/// The form of a model that is one safetensors file.
+/// The form of a model in one safetensors file.
 const EMBEDDED: ConvertTarget = ConvertTarget {
     name: "onnx-safetensors",
     title: "safetensors file with the ONNX model in its header",
 };
 
-/// The forms that a model can be written in.
+/// The forms in which a model can be written.
 const TARGETS: &[ConvertTarget] = &[
     ConvertTarget {
         name: "auto",
@@ -150,10 +149,10 @@ const TARGETS: &[ConvertTarget] = &[
     EMBEDDED,
 ];
 
-/// The forms whose tensors may be in files beside the model.
+/// The forms whose tensors may be in files next to the model.
 const WITH_DATA: &[&str] = &["auto", "external", "safetensors"];
 
-/// What conversions can be told.
+/// The settings of conversions.
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: "alignment",
@@ -187,10 +186,10 @@ const SETTINGS: &[ConvertSetting] = &[
     },
 ];
 
-/// The setting that says where external files are: a folder.
+/// The setting for the folder of external files.
 const EXTERNAL_FOLDER: &str = "external-folder";
 
-/// The setting that leaves references to external files as they are: `true` or `false`.
+/// The setting that keeps references to external files: `true` or `false`.
 const KEEP_EXTERNAL: &str = "keep-external";
 
 impl Format for OnnxFormat {
@@ -208,7 +207,7 @@ impl Format for OnnxFormat {
             CandidateKind::File if begins_as_embedded(candidate.head()) => {
                 Some(Confidence::Certain)
             }
-            // What comes through a pipe has no name.
+            // Input from a pipe has no name.
             CandidateKind::File if candidate.extension().is_none() => {
                 let graph = begins_as_model(candidate.head())?;
                 (graph < candidate.size()).then_some(Confidence::Possible)
@@ -216,7 +215,7 @@ impl Format for OnnxFormat {
             CandidateKind::File => None,
             CandidateKind::Folder => match models_in(candidate.path())?.len() {
                 1 => Some(Confidence::Likely),
-                // Opening it says which there are.
+                // Opening it lists them.
                 _ => Some(Confidence::Possible),
             },
             CandidateKind::Prefix => None,
@@ -371,7 +370,7 @@ impl Format for OnnxFormat {
             }
             (None, None) => return Err(no_message()),
         };
-        // Files that references lead to are not replaced either.
+        // Files of kept references aren't replaced either.
         let replaced = |file: &PathBuf| {
             opened
                 .outside_files()
@@ -392,7 +391,7 @@ fn is_embedded(input: &Candidate<'_>) -> bool {
     is_file && begins_as_embedded(input.head())
 }
 
-/// The model in one safetensors file.
+/// Writes the model to one safetensors file.
 fn embedded(
     opened: &Opened,
     merged: Option<MergedMessage<Arc<dyn ReadAt>>>,
@@ -424,7 +423,7 @@ fn embedded(
     })
 }
 
-/// The model in one file. One in chunks is merged, with all its checks.
+/// Writes the model to one file. A file in chunks is merged, with all its checks.
 fn one_piece(
     opened: &Opened,
     size: u64,
@@ -456,14 +455,11 @@ fn converted(written: WrittenOnnx) -> Converted {
     files.extend(written.data_files);
     let removed = written.removed_files.into_iter();
     removed.fold(Converted::new(files, bytes), |converted, file| {
-        converted.note(format!(
-            "removed {}: data of the model that was there",
-            file.display()
-        ))
+        converted.note(format!("removed {}: data of the old model", file.display()))
     })
 }
 
-/// Fails if references that the model keeps would lead elsewhere from where it is written.
+/// Fails if references that the model keeps would be invalid at its new location.
 fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     let (Some(outside), Some(model)) = (opened.outside_files().first(), opened.files().first())
     else {
@@ -492,7 +488,7 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// How a model is opened by these settings.
+/// Returns the options for opening a model that these settings define.
 fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
     let mut own = OnnxOptions::new().allow_missing_files(options.allow_missing_files);
     if let Some(folder) = options.settings.get(EXTERNAL_FOLDER) {
@@ -511,7 +507,7 @@ fn is_true(name: &str, value: &str) -> Result<bool> {
     })
 }
 
-/// The settings that writing external data knows: `alignment`, `everywhere`, `max-file-size`,
+/// Parses the settings for writing external data: `alignment`, `everywhere`, `max-file-size`,
 /// `min-size`, `shards`.
 fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
     let mut external = ExternalOptions::new()

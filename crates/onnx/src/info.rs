@@ -1,4 +1,4 @@
-//! What a model says of itself, and whether the files beside it are the ones that were written.
+//! Properties of a model, and verification of the files next to it.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,21 +21,21 @@ use crate::tensor::varint;
 use crate::tensors::ModelTensors;
 use crate::walk::TensorRole;
 
-/// How many bytes of the model are read at once: 1 MiB.
+/// Number of bytes of the model that are read at once: 1 MiB.
 const READ_LEN: usize = 1 << 20;
 
-/// The most opsets, inputs and outputs that are listed, of each.
+/// Largest number of opsets, of inputs and of outputs that are listed.
 const MOST: usize = 100;
 
-/// The most missing files that are listed.
+/// Largest number of missing files that are listed.
 const MAX_MISSING: usize = 100;
 
-/// The most bytes of a text or of a description that are read.
+/// Largest string or description that is read, in bytes.
 const MAX_SIZE: u64 = 64 << 10;
 
 impl OnnxSource {
     /// Compares the `checksum`s in `external_data` with the files, and returns true if there were
-    /// any. Reading all data of a file compares them, too.
+    /// any. Reading all data of a file also compares them.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl OnnxSource {
         Ok(self.spans().check_files(progress)? > 0)
     }
 
-    /// Reads the whole message, so that what can't be read is found.
+    /// Reads the whole message, to find unreadable parts.
     pub(crate) fn read_all(&self, progress: &Progress) -> Result<()> {
         let mut buffer = vec![0; READ_LEN];
         read_pieces(&**self.reader(), 0..self.size(), &mut buffer, |_, _| {
@@ -58,7 +58,7 @@ impl OnnxSource {
     }
 }
 
-/// What the model says of itself and of the files beside it, as names and values.
+/// Returns the properties of the model and of the files next to it, as names and values.
 pub(crate) fn properties(
     model: &OnnxSource,
     tensors: &ModelTensors,
@@ -76,7 +76,7 @@ pub(crate) fn properties(
     Ok(properties)
 }
 
-/// What the model that is the first `size` bytes of `reader` says of itself, as names and values.
+/// Returns the properties of the model in the first `size` bytes of `reader`, as names and values.
 pub(crate) fn properties_of_message(
     reader: &dyn ReadAt,
     size: u64,
@@ -116,14 +116,14 @@ const OWN: [(u32, &str); 5] = [
     (5, "model version"),
 ];
 
-/// The places of the lists.
+/// Indices of the lists.
 const OPSETS: usize = 0;
 const INPUTS: usize = 1;
 const OUTPUTS: usize = 2;
 
-/// What was found so far.
+/// The properties found so far.
 struct Facts<'a> {
-    /// Inputs of these names have a value already.
+    /// Names of inputs that already have a value.
     initializers: HashSet<&'a str>,
     own: [Option<String>; OWN.len()],
     graph: Option<String>,
@@ -131,7 +131,7 @@ struct Facts<'a> {
     lists: [(&'static str, Listed); 3],
 }
 
-/// The first of a list, and how many more there are.
+/// The first items of a list, and the number of further ones.
 #[derive(Default)]
 struct Listed {
     values: Vec<String>,
@@ -220,7 +220,7 @@ impl Facts<'_> {
     }
 }
 
-/// A short text; none if it is long.
+/// Reads a short string; `None` if it is long.
 fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     if range.end - range.start > MAX_SIZE {
         return Ok(None);
@@ -229,7 +229,8 @@ fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// A small message; none if it is large, or damaged, which says nothing of the rest.
+/// Reads a small message; `None` if it is large, or damaged, which doesn't affect the other
+/// properties.
 fn message<M: Message + Default>(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<M>> {
     if range.end - range.start > MAX_SIZE {
         return Ok(None);
@@ -237,7 +238,7 @@ fn message<M: Message + Default>(cursor: &mut Cursor<'_>, range: &Range<u64>) ->
     Ok(M::decode(cursor.bytes(range.clone())?).ok())
 }
 
-/// An input or output, as `x float[N, 3]`.
+/// Describes an input or output, such as `x float[N, 3]`.
 fn described(value: &ValueInfoProto) -> String {
     let name = value.name();
     match value.r#type.as_ref() {

@@ -1,8 +1,8 @@
-//! ONNX models of any size: one message wherever their tensors are, and external data both ways.
+//! ONNX models of any size, read as one message or written with external data.
 //!
-//! An [`OnnxSource`] is a model with its external data inside, without copying any of it;
-//! [`OnnxSplitter`] splits it, and [`external`] writes any model as the pair of files that
-//! onnxruntime takes. [`proto`] has the typed messages and their descriptors.
+//! An [`OnnxSource`] is a model with its external data inside, without a copy; [`OnnxSplitter`]
+//! splits it, and [`external`] writes any model as the pair of files that onnxruntime accepts.
+//! [`proto`] has the typed messages and their descriptors.
 //!
 //! The rules of the format are those of ONNX 1.23: its `onnx.proto` and `ExternalData.md`.
 #![forbid(unsafe_code)]
@@ -45,7 +45,7 @@ pub use tensor_rule::TENSOR;
 pub use tensors::{ModelTensor, ModelTensorIter, ModelTensors};
 pub use walk::{DEFAULT_MAX_DEPTH, TensorRole};
 
-/// The type of a model.
+/// Returns the message type of a model.
 pub fn model_descriptor() -> MessageDescriptor {
     proto::ModelProto::default().descriptor()
 }

@@ -1,4 +1,4 @@
-//! A model as JSON, as headers of safetensors files have it.
+//! A model as JSON, as in the headers of safetensors files.
 
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage};
@@ -9,14 +9,14 @@ use serde_value::Value;
 
 use crate::model_descriptor;
 
-/// The model that JSON stands for, as bytes.
+/// Converts JSON to a serialized model.
 pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
     let invalid = |error: serde_json::Error| {
         let message = format!("the model in the header is damaged: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
     };
     let json = serde_json::from_str(text).map_err(invalid)?;
-    // Fields of a newer ONNX would be lost without a word.
+    // Otherwise fields of a newer ONNX would be lost silently.
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(model_descriptor(), plain(json), &options)
         .map(|message| message.encode_to_vec())
@@ -24,8 +24,8 @@ pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
         .map_err(invalid)
 }
 
-/// JSON as values of serde's. With the feature `arbitrary_precision`, which another crate may turn
-/// on, the library deserializes a number as a map, which messages don't take.
+/// Converts JSON to serde's values. With the feature `arbitrary_precision`, which another crate may
+/// enable, the library deserializes a number as a map, which messages don't accept.
 fn plain(json: Json) -> Value {
     match json {
         Json::Null => Value::Unit,

@@ -6,7 +6,7 @@ use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 use crate::data_type::type_name;
 use crate::proto::tensor_proto::DataType;
 
-/// The names of the parts of a model in a tree of sizes: a node by its name, or its op and first
+/// Names of the parts of a model in a tree of sizes: a node by its name, or its op and first
 /// output; a tensor by its name, with its type; a function as `domain::name:overload`.
 ///
 /// ```

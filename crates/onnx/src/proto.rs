@@ -1,5 +1,5 @@
-//! `onnx.ModelProto` and everything it reaches, as generated from `proto/onnx/onnx-ml.proto`, which
-//! has the names, numbers and types of ONNX 1.23.
+//! Generated code for `onnx.ModelProto` and all types it uses, from `proto/onnx/onnx-ml.proto`,
+//! which has the names, numbers and types of ONNX 1.23.
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
 #![allow(
@@ -13,14 +13,14 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/onnx.rs");
 
-/// The file descriptor set behind this module, serialized.
+/// Serialized file descriptor set of this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `onnx.ModelProto` and everything it reaches. Decoded at the first call;
+/// Returns the descriptors of `onnx.ModelProto` and all types it uses. Decoded on the first call;
 /// cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL

@@ -1,25 +1,25 @@
-//! What `external_data` says: which bytes of which file.
+//! Parsing `external_data`: the file and range of a tensor's data.
 //!
-//! The keys and their values are described in ONNX's `ExternalData.md`. Readers disagree about what
-//! is not as it says there; what is ambiguous is an error here.
+//! ONNX's `ExternalData.md` describes the keys and their values. Readers differ on deviations from
+//! it; ambiguous input is an error here.
 
 use std::path::{Component, Path, PathBuf};
 
 use proto_splitter_core::wire::{Field, Input, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The most entries that `external_data` may have. Five keys are known.
+/// Largest number of entries of `external_data`. Five keys are defined.
 pub const MAX_ENTRIES: usize = 64;
 
-/// The most bytes that a key or a value may have. Paths end at 4096.
+/// Largest key or value, in bytes. Paths have at most 4096 bytes.
 pub const MAX_ENTRY_LEN: u64 = 8 << 10;
 
-/// `external_data` as it stands in the model: keys and values.
+/// `external_data` as stored in the model: keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries(Vec<(String, String)>);
 
 impl Entries {
-    /// Reads one `StringStringEntryProto`: key 1, value 2.
+    /// Parses one `StringStringEntryProto`: key 1, value 2.
     pub(crate) fn add<I: Input>(
         &mut self,
         cursor: &mut WireCursor<I>,
@@ -53,7 +53,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Of entries that were written down.
+    /// Creates entries from literals.
     #[cfg(test)]
     pub(crate) fn of(entries: &[(&str, &str)]) -> Entries {
         let pair = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
@@ -61,7 +61,7 @@ impl Entries {
     }
 }
 
-/// Bytes of a file beside a model, as a tensor refers to them.
+/// A tensor's reference to a range of a file next to the model.
 ///
 /// ```
 /// use proto_splitter_onnx::ExternalReference;
@@ -77,27 +77,26 @@ impl Entries {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalReference {
-    /// The file, relative to the model's folder: normalised, and beneath it as far as names tell.
+    /// Path of the file relative to the model's folder, normalized, and lexically beneath it.
     pub location: PathBuf,
-    /// Where its bytes begin in the file.
+    /// Offset of the data in the file, in bytes.
     pub offset: u64,
-    /// How many bytes they are, if it is said; a length of 0 counts as not said, as for
-    /// onnxruntime.
+    /// Size of the data in bytes, if given; as for onnxruntime, 0 means not given.
     pub length: Option<u64>,
-    /// The SHA-1 of the whole file, in hexadecimal.
+    /// SHA-1 of the whole file, in hexadecimal.
     pub checksum: Option<String>,
-    /// Keys that nobody knows. onnxruntime refuses a model that has them.
+    /// Undefined keys. onnxruntime refuses a model that has any.
     pub unknown_keys: Vec<String>,
 }
 
 impl ExternalReference {
-    /// What these keys and values say.
+    /// Parses these keys and values.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if there is no location, or it isn't a relative path that stays
-    /// beneath the model's folder; if an offset or a length isn't a plain decimal number below
-    /// 2^63; if a key that counts is there twice.
+    /// [`ErrorKind::InvalidMessage`] if there is no location, or it isn't a relative path that
+    /// stays beneath the model's folder; if an offset or a length isn't a plain decimal number
+    /// below 2^63; if a defined key occurs twice.
     pub fn parse<'a>(
         entries: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<ExternalReference> {
@@ -109,7 +108,7 @@ impl ExternalReference {
                 "offset" => &mut offset,
                 "length" => &mut length,
                 "checksum" => &mut checksum,
-                // onnxruntime's own, about weights in another order; their files have these too.
+                // Keys of onnxruntime for reordered weights; its files also have the usual ones.
                 prepacked if prepacked.starts_with("prepacked") => continue,
                 unknown => {
                     unknown_keys.push(unknown.to_owned());
@@ -139,7 +138,7 @@ impl ExternalReference {
     }
 }
 
-/// A plain decimal number below 2^63: no sign, no space, no other base.
+/// Parses a plain decimal number below 2^63: no sign, no space, no other base.
 fn number(key: &str, value: &str) -> Result<u64> {
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     value
@@ -155,7 +154,7 @@ fn number(key: &str, value: &str) -> Result<u64> {
         })
 }
 
-/// The path without `.` and `..`, which must stay beneath where it begins.
+/// Returns the path without `.` and `..`, which must stay beneath its start.
 pub(crate) fn beneath(location: &str) -> Result<PathBuf> {
     let shown = location.escape_debug();
     if location.is_empty() {

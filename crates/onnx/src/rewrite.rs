@@ -1,4 +1,5 @@
-//! A model with some of its tensors written anew, as a message of spans: everything else is spans of the old one.
+//! Rewriting a model with changes to some tensors, as a message of spans: everything else is spans
+//! of the old one.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::spans::{Mark, SourceId, SpansBuilder};
@@ -9,7 +10,8 @@ use crate::context::{Context, Part};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// Says what becomes of tensors and of the content of compiled nodes; it may add files to the message.
+/// Decides the changes to tensors and to the content of compiled nodes; it may add files to the
+/// message.
 pub(crate) trait Decide {
     fn tensor(
         &mut self,
@@ -27,20 +29,21 @@ pub(crate) trait Decide {
     ) -> Result<Change>;
 }
 
-/// Copies a model to a message of spans while it is walked. The lengths around what is changed are written anew.
+/// Copies a model to a message of spans while it is walked. The lengths of messages around changes
+/// are updated.
 pub(crate) struct Rewriter<'b> {
     builder: &'b mut SpansBuilder,
     /// The model.
     from: SourceId,
-    /// Up to where the model is in the message.
+    /// Offset up to which the model is copied to the message.
     copied: u64,
-    /// True if anything was changed since the innermost message began.
+    /// True if anything has changed since the innermost message began.
     is_changed: bool,
     open: Vec<Open>,
     decide: &'b mut dyn Decide,
 }
 
-/// How it was before a message was begun, in case that it stays as it is.
+/// The state before a message began, in case that it is unchanged.
 struct Open {
     mark: Mark,
     copied: u64,
@@ -63,7 +66,7 @@ impl<'b> Rewriter<'b> {
         }
     }
 
-    /// Copies what is left of a model of this many bytes, and says whether anything was changed.
+    /// Copies the rest of a model of this many bytes, and returns whether anything has changed.
     pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
         self.copy_to(size)?;
         Ok(self.is_changed)
@@ -79,7 +82,7 @@ impl<'b> Rewriter<'b> {
         self.copy_to(field.start)?;
         let (tag, len) = encode_varint(tag(field.number, field.wire_type));
         if len as u64 == field.tag_end - field.start {
-            // With the length one piece, which a span of a byte in front of it would not be.
+            // One piece with the length; the tag alone would make a span of a single byte.
             self.builder.literal(&tag[..len])?;
         } else {
             self.copy_to(field.tag_end)?;
@@ -145,7 +148,7 @@ impl Visitor for Rewriter<'_> {
 }
 
 impl Rewriter<'_> {
-    /// Writes the message that is a field with this change.
+    /// Writes the message in a field with this change.
     fn change(&mut self, field: &Field, change: Change, cursor: &mut Cursor<'_>) -> Result<()> {
         let Change::Fields {
             dropped,

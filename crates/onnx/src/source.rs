@@ -1,4 +1,4 @@
-//! A model with its external data inside: the one-piece file that nobody wrote.
+//! A model with its external data inside: a one-piece file without writing it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -22,10 +22,10 @@ use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, DEFAULT_MAX_DEPTH, Place, walk};
 
-/// The most different files that a model may refer to, unless options say otherwise.
+/// Default number of different files that a model may refer to.
 pub const DEFAULT_MAX_FILES: usize = 1 << 20;
 
-/// The most warnings that are kept; more tell nothing new.
+/// Largest number of warnings kept; more don't help.
 const MAX_WARNINGS: usize = 100;
 
 /// Options for opening a model.
@@ -58,7 +58,7 @@ impl Default for OnnxOptions {
 }
 
 impl OnnxOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         OnnxOptions {
@@ -70,37 +70,37 @@ impl OnnxOptions {
         }
     }
 
-    /// Where the external files are (the folder that the model is in).
+    /// Sets the folder of the external files. Default: the model's folder.
     #[must_use]
     pub fn external_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.external_folder = Some(folder.into());
         self
     }
 
-    /// Whether references to external files are left as they are (no).
+    /// Sets whether references to external files are kept. Default: false.
     #[must_use]
     pub const fn keep_external(mut self, keep: bool) -> Self {
         self.keep_external = keep;
         self
     }
 
-    /// Whether references to files that are missing are left as they are (no: opening the model
-    /// fails). What else there is of the model can be looked at then; see
-    /// [`OnnxSource::outside_files`].
+    /// Sets whether references to missing files are kept, so that the rest of the model can be
+    /// inspected; see [`OnnxSource::outside_files`]. Default: false, opening the model fails.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
         self
     }
 
-    /// How deep messages may nest in the model ([`DEFAULT_MAX_DEPTH`]).
+    /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
     #[must_use]
     pub const fn max_depth(mut self, depth: u32) -> Self {
         self.max_depth = depth;
         self
     }
 
-    /// How many different files the model may refer to ([`DEFAULT_MAX_FILES`]).
+    /// Limits the number of different files that the model may refer to. Default:
+    /// [`DEFAULT_MAX_FILES`].
     #[must_use]
     pub const fn max_files(mut self, files: usize) -> Self {
         self.max_files = files;
@@ -112,17 +112,17 @@ impl OnnxOptions {
     }
 }
 
-/// A model as one message, wherever its tensors are.
+/// A model as one message, wherever its tensors are stored.
 ///
-/// Each tensor whose data is in another file has it inside, as `raw_data`:
+/// Each tensor with data in another file has it inside, as `raw_data`:
 ///
 /// ```text
 /// in the file        dims  data_type  name              external_data ...  data_location
 /// in this message    dims  data_type  name  raw_data
 /// ```
 ///
-/// That is, byte for byte, the model that `onnx` put the data out of. Only headers are read to make
-/// it, and it takes about 100 bytes of memory for each tensor; the data is read where it is.
+/// That is, byte for byte, the model from which `onnx` removed the data. Only headers are read to
+/// build it, which takes about 100 bytes of memory for each tensor; the data stays in its files.
 ///
 /// ```
 /// use prost::Message;
@@ -163,7 +163,7 @@ pub struct OnnxSource {
     spans: Arc<Spans>,
     external_tensors: usize,
     external_contexts: usize,
-    /// Whether the model says checksums of files that are compared when they are read.
+    /// True if the model has checksums of files, which are compared when the files are read.
     has_checksums: bool,
     outside: Outside,
     warnings: Vec<String>,
@@ -179,14 +179,14 @@ impl std::fmt::Debug for OnnxSource {
 }
 
 impl OnnxSource {
-    /// The model in a file, with the external data it refers to.
+    /// Opens the model in a file, with the external data it refers to.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the model or a file it refers to can't be opened, isn't a regular file,
-    /// or lies outside the model's folder; [`ErrorKind::InvalidMessage`] with the tensor if a
+    /// or is outside the model's folder; [`ErrorKind::InvalidMessage`] with the tensor if a
     /// reference is malformed, goes past its file's end or has another length than the tensor's
-    /// type and shape take; [`ErrorKind::LimitExceeded`].
+    /// type and shape require; [`ErrorKind::LimitExceeded`].
     pub fn open(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
         let path = path.as_ref();
         let input = Candidate::new(path);
@@ -194,14 +194,14 @@ impl OnnxSource {
         opened.map_err(|error| named(error, path))
     }
 
-    /// The model in an input that is open already, or is an object in a store.
+    /// Opens the model in an open input, or in an object of a store.
     pub(crate) fn of_input(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
         if input.is_local() {
             let opened = OnnxSource::open_model(input, options);
             return opened.map_err(|error| named(error, input.path()));
         }
         let model = OnnxSource::of_reader(input.source()?, input.path(), options)?;
-        // Files beside it are found beside a copy.
+        // A local copy has no external files next to it.
         model.ok_or_else(|| input.needs_file())
     }
 
@@ -229,7 +229,7 @@ impl OnnxSource {
             _ => Source::from_spans(Arc::clone(&spans), model_descriptor()),
         };
         Ok(OnnxSource {
-            // Of one span, too: it sees when the file changes.
+            // Even for a single span: it detects changes of the file.
             reader: Arc::clone(&spans) as Arc<dyn ReadAt>,
             source,
             spans,
@@ -241,7 +241,7 @@ impl OnnxSource {
         })
     }
 
-    /// Creates a source of spans, in which the data of this many tensors comes from elsewhere.
+    /// Creates a source of spans, with this number of tensors whose data comes from elsewhere.
     pub(crate) fn of_spans(
         spans: Spans,
         external_tensors: usize,
@@ -261,12 +261,12 @@ impl OnnxSource {
         })
     }
 
-    /// The model that all of a source is, such as an object in a store. `None` if the data of one of
-    /// its tensors is in another file: those are found beside files alone.
+    /// Opens the model in a source, such as an object in a store. Returns `None` if the data of one
+    /// of its tensors is in another file, since those are only found next to files.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), but for what concerns other files.
+    /// As [`open`](Self::open), except for errors about other files.
     pub fn of_reader(
         reader: Arc<dyn ReadAt>,
         called: impl AsRef<Path>,
@@ -299,64 +299,65 @@ impl OnnxSource {
         }))
     }
 
-    /// Bytes of the message.
+    /// Returns the size of the message, in bytes.
     pub fn size(&self) -> u64 {
         self.spans.total_size()
     }
 
-    /// The message's bytes, by position.
+    /// Returns the message's bytes, by position.
     pub fn reader(&self) -> &Arc<dyn ReadAt> {
         &self.reader
     }
 
-    /// The message, to be split.
+    /// Returns the message, to be split.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The message that the message is, of one span if the model has no external data.
+    /// Returns the message as spans; a single span if the model has no external data.
     pub fn spans(&self) -> &Arc<Spans> {
         &self.spans
     }
 
-    /// The files that the message is read from: the model, then those that it refers to.
+    /// Returns the files that the message is read from: the model, then those that it refers to.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.spans.files()
     }
 
-    /// How many tensors have their data in another file, and in the message now.
+    /// Returns the number of tensors whose data was moved from another file to the message.
     pub fn external_tensors(&self) -> usize {
         self.external_tensors
     }
 
-    /// How many compiled nodes (onnxruntime's `EPContext`) have their content in a file of its own, and
-    /// in the message now.
+    /// Returns the number of compiled nodes (onnxruntime's `EPContext`) whose content was moved
+    /// from a separate file to the message.
     pub fn external_contexts(&self) -> usize {
         self.external_contexts
     }
 
-    /// Whether the model says checksums of files that are compared when they are read.
+    /// Returns whether the model has checksums of files, which are compared when the files are
+    /// read.
     pub(crate) fn has_checksums(&self) -> bool {
         self.has_checksums
     }
 
-    /// Whether the message has bytes of other files than the model's.
+    /// Returns whether the message has bytes of other files than the model's.
     pub(crate) fn is_put_together(&self) -> bool {
         self.external_tensors + self.external_contexts > 0
     }
 
-    /// The files that tensors and compiled nodes have their data in and that the message has no bytes
-    /// of: those that are missing, or all of them if references were to be kept.
+    /// Returns the files with data of tensors and compiled nodes that is not in the message:
+    /// missing files, or all of them if references are kept.
     pub fn outside_files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.outside.files.iter().map(PathBuf::as_path)
     }
 
-    /// How many tensors have their data in [`outside_files`](Self::outside_files).
+    /// Returns the number of tensors with data in [`outside_files`](Self::outside_files).
     pub fn outside_tensors(&self) -> usize {
         self.outside.tensors
     }
 
-    /// The folder that external files are looked for in.
+    /// Returns the path of an external file, for errors.
     pub(crate) fn shown(&self, location: &Path) -> PathBuf {
         match &self.outside.folder {
             Some(folder) => folder.shown(location),
@@ -364,8 +365,8 @@ impl OnnxSource {
         }
     }
 
-    /// What other readers may refuse, a line each: keys that nobody knows, data that stands in the
-    /// model besides.
+    /// Returns reasons for which other readers may refuse the model, one line each: undefined keys,
+    /// tensors that also have data in the model.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -377,17 +378,17 @@ impl From<&OnnxSource> for Source {
     }
 }
 
-/// What stays outside of the message.
+/// The data that stays outside of the message.
 #[derive(Clone, Debug, Default)]
 struct Outside {
-    /// The folder that external files are in.
+    /// Folder of the external files.
     folder: Option<Arc<Folder>>,
     files: BTreeSet<PathBuf>,
     tensors: usize,
     contexts: usize,
 }
 
-/// What was found of external data so far.
+/// The external data found so far.
 struct Found<'a> {
     folder: Arc<Folder>,
     options: &'a OnnxOptions,
@@ -396,7 +397,7 @@ struct Found<'a> {
     contexts: usize,
     outside: Outside,
     warnings: Vec<String>,
-    /// What is said of whole files, once each, and by which tensor.
+    /// Checksums of whole files, once each, and the tensor that has each.
     checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
 }
 
@@ -418,12 +419,12 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Puts the data of an external tensor inside, unless it is to stay outside or is missing.
+    /// Moves the data of an external tensor inside, unless it should stay outside or is missing.
     fn inside(&mut self, tensor: &Tensor, builder: &mut SpansBuilder) -> Result<Change> {
         let named = |error: Error| in_tensor(error, tensor);
         let reference = ExternalReference::of(&tensor.entries);
         if self.options.keep_external {
-            // References that say nothing are kept as well.
+            // References without content are kept as well.
             self.outside.tensors += 1;
             if let Ok(reference) = reference {
                 self.stays_outside(&reference.location).map_err(named)?;
@@ -458,7 +459,7 @@ impl<'a> Found<'a> {
         Ok(Change::raw_data(file, range))
     }
 
-    /// Puts the content of a compiled node inside, unless it is to stay outside or is missing.
+    /// Moves the content of a compiled node inside, unless it should stay outside or is missing.
     fn content_inside(
         &mut self,
         context: &Context,
@@ -466,7 +467,7 @@ impl<'a> Found<'a> {
         cursor: &mut Cursor<'_>,
         builder: &mut SpansBuilder,
     ) -> Result<Change> {
-        // Of each node there are two parts, of which one counts.
+        // Each node has two parts; count it once.
         let one = usize::from(part == Part::Content);
         let location = context.location(cursor);
         if self.options.keep_external {
@@ -485,7 +486,7 @@ impl<'a> Found<'a> {
         Ok(context.inside(part, file, builder.file_size(file)?))
     }
 
-    /// The file at a location; none if it is missing and may be.
+    /// Returns the file at a location; `None` if it is missing and that is allowed.
     fn file(&mut self, location: &Path, builder: &mut SpansBuilder) -> Result<Option<SourceId>> {
         if let Some(&file) = self.files.get(location) {
             return Ok(Some(file));
@@ -523,7 +524,7 @@ impl<'a> Found<'a> {
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
-    /// Has the checksums of files compared once their data was read.
+    /// Registers the checksums of files to be compared once their data was read.
     fn check_when_read(&mut self, builder: &mut SpansBuilder) {
         for (file, expected) in std::mem::take(&mut self.checksums) {
             let name = builder.file_name(file).to_owned();
@@ -594,7 +595,7 @@ impl Decide for Found<'_> {
     }
 }
 
-/// How many tensors and compiled nodes have their data in other files, with nothing changed.
+/// Counts the tensors and compiled nodes with data in other files, without changing anything.
 struct Elsewhere(usize);
 
 impl Decide for Elsewhere {
@@ -615,14 +616,14 @@ impl Decide for Elsewhere {
     }
 }
 
-/// Returns true if a file couldn't be opened because it isn't there.
+/// Returns true if a file couldn't be opened because it doesn't exist.
 fn is_missing(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let source = source.and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Fails for an empty file: it is a message without fields to protobuf, and a model to nobody.
+/// Fails for an empty file: protobuf accepts it as a message without fields, but it isn't a model.
 fn check_size(size: u64) -> Result<()> {
     if size > 0 {
         return Ok(());
@@ -632,7 +633,7 @@ fn check_size(size: u64) -> Result<()> {
 }
 
 impl ExternalReference {
-    /// Which bytes of a file of `size` bytes are meant, if the tensor takes `needed`.
+    /// Returns the range in a file of `size` bytes, for a tensor of `needed` bytes.
     fn range(&self, needed: Option<u64>, size: u64) -> Result<std::ops::Range<u64>> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let Some(left) = size.checked_sub(self.offset) else {
@@ -662,12 +663,12 @@ impl ExternalReference {
     }
 }
 
-/// The error with the tensor it is about.
+/// Adds the tensor to an error.
 fn in_tensor(error: Error, tensor: &Tensor) -> Error {
     error.context(format!("tensor \"{}\"", tensor.name))
 }
 
-/// The error with the model's name, unless it begins with it.
+/// Prefixes an error with the model's name, unless it begins with it.
 pub(crate) fn named(error: Error, path: &Path) -> Error {
     let shown = path.display().to_string();
     if error.to_string().starts_with(&shown) {

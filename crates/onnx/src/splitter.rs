@@ -1,4 +1,4 @@
-//! Which parts of a model get chunks of their own.
+//! The parts of a model that become chunks.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -6,15 +6,15 @@ use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 
 use crate::model_descriptor;
 
-/// The full name of the type that [`OnnxSplitter`] splits.
+/// Full name of the type that [`OnnxSplitter`] splits.
 pub const MODEL_PROTO: &str = "onnx.ModelProto";
 
 /// Splits an `onnx.ModelProto`: initializers, sparse ones, attributes' tensors, in subgraphs,
 /// functions and training information.
 ///
-/// Whatever is large leaves first, wherever it is: a tensor's `raw_data` as a BYTES chunk, its typed
-/// data in slices, a run of nodes. So equal tensors are stored once, and one tensor is read without
-/// the others. What is cut keeps its bytes; nothing is converted.
+/// The largest parts leave first, wherever they are: a tensor's `raw_data` as a BYTES chunk, its
+/// typed data in slices, a run of nodes. So equal tensors are stored once, and one tensor can be
+/// read without the others. The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};
@@ -42,7 +42,7 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 pub struct OnnxSplitter;
 
 impl OnnxSplitter {
-    /// Where not to cut: nowhere in a model.
+    /// Returns the places that must not be cut: none in a model.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -1,4 +1,4 @@
-//! One `TensorProto`: what it says of itself, and where its elements are.
+//! A single `TensorProto`: its header, and the location of its elements.
 
 use std::io::Write;
 use std::mem::take;
@@ -15,17 +15,17 @@ use crate::elements;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::Entries;
 
-/// The most dimensions a tensor may have: many more than any reader takes.
+/// Largest number of dimensions of a tensor: many more than any reader accepts.
 pub const MAX_RANK: usize = 256;
 
-/// The most bytes of a tensor's name: 16 MiB. ONNX has no limit.
+/// Largest name of a tensor: 16 MiB. ONNX has no limit.
 pub const MAX_TENSOR_NAME: u64 = 16 << 20;
 
-/// A tensor of up to this size is fetched at once, and not field by field: 1 KiB. There can be small
-/// ones by the hundred thousand.
+/// Size up to which a tensor is read at once, and not field by field: 1 KiB. There can be hundreds
+/// of thousands of small ones.
 const FETCHED_WHOLE: u64 = 1 << 10;
 
-/// The numbers of `TensorProto`'s fields that are looked at.
+/// Numbers of the `TensorProto` fields in use.
 pub(crate) mod field {
     pub(crate) const DIMS: u32 = 1;
     pub(crate) const DATA_TYPE: u32 = 2;
@@ -51,17 +51,17 @@ pub(crate) struct Tensor {
     pub(crate) name: String,
     pub(crate) dims: Vec<i64>,
     pub(crate) data_type: i32,
-    /// All of the message.
+    /// Range of the message.
     pub(crate) range: Range<u64>,
     pub(crate) raw: Option<Range<u64>>,
-    /// True if there are elements one by one.
+    /// True if there are separate elements.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
-    /// What `external_data` says, whether or not it counts.
+    /// Content of `external_data`, whether or not it is in effect.
     pub(crate) entries: Entries,
 }
 
-/// Part of a model that is at hand, with the positions that it has in the model.
+/// A part of a model in memory, with its positions in the model.
 struct Window<'a> {
     start: u64,
     bytes: &'a [u8],
@@ -84,7 +84,7 @@ impl Input for Window<'_> {
     }
 }
 
-/// The place of the elements of a tensor.
+/// The location of the elements of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     Raw(Range<u64>),
@@ -95,8 +95,8 @@ pub(crate) enum Data {
 }
 
 impl Tensor {
-    /// Reads what the tensor at `range` says of itself, and forgets what was here before. The memory
-    /// for names and shapes is used again: models have tensors by the hundred thousand.
+    /// Parses the header of the tensor at `range`, replacing the previous one. The memory for names
+    /// and shapes is reused: a model can have hundreds of thousands of tensors.
     pub(crate) fn parse(&mut self, cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<()> {
         self.forget(range.clone());
         if range.end - range.start > FETCHED_WHOLE {
@@ -125,10 +125,10 @@ impl Tensor {
         };
     }
 
-    /// Reads a small tensor as nearly all are: fields with tags of one byte, and no references. Gives
-    /// `None` if it has anything else, which [`read`](Self::read) knows or says what is wrong with.
+    /// Parses a small tensor of the usual form: fields with tags of one byte, and no references.
+    /// Returns `None` for anything else, which [`read`](Self::read) handles or reports as an error.
     ///
-    /// A list of tensors is to take no longer than hopping over their fields does.
+    /// Listing tensors must not take longer than skipping their fields.
     fn read_plain(&mut self, window: &Window<'_>) -> Option<()> {
         let mut rest = window.bytes;
         while let [tag @ ..0x80, behind @ ..] = rest {
@@ -170,7 +170,7 @@ impl Tensor {
                     tensor.add_dims(cursor, &found)?;
                 }
                 (field::DATA_TYPE, WireType::Varint) => {
-                    // Enums and int32 are cut to 32 bits, as every reader does.
+                    // Enums and int32 are truncated to 32 bits, as every reader does.
                     tensor.data_type = low_i32(varint(cursor, &found)?);
                 }
                 (field::NAME, WireType::Len) => read_name(cursor, &found, &mut tensor.name)?,
@@ -211,28 +211,29 @@ impl Tensor {
         Ok(())
     }
 
-    /// The type of its elements, if it is one that ONNX 1.23 knows.
+    /// Returns the type of its elements, if ONNX 1.23 defines it.
     pub(crate) fn data_type(&self) -> Option<DataType> {
         DataType::try_from(self.data_type).ok()
     }
 
-    /// The type's name in lower case; its number if it is unknown.
+    /// Returns the type's name in lower case; its number if it is unknown.
     pub(crate) fn type_name(&self) -> String {
         self.data_type()
             .map_or_else(|| self.data_type.to_string(), type_name)
     }
 
-    /// How many elements its shape has.
+    /// Returns the number of elements in its shape.
     pub(crate) fn element_count(&self) -> Option<u64> {
         element_count(&self.dims)
     }
 
-    /// How many bytes its raw data must have.
+    /// Returns the required size of its raw data, in bytes.
     pub(crate) fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, &self.dims)
     }
 
-    /// Where its elements are. External data wins over what is beside it, raw data over elements.
+    /// Returns the location of its elements. External data takes precedence, then raw data, then
+    /// separate elements.
     pub(crate) fn data(&self) -> Data {
         if self.is_external {
             return Data::External;
@@ -246,11 +247,12 @@ impl Tensor {
         }
     }
 
-    /// Writes its elements as raw data, little-endian, and says how many bytes they were.
+    /// Writes its elements as raw data, little-endian, and returns the number of bytes written.
     ///
     /// # Errors
     ///
-    /// If it has none in the model, or its type no raw data; if reading or writing fails.
+    /// If it has no elements in the model, or its type has no raw data; if reading or writing
+    /// fails.
     pub(crate) fn write_raw(&self, source: &dyn ReadAt, sink: &mut dyn Write) -> Result<u64> {
         match (self.data(), self.data_type().and_then(element_bits)) {
             (Data::Raw(range), _) => elements::copy(source, range, sink),
@@ -264,7 +266,7 @@ impl Tensor {
         }
     }
 
-    /// An error that begins with what the tensor is.
+    /// Returns an error that begins with the tensor's description.
     #[cold]
     pub(crate) fn invalid(&self, message: &str) -> Error {
         let message = format!("tensor \"{}\": {message}", self.name);
@@ -283,7 +285,7 @@ fn read_name<I: Input>(cursor: &mut WireCursor<I>, found: &Field, name: &mut Str
     Ok(())
 }
 
-/// The number that a varint field has.
+/// Returns the number in a varint field.
 pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Result<u64> {
     let bytes = cursor.bytes(found.value.clone())?;
     decode_varint(bytes).map(|(value, _)| value).ok_or_else(|| {
@@ -292,7 +294,7 @@ pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Res
     })
 }
 
-/// The low 32 bits, as protobuf reads an `int32`.
+/// Returns the low 32 bits, as protobuf reads an `int32`.
 pub(crate) fn low_i32(value: u64) -> i32 {
     let [a, b, c, d, ..] = value.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
     use crate::proto::TensorProto;
 
-    /// As `parse` reads it, and as field by field alone, where `bytes` stand behind three others.
+    /// Parses `bytes` after three others, with `parse` and field by field.
     fn both_ways(bytes: &[u8]) -> [String; 2] {
         let model = [b"abc", bytes].concat();
         let range = 3..model.len() as u64;

@@ -1,4 +1,4 @@
-//! The tensors of a model by name: what they are, and their elements.
+//! The tensors of a model by name: their headers, and their elements.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::source::{OnnxOptions, OnnxSource};
 use crate::tensor::{Data, Tensor};
 use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
 
-/// The number of tensors kept together.
+/// Number of tensors in a block.
 const BLOCK: usize = 4096;
 
 /// A tensor of a model.
@@ -27,17 +27,17 @@ pub struct ModelTensor<'a> {
     entry: &'a Entry,
 }
 
-/// What is kept of a tensor. Names, shapes and paths are kept together, since models have tensors
-/// by the hundred thousand.
+/// The data kept for a tensor. Names, shapes and paths are stored together, since a model can have
+/// hundreds of thousands of tensors.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// In `names`.
+    /// Range in `names`.
     name: Range<usize>,
-    /// The name that the tensor itself has, in `names`.
+    /// Range in `names` of the tensor's own name.
     own_name: Range<usize>,
-    /// In `dims`.
+    /// Range in `dims`.
     dims: Range<usize>,
-    /// The message that it is in, in `parents`; the field's name and index there.
+    /// Index in `parents` of its enclosing message; the field's name and index there.
     parent: usize,
     label: &'static str,
     index: Option<u32>,
@@ -62,73 +62,73 @@ impl std::fmt::Debug for ModelTensor<'_> {
 }
 
 impl<'a> ModelTensor<'a> {
-    /// What people call it: an initializer by its name, a constant by the output that it is, another
-    /// attribute as `node.attribute`; with the node and attribute of the subgraph, or the function,
-    /// that it is in.
+    /// Returns its common name: an initializer's own name, a constant's output, another attribute
+    /// as `node.attribute`; prefixed with the node and attribute of the subgraph, or the function,
+    /// that contains it.
     pub fn name(&self) -> &'a str {
         &self.all.names[self.entry.name.clone()]
     }
 
-    /// The name that the tensor itself has.
+    /// Returns the tensor's own name.
     fn own_name(&self) -> &'a str {
         &self.all.names[self.entry.own_name.clone()]
     }
 
-    /// Its field path in the model.
+    /// Returns its field path in the model.
     pub fn path(&self) -> String {
         let parent = self.all.parents[self.entry.parent].clone();
         joined(parent, self.entry.label, self.entry.index)
     }
 
-    /// What it is in the model.
+    /// Returns its role in the model.
     pub fn role(&self) -> TensorRole {
         self.entry.role
     }
 
-    /// The type of its elements, if ONNX 1.23 knows it.
+    /// Returns the type of its elements, if ONNX 1.23 defines it.
     pub fn data_type(&self) -> Option<DataType> {
         DataType::try_from(self.entry.data_type).ok()
     }
 
-    /// The type's name in lower case, as `float16`; the number of one that is unknown.
+    /// Returns the type's name in lower case, such as `float16`; its number if it is unknown.
     pub fn type_name(&self) -> String {
         self.data_type()
             .map_or_else(|| self.entry.data_type.to_string(), type_name)
     }
 
-    /// The number of the type of its elements.
+    /// Returns the number of the type of its elements.
     pub fn type_number(&self) -> i32 {
         self.entry.data_type
     }
 
-    /// The range of the model that is the tensor's message.
+    /// Returns the range of the tensor's message in the model.
     pub(crate) fn range(&self) -> Range<u64> {
         self.entry.range.clone()
     }
 
-    /// How many bytes the tensor has as a message, its data in the model included.
+    /// Returns the size of the tensor's message, including its data in the model.
     pub(crate) fn stored_len(&self) -> u64 {
         self.entry.range.end - self.entry.range.start
     }
 
-    /// Its shape.
+    /// Returns its shape.
     pub fn dims(&self) -> &'a [i64] {
         &self.all.dims[self.entry.dims.clone()]
     }
 
-    /// How many elements it has; `None` if its shape is absurd.
+    /// Returns the number of elements; `None` if its shape is invalid.
     pub fn element_count(&self) -> Option<u64> {
         element_count(self.dims())
     }
 
-    /// How many bytes its elements have as raw data; `None` for strings, unknown types and absurd
-    /// shapes.
+    /// Returns the size of its elements as raw data, in bytes; `None` for strings, unknown types
+    /// and invalid shapes.
     pub fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, self.dims())
     }
 
-    /// Where its raw data is in the model; `None` if its elements stand there one by one, or in
-    /// another file, or nowhere.
+    /// Returns the range of its raw data in the model; `None` if it has separate elements, data in
+    /// another file, or no data.
     pub fn raw_data(&self) -> Option<Range<u64>> {
         if self.entry.is_external {
             None
@@ -137,12 +137,12 @@ impl<'a> ModelTensor<'a> {
         }
     }
 
-    /// Whether its data is in another file, which was not opened.
+    /// Returns whether its data is in another file, which was not opened.
     pub fn is_external(&self) -> bool {
         self.entry.is_external
     }
 
-    /// As the walk found it, without what `external_data` says.
+    /// Returns the tensor as parsed, without the content of `external_data`.
     fn found(&self) -> Tensor {
         let entry = self.entry;
         Tensor {
@@ -189,11 +189,11 @@ impl<'a> ModelTensor<'a> {
 #[derive(Clone)]
 pub struct ModelTensors {
     reader: Arc<dyn ReadAt>,
-    /// In blocks of [`BLOCK`], but for the last: one list would be copied as it grows.
+    /// Blocks of [`BLOCK`] entries, except the last: a single list would be copied as it grows.
     entries: Vec<Vec<Entry>>,
     names: String,
     dims: Vec<i64>,
-    /// The paths of the messages that tensors are in.
+    /// Paths of the messages that contain tensors.
     parents: Vec<String>,
 }
 
@@ -204,7 +204,7 @@ impl std::fmt::Debug for ModelTensors {
 }
 
 impl OnnxSource {
-    /// The tensors of the model.
+    /// Lists the tensors of the model.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl OnnxSource {
 }
 
 impl ModelTensors {
-    /// The tensors of the model that is the first `size` bytes of `reader`. Only headers are read.
+    /// Lists the tensors of the model in the first `size` bytes of `reader`. Only headers are read.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl ModelTensors {
         Ok(all.tensors)
     }
 
-    /// The tensors, in the order in which they stand in the model.
+    /// Returns the tensors, in the order of the model.
     pub fn iter(&self) -> ModelTensorIter<'_> {
         ModelTensorIter {
             all: self,
@@ -245,28 +245,28 @@ impl ModelTensors {
         }
     }
 
-    /// The tensor with this index, in the order in which they stand in the model.
+    /// Returns the tensor with this index, in the order of the model.
     pub fn get(&self, index: usize) -> Option<ModelTensor<'_>> {
         let entry = self.entries.get(index / BLOCK)?.get(index % BLOCK)?;
         Some(ModelTensor { all: self, entry })
     }
 
-    /// How many there are.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         let full = self.entries.len().saturating_sub(1);
         full * BLOCK + self.entries.last().map_or(0, Vec::len)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The tensor with this name, or at this path.
+    /// Returns the tensor with this name, or at this path.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is none, or several have the name.
+    /// [`ErrorKind::InvalidPath`] if there is no such tensor, or several have the name.
     pub fn find(&self, name: &str) -> Result<ModelTensor<'_>> {
         let mut named = self.iter().filter(|tensor| tensor.name() == name);
         let by_path = || self.iter().find(|tensor| tensor.path() == name);
@@ -282,8 +282,8 @@ impl ModelTensors {
         Err(Error::new(ErrorKind::InvalidPath, message))
     }
 
-    /// What a tensor says of the file that its data is in; none if it says nothing that can be
-    /// understood.
+    /// Returns a tensor's reference to the file with its data; `None` if it is absent or can't be
+    /// parsed.
     pub(crate) fn reference(&self, tensor: ModelTensor<'_>) -> Result<Option<ExternalReference>> {
         let range = tensor.entry.range.clone();
         let mut found = Tensor::default();
@@ -292,12 +292,13 @@ impl ModelTensors {
         Ok(ExternalReference::of(&found.entries).ok())
     }
 
-    /// Writes a tensor's elements as raw data, little-endian, and says how many bytes they were.
+    /// Writes a tensor's elements as raw data, little-endian, and returns the number of bytes
+    /// written.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if its elements aren't in the model, or are others than its
-    /// type and shape say; [`ErrorKind::Io`] if reading or writing fails.
+    /// [`ErrorKind::InvalidMessage`] if its elements aren't in the model, or don't match its type
+    /// and shape; [`ErrorKind::Io`] if reading or writing fails.
     pub fn write_raw(&self, tensor: ModelTensor<'_>, sink: &mut dyn Write) -> Result<u64> {
         let found = tensor.found();
         let written = found
@@ -311,9 +312,9 @@ impl ModelTensors {
         }
     }
 
-    /// What is wrong with the tensors, a line each: data of another length than type and shape say,
-    /// types that nobody knows, initializers of one graph with one name. Elements that stand one by
-    /// one are read to be counted; raw data isn't.
+    /// Returns the problems of the tensors, one line each: data whose length doesn't match type and
+    /// shape, unknown types, initializers of one graph with the same name. Separate elements are
+    /// read to be counted; raw data isn't.
     ///
     /// # Errors
     ///
@@ -380,7 +381,7 @@ impl ModelTensors {
     }
 }
 
-/// The tensors of a model, from [`ModelTensors::iter`].
+/// Iterator over the tensors of a model, from [`ModelTensors::iter`].
 #[derive(Clone, Debug)]
 pub struct ModelTensorIter<'a> {
     all: &'a ModelTensors,
@@ -410,7 +411,7 @@ impl<'a> IntoIterator for &'a ModelTensors {
     }
 }
 
-/// The path of the graph that an initializer with a name is in.
+/// Returns the path of the graph that contains an initializer with a name.
 fn graph_of(tensor: ModelTensor<'_>) -> Option<String> {
     let is_initializer = matches!(
         tensor.role(),
@@ -430,7 +431,7 @@ pub(crate) fn other_length(found: u64, needed: u64) -> String {
 
 struct All {
     tensors: ModelTensors,
-    /// The message that the last tensor was in.
+    /// Number of the message that contained the last tensor.
     message: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Through a model to its tensors, hopping over everything else.
+//! Walking a model to its tensors, skipping everything else.
 //!
 //! ```text
 //! Model -> graph, training_info -> {initialization, algorithm}, functions
@@ -20,14 +20,14 @@ use crate::tensor::Tensor;
 
 pub(crate) use crate::cursor::Cursor;
 
-/// The depth to which messages may nest in a model, unless options say otherwise: what protobuf's own readers
-/// take. A graph in a node's attribute is three deeper than the node's.
+/// Default nesting depth of messages in a model, as for protobuf's own readers. A graph in a node's
+/// attribute is three levels deeper than the node's.
 pub const DEFAULT_MAX_DEPTH: u32 = 100;
 
-/// The most bytes of a node's or function's name that are read.
+/// Largest name of a node or function that is read, in bytes.
 const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
 
-/// The messages on the way to tensors.
+/// The messages on the path to tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Model,
@@ -35,18 +35,18 @@ pub(crate) enum Kind {
     Function,
     Graph,
     Node,
-    /// Of a node, or a function's default.
+    /// An attribute of a node, or a function's default.
     Attribute,
     Sparse,
 }
 
-/// What a tensor is in its model.
+/// The role of a tensor in its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TensorRole {
     /// An initializer of a graph.
     Initializer,
-    /// The value of a node's attribute, as a constant's.
+    /// The value of a node's attribute, such as a constant's.
     Attribute,
     /// The default of a function's attribute.
     Default,
@@ -56,12 +56,12 @@ pub enum TensorRole {
     SparseIndices,
 }
 
-/// Where a field of a message on the way leads.
+/// The role of a field in a message on the path.
 enum Way {
-    /// To a message; the label, and whether the field is repeated.
+    /// A message; the label, and whether the field is repeated.
     Down(Kind, &'static str, bool),
     Tensor(TensorRole, &'static str, bool),
-    /// To what the message is called by.
+    /// The name of the message.
     Name,
     Op,
     Output,
@@ -98,10 +98,10 @@ fn way(kind: Kind, number: u32) -> Option<Way> {
     })
 }
 
-/// How many fields of a message lead on, at the most.
+/// Largest number of fields of a message that lead to tensors.
 const MOST_WAYS: usize = 6;
 
-/// A message on the way.
+/// A message on the path.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
@@ -111,9 +111,9 @@ pub(crate) struct Frame {
     op: Option<Range<u64>>,
     output: Option<Range<u64>>,
     domain: Option<Range<u64>>,
-    /// The content of a compiled node.
+    /// Content of a compiled node.
     context: Option<Box<Context>>,
-    /// The number of elements of each repeated field so far, by field number.
+    /// Number of elements of each repeated field so far, by field number.
     counts: [(u32, u32); MOST_WAYS],
 }
 
@@ -132,7 +132,7 @@ impl Frame {
         }
     }
 
-    /// The index of the next element of a repeated field.
+    /// Returns the index of the next element of a repeated field.
     fn count(&mut self, number: u32, repeated: bool) -> Option<u32> {
         if !repeated {
             return None;
@@ -148,12 +148,12 @@ impl Frame {
     }
 }
 
-/// Where a tensor is: the messages around it, from the model on.
+/// The location of a tensor: its enclosing messages, from the model on.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
     frames: &'a [Frame],
-    /// The number of messages entered before: two places with the same are in the same message,
+    /// Number of messages entered before: two places with the same number are in the same message,
     /// unless another was entered and left between them.
     pub(crate) message: u64,
     pub(crate) label: &'static str,
@@ -173,7 +173,7 @@ impl Place<'_> {
         self.has(Kind::Training)
     }
 
-    /// Whether it is in a graph that an attribute has.
+    /// Returns whether it is in a graph of an attribute.
     pub(crate) fn in_subgraph(&self) -> bool {
         let attribute = |frame: &Frame| frame.kind == Kind::Attribute;
         let graph = |frame: &Frame| frame.kind == Kind::Graph;
@@ -181,12 +181,12 @@ impl Place<'_> {
         first.is_some_and(|first| self.frames[first..].iter().any(graph))
     }
 
-    /// The field path, as `graph.node[3].attribute[0].t`.
+    /// Returns the field path, such as `graph.node[3].attribute[0].t`.
     pub(crate) fn path(&self) -> String {
         joined(self.parent(), self.label, self.index)
     }
 
-    /// The field path of the message that it is in; empty if that is the model.
+    /// Returns the field path of the enclosing message; empty if that is the model.
     pub(crate) fn parent(&self) -> String {
         let frames = self.frames.iter().skip(1);
         frames.fold(String::new(), |path, frame| {
@@ -194,15 +194,16 @@ impl Place<'_> {
         })
     }
 
-    /// Whether it is called by its own name alone: an initializer of the model's own graph.
+    /// Returns whether its own name identifies it: true for an initializer of the model's own
+    /// graph.
     pub(crate) fn has_own_name(&self) -> bool {
         let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)
     }
 
-    /// What people call the tensor: an initializer by its name, a constant by the output that it
-    /// is, another attribute as `node.attribute`. What is in a subgraph has the node and the
-    /// attribute in front, what is in a function the function.
+    /// Returns the tensor's common name: an initializer's own name, a constant's output, another
+    /// attribute as `node.attribute`. In a subgraph, the name is prefixed with the node and the
+    /// attribute, in a function with the function.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
@@ -269,7 +270,7 @@ impl Place<'_> {
     }
 }
 
-/// The path of a field of the message at `path`.
+/// Returns the path of a field of the message at `path`.
 pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> String {
     if !path.is_empty() {
         path.push('.');
@@ -281,7 +282,7 @@ pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> Strin
     path
 }
 
-/// A short text of the model; nothing if it is absent, long or no UTF-8.
+/// Returns a short string of the model; empty if it is absent, long or not UTF-8.
 fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
     let Some(range) = range.filter(|range| range.end - range.start <= MAX_NAME) else {
         return Ok(String::new());
@@ -290,19 +291,19 @@ fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// What is done on the way.
+/// The actions during a walk.
 pub(crate) trait Visitor {
-    /// Before a message on the way is walked.
+    /// Called before a message on the path is walked.
     fn enter(&mut self, _field: &Field) -> Result<()> {
         Ok(())
     }
 
-    /// After it.
+    /// Called after it.
     fn leave(&mut self, _field: &Field) -> Result<()> {
         Ok(())
     }
 
-    /// At a tensor. The cursor may be used, wherever it is left.
+    /// Called for a tensor. The cursor may be left at any position.
     fn tensor(
         &mut self,
         field: &Field,
@@ -311,8 +312,8 @@ pub(crate) trait Visitor {
         cursor: &mut Cursor<'_>,
     ) -> Result<()>;
 
-    /// At an attribute that says where the content of a compiled node is. The cursor may be used,
-    /// wherever it is left.
+    /// Called for an attribute with the location of a compiled node's content. The cursor may be
+    /// left at any position.
     fn context(
         &mut self,
         _field: &Field,
@@ -324,8 +325,7 @@ pub(crate) trait Visitor {
     }
 }
 
-/// Shows every tensor of the model that `source` has to `visitor`, in the order in which they
-/// stand there.
+/// Passes every tensor of the model in `source` to `visitor`, in the order of the model.
 pub(crate) fn walk(
     source: &dyn ReadAt,
     size: u64,
@@ -346,9 +346,9 @@ pub(crate) fn walk(
 struct Walker<'a, 'v> {
     cursor: Cursor<'a>,
     frames: Vec<Frame>,
-    /// The last one that was read.
+    /// The last tensor parsed.
     tensor: Tensor,
-    /// The number of messages entered so far.
+    /// Number of messages entered so far.
     entered: u64,
     max_depth: u32,
     visitor: &'v mut dyn Visitor,
@@ -369,7 +369,7 @@ impl Walker<'_, '_> {
                 None => continue,
                 Some(Way::Name) => frame.name = Some(field.value),
                 Some(Way::Op) => frame.op = Some(field.value),
-                // A function's was looked for before.
+                // A function's domain was looked up before.
                 Some(Way::Domain) => {}
                 Some(Way::Output) => {
                     frame.output.get_or_insert(field.value);
@@ -394,8 +394,8 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Shows an attribute of the innermost node, which is at `range`, if it says where the content of
-    /// a compiled node is; says whether it does.
+    /// Passes an attribute of the innermost node, which is at `range`, to the visitor if it has the
+    /// location of a compiled node's content; returns whether it does.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);
@@ -431,7 +431,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Looks for a function's domain, which stands behind its nodes.
+    /// Looks up a function's domain, which comes after its nodes.
     fn find_domain(&mut self, range: Range<u64>) -> Result<()> {
         self.cursor.set_range(range);
         while let Some(field) = self.cursor.next()? {
@@ -475,13 +475,14 @@ impl Walker<'_, '_> {
     }
 }
 
-/// The content of the node at `range`, if it is a compiled one.
+/// Returns the content of the node at `range`, if it is a compiled one.
 fn find_context(
     cursor: &mut Cursor<'_>,
     range: &Range<u64>,
     op: Option<&Range<u64>>,
 ) -> Result<Option<Box<Context>>> {
-    // Writers put the operator before its attributes, and of others every node would be read twice.
+    // Writers put the operator before its attributes; supporting another order would read every
+    // node twice.
     let Some(op) = op else {
         return Ok(None);
     };

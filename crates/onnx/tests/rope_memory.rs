@@ -1,5 +1,5 @@
-//! A model whose tensors are in another file takes about 100 bytes of memory for each of them. This
-//! is a test of its own, since it counts what the process allocates.
+//! A model with external tensors takes about 100 bytes of memory for each of them. This test has
+//! its own process, since it counts the process's allocations.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
@@ -56,7 +56,7 @@ fn tensors_in_other_files_take_about_a_hundred_bytes_each() {
     let most = (MEMORY.peak_usage() - before) / TENSORS;
     assert_eq!(source.external_tensors(), TENSORS);
     assert!(kept <= 120, "{kept} bytes are kept of each tensor");
-    // Lists grow by half or to twice of what they have.
+    // Lists grow by half or to twice their size.
     assert!(
         most <= 250,
         "{most} bytes of each tensor while it is opened"

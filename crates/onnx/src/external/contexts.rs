@@ -1,4 +1,5 @@
-//! The contents of compiled nodes (onnxruntime's `EPContext`), each of which leaves for a file of its own.
+//! The contents of compiled nodes (onnxruntime's `EPContext`), each of which is moved to a separate
+//! file.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,29 +11,29 @@ use record_file::ReadAt;
 use super::leaving::DataFile;
 use super::same;
 
-/// What the names of files of contents end in: `model_ctx.bin`, or `model_ctx-00001-of-00002.bin`.
+/// Ending of the names of content files: `model_ctx.bin`, or `model_ctx-00001-of-00002.bin`.
 pub(super) const ENDING: (&str, &str) = ("_ctx", ".bin");
 
-/// The contents that leave a model, and their files.
+/// The contents that are moved out of a model, and their files.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
-    /// In the order of the model.
+    /// Contents in the order of the model.
     pub(super) leaving: Vec<LeavingContext>,
     pub(super) files: Vec<DataFile>,
 }
 
-/// A content that leaves.
+/// A content that is moved out.
 #[derive(Debug)]
 pub(super) struct LeavingContext {
-    /// Where it is in the model.
+    /// Range in the model.
     pub(super) range: Range<u64>,
     pub(super) file: usize,
-    /// True if another one with the same bytes writes them.
+    /// True if another content with the same bytes is written instead.
     pub(super) is_copy: bool,
 }
 
 impl Contexts {
-    /// Adds a content that is at `range`, behind all others.
+    /// Adds the content at `range`, after all others.
     pub(super) fn add(&mut self, range: Range<u64>) {
         self.leaving.push(LeavingContext {
             range,
@@ -41,14 +42,15 @@ impl Contexts {
         });
     }
 
-    /// The file of the content that begins at `start` in the model; none if it doesn't leave.
+    /// Returns the file of the content that begins at `start` in the model; `None` if it stays
+    /// inside.
     pub(super) fn file_of(&self, start: u64) -> Option<usize> {
         let leaving = &self.leaving;
         let found = leaving.binary_search_by_key(&start, |one| one.range.start);
         Some(leaving.get(found.ok()?)?.file)
     }
 
-    /// Gives each its file; equal ones share one.
+    /// Assigns each content a file; equal ones share one.
     pub(super) fn lay_out(
         &mut self,
         reader: &dyn ReadAt,

@@ -4,7 +4,8 @@
 //! | length | {"__metadata__": {"onnx": "the model as JSON"}, "conv1.weight": ...} | tensors ... |
 //! ```
 //!
-//! The model in the header has no data of its initializers: these are the tensors of the same name.
+//! The model in the header doesn't contain the data of its initializers: it is in the tensors of
+//! the same names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use crate::proto::tensor_proto::DataType;
 use crate::tensor::Tensor;
 use crate::walk::{Place, TensorRole};
 
-/// The key of the model in the metadata of the header.
+/// Key of the model in the metadata of the header.
 pub(crate) const KEY: &str = "onnx";
 
-/// The location of data that is in the file itself.
+/// Location of data that is in the file itself.
 const HERE: &str = ".";
 
-/// A model to be written to one safetensors file: which tensors it has, and the model in its header.
+/// A plan to write a model to one safetensors file: its tensors, and the model in its header.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,22 +69,22 @@ const HERE: &str = ".";
 #[derive(Debug)]
 pub struct EmbeddedPlan {
     plan: ExternalPlan,
-    /// Bytes of the model in the header.
+    /// Size of the model in the header, in bytes.
     model_size: u64,
-    /// Bytes of the model that its schema has no fields for.
+    /// Size of the model's fields that aren't in its schema, in bytes.
     unknown: u64,
 }
 
 impl EmbeddedPlan {
-    /// Plans how the model that is the first `size` bytes of `reader` is written to `target`. Headers
-    /// are read.
+    /// Plans to write the model in the first `size` bytes of `reader` to `target`. Reads only
+    /// headers.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, a tensor has other data
-    /// than its type and shape say, or two initializers have the same name, which the form can't
-    /// tell apart; [`ErrorKind::Uncuttable`] if the model without its initializers, as JSON, is over
-    /// the 100 MB that readers take as a header.
+    /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
+    /// data doesn't match its type and shape, or two initializers have the same name, which the
+    /// form can't represent; [`ErrorKind::Uncuttable`] if the model without its initializers, as
+    /// JSON, exceeds the 100 MB that readers accept as a header.
     pub fn new(
         reader: Arc<dyn ReadAt>,
         size: u64,
@@ -93,7 +94,7 @@ impl EmbeddedPlan {
         EmbeddedPlan::of(reader, None, size, target.into(), options)
     }
 
-    /// Plans how the model in a file in chunks is written to `target`.
+    /// Plans to write the model in a file in chunks to `target`.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl EmbeddedPlan {
         let (mut leaving, _) = choose(&*reader, size, options, leaves)?;
         let contexts = Contexts::default();
         check_names(leaving.iter().map(|one| one.name.as_str()))?;
-        // What the offsets say is where the tensors are behind the header, which isn't known yet.
+        // Offsets are relative to the end of the header, whose size isn't known yet.
         let mut file = DataFile {
             name,
             head: Vec::new(),
@@ -161,17 +162,18 @@ impl EmbeddedPlan {
         })
     }
 
-    /// How many tensors the file has.
+    /// Returns the number of tensors of the file.
     pub fn tensor_count(&self) -> usize {
         self.plan.tensor_count()
     }
 
-    /// Bytes of the model that ONNX's schema has no fields for. JSON has none of them.
+    /// Returns the size of the model's fields that aren't in ONNX's schema, in bytes. JSON leaves
+    /// them out.
     pub fn unknown_bytes(&self) -> u64 {
         self.unknown
     }
 
-    /// Writes the file, which appears complete or not at all.
+    /// Writes the file atomically.
     ///
     /// # Errors
     ///
@@ -196,11 +198,11 @@ impl EmbeddedPlan {
     }
 }
 
-/// Returns true for an initializer whose type the form has: those that `onnx-safetensors` moves.
+/// Returns true for an initializer with a supported type: those that `onnx-safetensors` moves.
 fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     let is_graphs = !place.in_function() && !place.in_training();
     let data_type = tensor.data_type();
-    // Of these its reader knows no form.
+    // Its reader doesn't support these types.
     let unknown = [
         DataType::Complex128,
         DataType::Float6e2m3,
@@ -213,7 +215,7 @@ fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> 
         && has_type.is_some_and(|data_type| stored_as(data_type, &tensor.dims, len).is_some())
 }
 
-/// Fails if two tensors have the same name: the form has no other way to tell them apart.
+/// Fails if two tensors have the same name, since the form identifies tensors by name.
 fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
@@ -227,10 +229,10 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
-/// The model as JSON, in the names of its schema, and how many bytes of it JSON hasn't got.
+/// Returns the model as JSON, with the names of its schema, and the number of bytes left out.
 fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
     let size = skeleton.size()?;
-    // Its bytes are more in JSON, not fewer.
+    // JSON is larger, never smaller.
     if size > MAX_HEADER_LEN {
         let message = format!(
             "{size} bytes are left in the model besides its initializers, over the \

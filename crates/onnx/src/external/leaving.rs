@@ -1,4 +1,4 @@
-//! Tensors that leave a model, and the files they go to.
+//! The tensors that are moved out of a model, and their files.
 
 use std::ops::Range;
 
@@ -8,34 +8,34 @@ use crate::proto::tensor_proto::DataType;
 /// A file of data.
 #[derive(Debug)]
 pub(super) struct DataFile {
-    /// Its name, in the folder of the model.
+    /// Name in the folder of the model.
     pub(super) name: String,
-    /// The bytes before the tensors: the header, if its format has one.
+    /// Bytes before the tensors: the header, if the format has one.
     pub(super) head: Vec<u8>,
     pub(super) size: u64,
 }
 
-/// A tensor that leaves.
+/// A tensor that is moved out.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// Where it begins in the model, which tells it from others.
+    /// Offset in the model, which identifies it.
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) bytes: Bytes,
-    /// How many bytes of raw data.
+    /// Size as raw data, in bytes.
     pub(super) len: u64,
     pub(super) data_type: DataType,
     pub(super) dims: Vec<i64>,
     pub(super) file: usize,
     pub(super) offset: u64,
-    /// True if another one with the same bytes writes them.
+    /// True if another tensor with the same bytes is written instead.
     pub(super) is_copy: bool,
 }
 
-/// Where the bytes of a tensor that leaves come from.
+/// The source of a tensor's bytes.
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// From the elements in this field of the tensor, of this many bits each.
+    /// Separate elements in this field of the tensor, of this many bits each.
     Typed(Range<u64>, TypedField, u32),
 }

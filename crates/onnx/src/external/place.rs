@@ -1,7 +1,7 @@
-//! Giving the files of a pair their names.
+//! Renaming the files of a pair to their final names.
 //!
-//! Two files can't take their places at once, and the model that is replaced refers to data of the
-//! same name. So the new data has another name for a moment:
+//! Two files can't be replaced at once, and the old model refers to data of the same name. So the
+//! new data has an interim name for a moment:
 //!
 //! ```text
 //! 1  model.onnx.data.new1    the new data, which nothing refers to yet
@@ -11,8 +11,9 @@
 //! 5                          model.onnx.data.new1 and other data of the old model are removed
 //! ```
 //!
-//! A process that is killed before step 2 leaves the old model, and after it the new one. The next
-//! run takes over what it left. What fails after step 2 is a warning: the new model is complete.
+//! If the process is killed before step 2, the old model remains, afterwards the new one. The next
+//! run takes over the remaining files. An error after step 2 is a warning: the new model is
+//! complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,11 +26,11 @@ use proto_splitter_core::{Error, Result};
 use super::{ExternalOptions, contexts};
 use crate::source::{OnnxOptions, OnnxSource};
 
-/// What the name of data ends in until the model refers to its own name. There are two, as the
-/// model that is replaced may be one that a killed process left, and refer to one of them.
+/// Endings of the names of data until the model refers to the final names. There are two, since the
+/// old model may come from a killed process, and refer to one of them.
 const INTERIM: [&str; 2] = [".new1", ".new2"];
 
-/// What the names of data files in the format safetensors end in.
+/// Ending of the names of data files in the safetensors format.
 const SAFETENSORS: &str = ".safetensors";
 
 /// The files of a pair that are being written.
@@ -46,15 +47,15 @@ struct Data {
     path: PathBuf,
 }
 
-/// The files of a pair in their places.
+/// The files of a pair under their final names.
 pub(super) struct Placed {
     pub(super) data_files: Vec<PathBuf>,
     pub(super) removed_files: Vec<PathBuf>,
 }
 
 impl<'a> Placing<'a> {
-    /// Begins the files: the model, and data with these paths. Fails if one is there and may not be
-    /// replaced, unless it is what a killed process left.
+    /// Begins the files: the model, and data with these paths. Fails if one exists and must not be
+    /// replaced, unless a killed process left it.
     pub(super) fn begin(
         target: &'a Path,
         paths: Vec<PathBuf>,
@@ -63,7 +64,7 @@ impl<'a> Placing<'a> {
     ) -> Result<Placing<'a>> {
         let force = options.force || OldData::of(target).is_unfinished(target, &paths);
         let create = |path: &Path| AtomicFile::create(path, made_from, force);
-        // The model first: if it may not be replaced, nothing else is begun.
+        // The model first: if it must not be replaced, no other file is begun.
         let model = create(target)?;
         let data = paths.into_iter().map(|path| {
             let file = create(&path)?;
@@ -78,18 +79,18 @@ impl<'a> Placing<'a> {
         })
     }
 
-    /// Fails if the file system has fewer than this many bytes left.
+    /// Fails if the file system has less than this many bytes of free space.
     pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
         self.model.check_space(bytes)
     }
 
-    /// The data files and where they will be.
+    /// Returns the data files and their final paths.
     pub(super) fn data(&self) -> impl Iterator<Item = (&AtomicFile, &Path)> {
         self.data.iter().map(|data| (&data.file, &*data.path))
     }
 
-    /// Puts all files in their places. `write_model` writes the model with these names of the data
-    /// files.
+    /// Renames all files to their final names. `write_model` writes the model with the given names
+    /// of the data files.
     pub(super) fn place(
         self,
         write_model: impl Fn(&[String], &AtomicFile) -> Result<()>,
@@ -105,7 +106,7 @@ impl<'a> Placing<'a> {
         let _lock = FolderLock::take(target, &options.progress)?;
         let old = OldData::of(target);
         let Some(ending) = old.free_ending() else {
-            let message = "the model that is there refers to data under both interim names";
+            let message = "the existing model refers to data under both interim names";
             return Err(io::Error::other(message).into());
         };
         let mut interim = Interim::default();
@@ -133,7 +134,7 @@ impl<'a> Placing<'a> {
     }
 }
 
-/// Gives data its own names, and has the model refer to them.
+/// Renames data to its final names, and makes the model refer to them.
 fn rename(
     (target, made_from): (&Path, &MadeFrom),
     interim: &[PathBuf],
@@ -152,7 +153,7 @@ fn rename(
     model.commit()
 }
 
-/// Makes `to` another name of a file, in place of what is there; a copy where the file system has
+/// Makes `to` another name of a file, replacing an existing file; copies it if the file system has
 /// no links.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
@@ -168,12 +169,12 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(&beside, to)
     })();
     linked.inspect_err(|_| {
-        // It may not be there, and the error is what is to be known.
+        // It may not exist, and the later error is more useful.
         let _ = fs::remove_file(&beside);
     })
 }
 
-/// Removes data under interim names, of this run and of earlier ones that were killed.
+/// Removes data with interim names, of this run and of earlier ones that were killed.
 fn remove_interim(target: &Path, keep: &[&Path]) {
     let folder = target.parent().filter(|folder| *folder != Path::new(""));
     let entries = fs::read_dir(folder.unwrap_or(Path::new(".")));
@@ -206,24 +207,24 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
         .collect()
 }
 
-/// Data files that nothing refers to: dropped, they are removed.
+/// Data files without references; dropping this removes them.
 #[derive(Default)]
 struct Interim(Vec<PathBuf>);
 
 impl Drop for Interim {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The error that brought us here says more.
+            // The error that led here is more useful.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The data files of the model that is at a target.
+/// The data files of the existing model at a target.
 pub(super) struct OldData(BTreeSet<PathBuf>);
 
 impl OldData {
-    /// Reads what the model at `target` refers to: nothing if there is none, or it can't be read.
+    /// Reads the references of the model at `target`: none if it doesn't exist, or can't be read.
     pub(super) fn of(target: &Path) -> OldData {
         let options = OnnxOptions::new().keep_external(true);
         let model = OnnxSource::open(target, &options);
@@ -233,7 +234,7 @@ impl OldData {
         ))
     }
 
-    /// Returns true if a process was killed before it had given all files their names.
+    /// Returns true if a process was killed before it had renamed all files.
     fn is_unfinished(&self, target: &Path, paths: &[PathBuf]) -> bool {
         let is_interim = |path: &PathBuf| is_own(path, target) && ending_of(path).is_some();
         let is_linked = |path: &PathBuf| {
@@ -244,14 +245,14 @@ impl OldData {
         self.0.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// The ending that no data of the model has.
+    /// Returns the ending that no data of the model uses.
     fn free_ending(&self) -> Option<&'static str> {
         let is_free = |ending: &&&str| self.0.iter().all(|path| ending_of(path) != Some(**ending));
         INTERIM.iter().find(is_free).copied()
     }
 
-    /// Removes the files that were written for the model at `target`, but for those to keep and
-    /// those that were read, and returns them.
+    /// Removes the files that were written for the model at `target`, except those to keep and
+    /// those that were read, and returns the removed ones.
     pub(super) fn remove(
         &self,
         keep: &[&Path],
@@ -275,7 +276,7 @@ impl OldData {
     }
 }
 
-/// The interim ending of a name, if it has one.
+/// Returns the interim ending of a name, if it has one.
 fn ending_of(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     INTERIM
@@ -284,7 +285,7 @@ fn ending_of(path: &Path) -> Option<&'static str> {
         .copied()
 }
 
-/// Returns true if a file has a name that data of the model at `target` is given here.
+/// Returns true if a file has a name that this module gives to data of the model at `target`.
 fn is_own(path: &Path, target: &Path) -> bool {
     let names = path.file_name().and_then(|name| name.to_str());
     let names = names.zip(target.file_name().and_then(|name| name.to_str()));
@@ -317,7 +318,7 @@ fn is_own(path: &Path, target: &Path) -> bool {
         .is_some_and(|(number, count)| is_number(number) && is_number(count))
 }
 
-/// Returns true if both are there and are links to one file.
+/// Returns true if both exist and are links to one file.
 fn is_same_link(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Which tensors leave a model, and where they go.
+//! Choosing the tensors that are moved out of a model, and their places.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
 use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
 
-/// What a tensor that leaves loses.
+/// The fields that a tensor loses when it is moved out.
 const INSIDE: &[u32] = &[
     field::TYPED[0],
     field::TYPED[1],
@@ -41,14 +41,14 @@ const INSIDE: &[u32] = &[
     field::DATA_LOCATION,
 ];
 
-/// The largest alignment: 1 GiB.
+/// Largest alignment: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// The most bytes of raw data that a byte of the model can become: a one-byte varint is an `int64`.
-/// Exact lengths are seen when elements are converted; this holds what a plan claims until then.
+/// Largest growth of a byte of the model to raw data: a one-byte varint becomes an `int64`. Exact
+/// lengths are known only after converting the elements; this limits a plan's claims until then.
 const MAX_GROWTH: u64 = 8;
 
-/// A model to be written with external data: which tensors leave, and where they go.
+/// A plan to write a model with external data: the tensors that are moved out, and their places.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -76,15 +76,15 @@ const MAX_GROWTH: u64 = 8;
 /// ```
 pub struct ExternalPlan {
     pub(super) reader: Arc<dyn ReadAt>,
-    /// Bytes of it that are the model.
+    /// Number of its bytes that are the model.
     pub(super) size: u64,
-    /// The same, if it is merged from chunks.
+    /// The same reader, if it merges chunks.
     pub(super) merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
     pub(super) target: PathBuf,
     pub(super) options: ExternalOptions,
     pub(super) skeleton: Spans,
     pub(super) leaving: Vec<Leaving>,
-    /// The data files of tensors.
+    /// Data files of tensors.
     pub(super) files: Vec<DataFile>,
     pub(super) contexts: Contexts,
 }
@@ -101,17 +101,16 @@ impl std::fmt::Debug for ExternalPlan {
 }
 
 impl ExternalPlan {
-    /// Plans how the model that is the first `size` bytes of `reader` is written to `target`.
-    /// Headers are read, and tensors that may be equal are compared.
+    /// Plans to write the model in the first `size` bytes of `reader` to `target`. Reads headers,
+    /// and compares tensors that may be equal.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if an option is out of its range, or the target's name is one
-    /// that readers of external data refuse; [`ErrorKind::InvalidMessage`] if the model breaks the
-    /// wire format or a tensor has other data than its type and shape say;
-    /// [`ErrorKind::Uncuttable`] with the largest thing left if the rest of the model has more than
-    /// [`MAX_MODEL_SIZE`] bytes; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file
-    /// may be.
+    /// [`ErrorKind::InvalidConfig`] if an option is out of range, or readers of external data would
+    /// refuse the target's name; [`ErrorKind::InvalidMessage`] if the model breaks the wire format
+    /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`]
+    /// with the largest remaining part if the rest of the model is larger than [`MAX_MODEL_SIZE`];
+    /// [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file may be.
     pub fn new(
         reader: Arc<dyn ReadAt>,
         size: u64,
@@ -121,8 +120,8 @@ impl ExternalPlan {
         ExternalPlan::of(reader, None, size, target.into(), options)
     }
 
-    /// Plans how the model in a file in chunks is written to `target`. Tensors that are chunks are
-    /// told from each other by their checksums, and each goes straight from its chunk to its place.
+    /// Plans to write the model in a file in chunks to `target`. Tensors that are chunks are
+    /// compared by their checksums, and each is copied directly from its chunk to its place.
     ///
     /// # Errors
     ///
@@ -186,7 +185,7 @@ impl ExternalPlan {
         Ok(plan)
     }
 
-    /// The `.onnx` file, with other names of the data files.
+    /// Returns the `.onnx` file, with these names of the data files.
     pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Spans> {
         let (names, context_names) = names.split_at(self.files.len().min(names.len()));
         let away = Away {
@@ -199,39 +198,40 @@ impl ExternalPlan {
         away.skeleton(&self.reader, self.size, &self.options)
     }
 
-    /// Bytes of the `.onnx` file.
+    /// Returns the size of the `.onnx` file, in bytes.
     pub fn model_size(&self) -> u64 {
         self.skeleton.total_size()
     }
 
-    /// Bytes of all data files.
+    /// Returns the total size of the data files, in bytes.
     pub fn data_size(&self) -> u64 {
         self.all_files().map(|file| file.size).sum()
     }
 
-    /// How many tensors leave.
+    /// Returns the number of tensors that are moved out.
     pub fn tensor_count(&self) -> usize {
         self.leaving.len()
     }
 
-    /// How many compiled nodes (onnxruntime's `EPContext`) have their content leave.
+    /// Returns the number of compiled nodes (onnxruntime's `EPContext`) whose content is moved out.
     pub fn context_count(&self) -> usize {
         self.contexts.leaving.len()
     }
 
-    /// The data files, in the folder of the model: those of tensors, then those of compiled nodes.
+    /// Returns the data files in the folder of the model: those of tensors, then those of compiled
+    /// nodes.
     pub fn data_files(&self) -> impl Iterator<Item = PathBuf> {
         self.all_files()
             .map(|file| self.target.with_file_name(&file.name))
     }
 
-    /// The data files, those of tensors first.
+    /// Returns the data files, those of tensors first.
     pub(super) fn all_files(&self) -> impl Iterator<Item = &DataFile> {
         self.files.iter().chain(&self.contexts.files)
     }
 
-    /// The file that says which tensor is in which data file, and its content: of several files in
-    /// the format safetensors.
+    /// Returns the path and content of the file that maps tensors to data files, if there are
+    /// several in the safetensors format.
     pub(super) fn index(&self) -> Result<Option<(PathBuf, String)>> {
         if self.options.data_format == DataFormat::Raw || self.files.len() < 2 {
             return Ok(None);
@@ -241,7 +241,7 @@ impl ExternalPlan {
         Ok(Some((self.target.with_file_name(name), text)))
     }
 
-    /// Fails if the rest is more than readers take, and names the largest thing in it.
+    /// Fails if the rest is larger than readers accept, and names its largest part.
     fn check_size(&self) -> Result<()> {
         let size = self.model_size();
         if size <= MAX_MODEL_SIZE {
@@ -307,8 +307,8 @@ pub(super) fn check(options: &ExternalOptions) -> Result<()> {
     Ok(())
 }
 
-/// The target's name, which the names of data files begin with: they stand in the model, and have to
-/// be ones that all readers take.
+/// Returns the target's name, with which the names of data files begin: they are stored in the
+/// model, so all readers have to accept them.
 pub(super) fn file_name(target: &Path) -> Result<String> {
     let name = target.file_name().and_then(|name| name.to_str());
     match name {
@@ -324,8 +324,8 @@ pub(super) fn file_name(target: &Path) -> Result<String> {
     }
 }
 
-/// The tensors for which `leaves` returns true, and whose data is in the model; and the compiled nodes
-/// whose content is.
+/// Returns the tensors with data in the model for which `leaves` returns true, and the compiled
+/// nodes with content in the model.
 pub(super) fn choose(
     reader: &dyn ReadAt,
     size: u64,
@@ -342,14 +342,14 @@ pub(super) fn choose(
     Ok((choice.leaving, choice.contexts))
 }
 
-/// Returns true for a tensor of this many bytes that leaves for a file beside the model.
+/// Returns true for a tensor of this many bytes that is moved to a file next to the model.
 fn leaves(options: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     (options.everywhere || is_filled_by_onnx(place))
         && len >= options.min_size
         && !is_shape_carrier(tensor, len)
 }
 
-/// Chooses the tensors that leave.
+/// Chooses the tensors that are moved out.
 struct Choice<'a> {
     options: &'a ExternalOptions,
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
@@ -389,7 +389,7 @@ impl Visitor for Choice<'_> {
             Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),
             Data::External | Data::None => return Ok(()),
         };
-        // Libraries look for an initializer by its own name in a safetensors file.
+        // Libraries look up an initializer by its own name in a safetensors file.
         let has_own_name = self.options.data_format == DataFormat::Safetensors
             && place.role == TensorRole::Initializer
             && !tensor.name.is_empty();
@@ -428,8 +428,8 @@ impl Visitor for Choice<'_> {
     }
 }
 
-/// Whether `onnx.load` of onnx 1.23 puts a tensor that is there back in, as was tried: others it
-/// leaves external, and what is done with the model then fails.
+/// Returns whether `onnx.load` of onnx 1.23 loads a tensor at this place, as tested: it leaves
+/// others external, and later uses of the model then fail.
 fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     match place.role {
         _ if place.in_training() => false,
@@ -440,14 +440,14 @@ fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     }
 }
 
-/// Whether shape inference may have to read it.
+/// Returns whether shape inference may have to read it.
 fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
     matches!(tensor.data_type(), Some(DataType::Int64 | DataType::Int32))
         && tensor.dims.len() <= 1
         && len <= MAX_SHAPE_CARRIER
 }
 
-/// Gives each tensor its place, one behind the other.
+/// Assigns each tensor its place, one after another.
 fn lay_out(
     same: &[Option<usize>],
     leaving: &mut [Leaving],
@@ -510,18 +510,18 @@ fn lay_out(
     Ok(named.collect())
 }
 
-/// What leaves a model, and the files that it leaves for.
+/// The tensors and contents that are moved out of a model, and their files.
 pub(super) struct Away<'a> {
     pub(super) leaving: &'a [Leaving],
     pub(super) names: &'a [String],
     pub(super) contexts: &'a Contexts,
     pub(super) context_names: &'a [String],
-    /// How many tensors were met.
+    /// Number of tensors visited.
     pub(super) seen: usize,
 }
 
 impl Away<'_> {
-    /// The model without it.
+    /// Returns the model without them.
     pub(super) fn skeleton(
         mut self,
         reader: &Arc<dyn ReadAt>,
@@ -570,7 +570,7 @@ impl Decide for Away<'_> {
     }
 }
 
-/// `external_data` with the three keys that all readers take, and `data_location`.
+/// Encodes `external_data` with the three keys that all readers accept, and `data_location`.
 fn reference(location: &str, offset: u64, length: u64) -> Vec<u8> {
     let (offset, length) = (offset.to_string(), length.to_string());
     let mut out = Vec::new();

@@ -1,10 +1,10 @@
-//! Data files in the format safetensors: a header in JSON, then the tensors without gaps.
+//! Data files in the safetensors format: a JSON header, then the tensors without gaps.
 //!
 //! ```text
 //! model.safetensors   | length, u64 LE | header, padded with spaces to 8 bytes | tensors ... |
 //! ```
 //!
-//! Types that the format hasn't got are bytes (`U8`) there; the model says what they are.
+//! Types that the format doesn't have are stored as bytes (`U8`); the model has the real type.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,21 +18,21 @@ use crate::archive::dtype;
 use crate::data_type::element_bits;
 use crate::proto::tensor_proto::DataType;
 
-/// Bytes of the length before the header.
+/// Size of the length before the header, in bytes.
 pub(crate) const LEN_LEN: u64 = 8;
 
-/// The largest header that the library `safetensors` reads, in bytes.
+/// Largest header that the library `safetensors` reads, in bytes.
 pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// The type of a tensor's elements in the format, and the shape that goes with it.
+/// Returns the type of a tensor's elements in the format, and the corresponding shape.
 pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(Dtype, Vec<u64>)> {
-    // onnx-safetensors and onnx-ir have these as bytes, and know no other name of them.
+    // onnx-safetensors and onnx-ir store these as bytes, and don't know other names for them.
     let as_bytes = [DataType::Float8e4m3fnuz, DataType::Float8e5m2fnuz].contains(&data_type);
     let name = dtype(data_type).safetensors();
     let known = name.and_then(|name| serde_json::from_value(name.into()).ok());
     let known = if as_bytes { Some(Dtype::U8) } else { known };
     Some(match (known, element_bits(data_type)?) {
-        // Two elements are a byte, of which an odd number fills the last one in part.
+        // Two elements fill a byte; an odd number leaves half of the last one unused.
         (Some(Dtype::F4), _) => (Dtype::F4, vec![len.checked_mul(2)?]),
         (Some(dtype), 8..) => {
             let dims = dims.iter().map(|&dim| u64::try_from(dim).ok());
@@ -42,8 +42,9 @@ pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(
     })
 }
 
-/// Puts tensors one after the other in the order of the file, the widest elements first, so that
-/// each begins at a multiple of its width, and returns the header. The offsets are those behind it.
+/// Places tensors one after another in the order of the file, the widest elements first, so that
+/// each begins at a multiple of its width, and returns the header. Offsets are relative to the end
+/// of the header.
 pub(super) fn header<'a>(
     leaving: impl Iterator<Item = &'a mut Leaving>,
     metadata: Option<(&str, String)>,
@@ -88,7 +89,7 @@ pub(super) fn header<'a>(
     Ok((head, start + at))
 }
 
-/// The names of the data files beside a model of this name.
+/// Returns the name of a data file next to a model of this name.
 fn file_name(name: &str, at: usize, count: usize) -> String {
     let stem = name.strip_suffix(".onnx").unwrap_or(name);
     match count {
@@ -97,12 +98,12 @@ fn file_name(name: &str, at: usize, count: usize) -> String {
     }
 }
 
-/// The name of the file that says which tensor is in which data file.
+/// Returns the name of the file that maps tensors to data files.
 pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Gives each tensor its place: a file is full once another tensor would be too much for it.
+/// Assigns each tensor its place: a file is full if the next tensor would exceed its limit.
 pub(super) fn lay_out(
     leaving: &mut [Leaving],
     options: &ExternalOptions,
@@ -134,7 +135,7 @@ pub(super) fn lay_out(
     files.collect()
 }
 
-/// Gives a number to names that another tensor has already: the header has each once.
+/// Numbers names that another tensor already has, since they must be unique in the header.
 fn unique_names(leaving: &mut [Leaving]) {
     let mut known: HashSet<String> = HashSet::with_capacity(leaving.len());
     for one in leaving.iter() {
@@ -156,7 +157,7 @@ fn unique_names(leaving: &mut [Leaving]) {
     }
 }
 
-/// Which tensor is in which data file, as the libraries of the format write it.
+/// Returns the map of tensors to data files, as the libraries of the format write it.
 pub(super) fn index(leaving: &[Leaving], files: &[DataFile]) -> Result<String> {
     let total: u64 = leaving.iter().map(|one| one.len).sum();
     let places = leaving.iter().filter_map(|one| {

@@ -1,4 +1,4 @@
-//! Tensors with the same bytes, which are stored once.
+//! Deduplicating tensors with equal bytes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,26 +9,25 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{ChunkIndex, MergedMessage, Result};
 use record_file::ReadAt;
 
-/// The number of bytes compared at the front, in the middle and at the end before all are
-/// compared.
+/// Number of bytes compared at the beginning, in the middle and at the end before comparing all.
 const SAMPLE: u64 = 64;
 
-/// With how many others of one length and one sample a tensor is compared, at the most.
+/// Largest number of other tensors of the same length and sample that a tensor is compared with.
 const MOST_COMPARED: usize = 8;
 
-/// What spans are told apart by before their bytes are compared.
+/// A fingerprint of spans, compared before their bytes.
 #[derive(PartialEq, Eq, Hash)]
 enum Mark {
     /// Some of the bytes.
     Sample(Vec<u8>),
-    /// The checksums of the chunks that it is.
+    /// Checksums of its chunks.
     Checksums(Vec<u32>),
-    /// The chunks that it is, which have no checksums: only the same are equal.
+    /// Its chunks, which have no checksums: only identical chunks are equal.
     Chunks(Vec<ChunkIndex>),
 }
 
-/// For each of these spans the first that has the same bytes, if one before it has. Of a length that
-/// only one span has nothing is read, nor of chunks with checksums of their own.
+/// Returns for each of these spans the first earlier one with the same bytes, if any. Reads nothing
+/// for a span with a unique length, nor for chunks with checksums.
 pub(super) fn find(
     source: &dyn ReadAt,
     merged: Option<&MergedMessage<Arc<dyn ReadAt>>>,

@@ -1,4 +1,4 @@
-//! Carrying out the plan: the data is copied, and then all files take their places.
+//! Executing the plan: copying the data, and then renaming all files to their final names.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -21,31 +21,31 @@ use crate::elements;
 use crate::source::OnnxSource;
 use crate::tensors::other_length;
 
-/// Raw data is copied in pieces of this many bytes, so that one large tensor keeps all threads busy.
+/// Size of the pieces in which raw data is copied, so that one large tensor keeps all threads busy.
 const PIECE_LEN: u64 = 32 << 20;
 
-/// In which form a model is written.
+/// The form in which a model is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
-    /// One file while every reader takes it, else a pair.
+    /// One file if every reader accepts its size, otherwise a pair.
     #[default]
     Auto,
     /// One file, whatever its size.
     OnePiece,
-    /// A small `.onnx` with data files beside it.
+    /// A small `.onnx` with data files next to it.
     External,
     /// One safetensors file with the model in its header: see [`EmbeddedPlan`].
     Embedded,
 }
 
 impl OnnxSource {
-    /// Writes the model to `target`, in this form.
+    /// Writes the model to `target` in this form.
     ///
     /// # Errors
     ///
-    /// As [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`]; [`ErrorKind::InvalidConfig`] if a file
-    /// that the model is read from would be replaced.
+    /// As [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`];
+    /// [`ErrorKind::InvalidConfig`] if a file that the model is read from would be replaced.
     pub fn write(
         &self,
         target: &Path,
@@ -73,7 +73,7 @@ impl OnnxSource {
     }
 }
 
-/// Writes the model that is the first `size` bytes of `reader` to one file, whatever its size.
+/// Writes the model in the first `size` bytes of `reader` to one file of any size.
 ///
 /// # Errors
 ///
@@ -110,14 +110,14 @@ pub fn write_one_piece(
 }
 
 impl ExternalPlan {
-    /// Writes the model and its data files. They appear complete or not at all: whenever the process
-    /// is killed, the model that was there or the new one can be read.
+    /// Writes the model and its data files, atomically: whenever the process is killed, either the
+    /// old model or the new one can be read.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if a file can't be
-    /// written; [`ErrorKind::InvalidMessage`] if a tensor hasn't got as many elements as its shape
-    /// says; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if a file can't
+    /// be written; [`ErrorKind::InvalidMessage`] if a tensor has fewer elements than its shape
+    /// requires; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
     pub fn write(&self, made_from: &MadeFrom) -> Result<WrittenOnnx> {
         let paths: Vec<PathBuf> = self.data_files().collect();
         let placing = Placing::begin(&self.target, paths, made_from, &self.options)?;
@@ -241,7 +241,7 @@ impl ExternalPlan {
     }
 }
 
-/// Removes the list of the data files of the model that was there, if these are gone.
+/// Removes the index file of the old model's data files, if these are gone.
 fn remove_index(target: &Path, removed: &mut Vec<PathBuf>) {
     let is_listed = |file: &PathBuf| file.extension().is_some_and(|one| one == "safetensors");
     let name = target.file_name().map(|name| name.to_string_lossy());
@@ -259,7 +259,7 @@ enum Job<'a> {
     Convert(&'a Leaving, &'a AtomicFile),
 }
 
-/// Bytes of the source, and where they go.
+/// A range of the source, and its destination.
 struct Piece {
     from: u64,
     len: u64,
@@ -288,7 +288,7 @@ fn copy_to(reader: &dyn ReadAt, piece: &Piece, file: &AtomicFile, meter: &Meter)
     })
 }
 
-/// Lets no more bytes through than a tensor takes: behind them another one begins.
+/// Limits the number of bytes to that of a tensor, since another tensor follows.
 struct Bounded<'m, W> {
     sink: W,
     left: u64,
@@ -310,7 +310,7 @@ impl<W: Write> Write for Bounded<'_, W> {
     }
 }
 
-/// Does `count` jobs on threads. The first error ends them all.
+/// Runs `count` jobs on threads. The first error ends them all.
 fn run(
     options: &ExternalOptions,
     count: usize,

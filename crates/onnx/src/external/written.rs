@@ -1,4 +1,4 @@
-//! The report of a model that was written.
+//! The report of a written model.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WrittenOnnx {
-    /// The `.onnx` file.
+    /// Path of the `.onnx` file.
     pub path: PathBuf,
-    /// The data files beside it.
+    /// Paths of the data files next to it.
     pub data_files: Vec<PathBuf>,
-    /// Data files of the model that was there, which were removed.
+    /// Paths of the old model's data files, which were removed.
     pub removed_files: Vec<PathBuf>,
-    /// How many tensors have their data there.
+    /// Number of tensors with data in these files.
     pub tensors: usize,
-    /// How many compiled nodes (onnxruntime's `EPContext`) have their content there.
+    /// Number of compiled nodes (onnxruntime's `EPContext`) with content in these files.
     pub contexts: usize,
-    /// Bytes of the `.onnx` file.
+    /// Size of the `.onnx` file, in bytes.
     pub model_size: u64,
-    /// Bytes of all data files.
+    /// Total size of the data files, in bytes.
     pub data_size: u64,
 }

@@ -1,4 +1,5 @@
-//! Compiled nodes (onnxruntime's `EPContext`): their content in the model, and in a file beside it.
+//! Compiled nodes (onnxruntime's `EPContext`): their content in the model, and in a file next to
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ fn both_forms_that_onnxruntime_writes_become_each_other() {
     let name = "external_OpenVINOExecutionProvider_OpenVINO-EP-subgraph_1_0.blob";
     let blob = fs::read(Path::new(THEIRS).join(name)).unwrap();
     assert!(fs::read(&content).unwrap() == blob);
-    // But for the name of the file, it is what they write.
+    // Identical to theirs, except for the name of the file.
     use prost::Message;
     let mut expected = ModelProto::decode(&fs::read(&theirs).unwrap()[..]).unwrap();
     let ours = ModelProto::decode(&fs::read(&target).unwrap()[..]).unwrap();
@@ -170,13 +171,13 @@ fn contents_leave_beside_tensors_and_equal_ones_share_a_file() {
             "{node}"
         );
     }
-    // A node that didn't say how its content is kept does now.
+    // A node without a storage mode gets one.
     let graph = model.graph.as_mut().unwrap();
     graph.node[0].attribute.push(number("embed_mode", 1));
     let out = folder.path().join("out.onnx");
     assert_eq!(whole(&out), model);
 
-    // What isn't needed any more goes with the model that had it.
+    // Unused data files are removed together with the old model.
     let written = open(&path)
         .unwrap()
         .write(&out, Form::OnePiece, &ExternalOptions::new().force(true))
@@ -199,7 +200,7 @@ fn a_content_of_several_gibibytes_leaves_comes_back_and_is_cut() -> Result<()> {
     let path = write(folder.path(), &of_nodes(vec![node]));
     fs::create_dir(folder.path().join("sub")).unwrap();
     let blob = fs::File::create(folder.path().join("sub/blob")).unwrap();
-    // A hole, which takes no room.
+    // A hole, which takes no space.
     blob.set_len(SIZE).unwrap();
 
     let source = open(&path)?;

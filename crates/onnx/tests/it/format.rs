@@ -1,4 +1,4 @@
-//! ONNX through the room that every format has.
+//! ONNX through the interface shared by all formats.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn tensors_are_listed_and_read_by_name_wherever_they_are() {
             "many.sparse.indices",
             "t0",
             "out",
-            // The second of one name is called by its path.
+            // The second tensor of one name gets its path as its name.
             "graph.initializer[2]",
             "sparse",
             ".indices",
@@ -156,7 +156,7 @@ fn a_model_converts_to_each_target_and_settings_are_checked() {
     }
 }
 
-/// A model whose tensors are equal, typed, small and large, and the `.cpb` of it.
+/// Returns a model with equal, typed, small and large tensors, and its `.cpb`.
 fn in_chunks(folder: &Path, compression: &str) -> (ModelProto, PathBuf, PathBuf) {
     let mut typed = raw("typed", []);
     typed.raw_data = None;
@@ -197,7 +197,7 @@ fn a_model_in_chunks_converts_to_the_same_files_as_in_one_piece() {
                     let output = out.path().join("out.onnx");
                     let options = ConvertOptions::new();
                     let done = format.convert(&opened, target, &output, &options).unwrap();
-                    // And nothing else is left there.
+                    // No other file is left there.
                     assert_eq!(fs::read_dir(out.path()).unwrap().count(), done.files.len());
                     let named = |file: &PathBuf| (target.name.to_owned(), fs::read(file).unwrap());
                     files.extend(done.files.iter().map(named));
@@ -260,7 +260,7 @@ fn the_rule_names_fields_that_hold_what_it_says() {
     assert_eq!(types.values().len(), TENSOR.elements.len() + 1);
 }
 
-/// Counts the reads of a source, and the bytes read.
+/// A source that counts its reads and the bytes read.
 struct Counting {
     bytes: Vec<u8>,
     reads: Arc<AtomicU64>,
@@ -280,8 +280,8 @@ impl ReadAt for Counting {
     }
 }
 
-/// The reads, and the bytes read, that listing `count` tensors and reading each by its name takes,
-/// in at least this many chunks.
+/// Returns the number of reads and of bytes read for listing `count` tensors and reading each by
+/// its name, in at least this many chunks.
 fn work_of_reading(count: u32, least: usize, tensor: impl Fn(u32) -> TensorProto) -> (u64, u64) {
     let model = of_initializers((0..count).map(tensor).collect::<Vec<_>>());
     let options = SplitOptions::new()
@@ -323,7 +323,7 @@ fn twice_as_many_tensors_in_chunks_of_their_own_take_twice_the_reads() {
         }
     };
     let in_bytes = |number: u32| raw(&format!("t{number}"), noise(number, 300));
-    // Elements one by one stay in their messages, and these are in slices of the list.
+    // Separate elements stay in their messages, and these are in slices of the list.
     type Make<'a> = &'a dyn Fn(u32) -> TensorProto;
     let tables: [(&str, usize, Make<'_>); 2] =
         [("raw_data", 300, &in_bytes), ("float_data", 1, &in_floats)];
@@ -381,7 +381,7 @@ fn a_model_says_what_it_takes_and_gives_in_one_piece_and_in_chunks() {
     };
     let mut model = of_initializers(vec![raw("w", noise(1, 5000))]);
     let graph = model.graph.as_mut().unwrap();
-    // Before version 4 an initializer had to be an input, too.
+    // Before version 4 an initializer also had to be an input.
     graph.input = vec![value("x", &tensor), value("w", &tensor)];
     graph.output = (0..101).map(|at| value(&format!("y{at}"), &list)).collect();
 
@@ -439,7 +439,7 @@ fn the_place_of_raw_data_in_a_file_is_told_unless_a_checksum_covers_it() {
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
     assert!(fs::read(path).unwrap()[range] == noise(1, 500));
 
-    // The checksum is compared when the data is read, and who maps it doesn't read it.
+    // The checksum is compared when the data is read, which mapping it doesn't do.
     let sha1 = "87acec17cd9dcd20a716cc2cf67417b71c8a7016";
     let opened = with(&[("location", "w"), ("offset", "3"), ("checksum", sha1)]);
     assert_eq!(place(&opened, "out"), None);

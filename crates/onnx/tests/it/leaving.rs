@@ -1,4 +1,4 @@
-//! Which tensors leave a model, where they go, and how typed data becomes raw.
+//! The choice of external tensors, their places, and the conversion of typed data to raw data.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn externalise(path: &std::path::Path, options: &ExternalOptions) -> ModelProto 
     ModelProto::decode(&fs::read(&target).unwrap()[..]).unwrap()
 }
 
-/// The names of the tensors that are external in a model that is written.
+/// Returns the names of the external tensors of a written model.
 fn outside(path: &std::path::Path) -> Vec<String> {
     use proto_splitter_onnx::{OnnxOptions, OnnxSource};
     let options = OnnxOptions::new().keep_external(true);
@@ -216,7 +216,7 @@ fn shards_are_as_large_as_was_said_at_the_most() {
     );
 }
 
-/// For each type, elements as they stand in their field, and the same as raw data.
+/// Tests each type with elements as stored in their field, and the same as raw data.
 #[test]
 fn typed_data_becomes_raw_data() {
     type Fill = fn(&mut TensorProto);
@@ -308,7 +308,7 @@ fn typed_data_becomes_raw_data() {
     for &(data_type, elements, fill, raw) in cases {
         let mut tensor = TensorProto {
             data_type: Some(data_type),
-            // So many of them that the tensor leaves.
+            // Enough of them that the tensor is moved out.
             dims: vec![elements],
             name: Some("t".into()),
             ..Default::default()
@@ -337,7 +337,7 @@ fn typed_data_becomes_raw_data() {
 
         let options = ExternalOptions::new().min_size(1).force(true);
         externalise(&path, &options);
-        // What carries a shape stays as it is.
+        // Possible shapes stay inside.
         if ![6, INT64].contains(&data_type) {
             let tensor = &whole(&folder.path().join("out.onnx"))
                 .graph
@@ -347,7 +347,7 @@ fn typed_data_becomes_raw_data() {
             assert_eq!(fs::read(folder.path().join("out.onnx.data")).unwrap(), raw);
         }
 
-        // One element too few is found before anything appears.
+        // A missing element is detected before any file appears.
         tensor.dims = vec![elements + 9];
         let path = write(folder.path(), &of_initializers(vec![tensor]));
         let new = folder.path().join("new.onnx");
@@ -373,7 +373,7 @@ fn typed_data_becomes_raw_data() {
 #[test]
 fn typed_data_that_is_not_packed_or_in_several_runs_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    // dims 5, float: one alone, a run of two, one alone, an empty run, one alone.
+    // dims 5, float: a single element, a run of two, a single one, an empty run, a single one.
     let mut tensor = b"\x08\x05\x10\x01".to_vec();
     let one = |value: f32| [&[0x25][..], &value.to_le_bytes()].concat();
     tensor.extend(one(1.0));
@@ -426,7 +426,7 @@ fn both_files_appear_or_neither_and_nothing_is_overwritten() {
         .unwrap();
     assert_eq!(whole(&target), whole(&path));
 
-    // Its own files are never replaced, not even by force.
+    // The model's own files are never replaced, not even with force.
     for form in [Form::External, Form::OnePiece] {
         let error = open(&target)
             .unwrap()
@@ -498,7 +498,7 @@ fn the_largest_thing_that_is_left_is_named() {
     use proto_splitter_core::wire::FieldNumber;
     use proto_splitter_onnx::external::ExternalPlan;
     use record_file::ReadAt;
-    /// 3 GiB of zeros.
+    /// A source of 3 GiB of zeros.
     struct Zeros;
     impl ReadAt for Zeros {
         fn read_at(&self, _: u64, buf: &mut [u8]) -> std::io::Result<usize> {
@@ -519,7 +519,7 @@ fn the_largest_thing_that_is_left_is_named() {
         ..Default::default()
     });
     builder.literal(&front.encode_to_vec()).unwrap();
-    // A second piece of the graph: a text of 3 GiB.
+    // A second field of the graph: a string of 3 GiB.
     builder.begin_field(FieldNumber(7)).unwrap();
     builder.begin_field(FieldNumber(10)).unwrap();
     builder.span(zeros, 0..3 << 30).unwrap();

@@ -1,4 +1,4 @@
-//! ONNX models: what they refer to, what becomes of them, and what is refused.
+//! Tests of ONNX models: their external data, their conversions, and invalid ones.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Files of a pair in the places of others.
+//! Replacing existing files by a pair.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use proto_splitter_onnx::proto::ModelProto;
 
 use crate::support::{noise, of_initializers, open, raw, whole, write};
 
-/// The model at a path in one piece, and the files around it.
+/// Returns the model at a path in one piece, and the files in its folder.
 fn found(path: &std::path::Path) -> (ModelProto, Vec<String>) {
     let names = fs::read_dir(path.parent().unwrap()).unwrap();
     let mut names: Vec<String> = names
@@ -39,7 +39,7 @@ fn data_of_the_model_that_was_there_goes_and_no_other() {
     assert_eq!(found_model, whole(&model));
     let other = "other-00001-of-00005.onnx.data";
     assert_eq!(names, [other, "out.onnx", "out.onnx.data"]);
-    // Of one file all data is inside.
+    // A single file has all data inside.
     let written = write(&one, Form::OnePiece);
     assert_eq!(written.removed_files, [out.path().join("out.onnx.data")]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What external data may be: the cases in which readers differ.
+//! External data in the cases where readers differ.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn open_format(path: &Path, options: &OpenOptions) -> proto_splitter_core::Resul
     OnnxFormat.open(&Candidate::new(path)?, options)
 }
 
-/// A model with one tensor of 4 bytes in a file of 10, "0123456789".
+/// Reads a model with one tensor of 4 bytes in a file of 10, "0123456789".
 fn read(entries: &[(&str, &str)]) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("sub")).unwrap();
@@ -256,7 +256,7 @@ fn symlinks_stay_beneath_the_models_folder_or_that_of_its_real_path() {
         }
     }
 
-    // As the cache of a model hub has it: both are symlinks into one folder of blobs.
+    // As in the cache of a model hub: both are symlinks into one folder of blobs.
     let blob = write(&at("hub/blobs"), &of("model.onnx_data"));
     fs::rename(blob, at("hub/blobs/1a2b")).unwrap();
     fs::write(at("hub/blobs/3c4d"), b"2222").unwrap();
@@ -268,13 +268,13 @@ fn symlinks_stay_beneath_the_models_folder_or_that_of_its_real_path() {
         .initializer[0];
     assert_eq!(tensor.raw_data.as_deref(), Some(&b"2222"[..]));
 
-    // The model is a link, and its data is beside the model.
+    // The model is a link, and its data is next to the model.
     write(&at("model"), &of("w"));
     symlink("../model/model.onnx", at("far/model.onnx")).unwrap();
     let tensor = &whole(&at("far/model.onnx")).graph.unwrap().initializer[0];
     assert_eq!(tensor.raw_data.as_deref(), Some(&b"1111"[..]));
 
-    // Not so a link to elsewhere beside it.
+    // A link to elsewhere next to it is refused.
     symlink("../elsewhere/secret", at("far/w")).unwrap();
     let error = open(&at("far/model.onnx")).unwrap_err();
     assert!(
@@ -398,7 +398,7 @@ fn a_checksum_is_compared_with_its_file() {
     );
 }
 
-/// A model of two tensors that are a file, whose SHA-1 is another than they say.
+/// Returns a model of two tensors in a file whose SHA-1 differs from theirs.
 fn with_another_checksum(folder: &Path) -> PathBuf {
     let of = |name, offset| {
         let entries = [

@@ -1,4 +1,4 @@
-//! From one piece to a pair and back, through every form, with the same bytes.
+//! Round trips from one piece to a pair and back, through every form, with the same bytes.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use proto_splitter_onnx::proto::{ModelProto, TensorProto};
 
 use crate::support::{FLOAT, bytes_of, everywhere, noise, open, raw, write};
 
-/// One piece, a pair, one piece, chunks, and a pair again.
+/// Converts one piece to a pair, one piece, chunks, and a pair again.
 fn round(folder: &Path, model: &ModelProto, options: &ExternalOptions) {
     let at = |name: &str| folder.join(name);
     let original = write(folder, model);

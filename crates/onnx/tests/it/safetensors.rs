@@ -1,4 +1,4 @@
-//! Models in safetensors files, and beside them.
+//! Models in safetensors files, and next to them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::support::{
 
 static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
 
-/// A tensor of floats one by one.
+/// Returns a tensor of separate floats.
 fn typed(name: &str, values: &[f32]) -> TensorProto {
     TensorProto {
         dims: vec![i64::try_from(values.len()).unwrap()],
@@ -31,7 +31,7 @@ fn typed(name: &str, values: &[f32]) -> TensorProto {
     }
 }
 
-/// A tensor of this type and shape.
+/// Returns a tensor of this type and shape.
 fn of_type(name: &str, number: i32, dims: &[i64], bytes: usize) -> TensorProto {
     TensorProto {
         dims: dims.to_vec(),
@@ -66,8 +66,8 @@ fn a_model_in_a_safetensors_file_is_read_back_byte_for_byte() {
         (7, &[], 8),          // int64, a scalar
         (22, &[3, 3], 5),     // int4: nine elements in five bytes
         (23, &[3], 2),        // float4
-        (18, &[4], 4),        // float8, which safetensors hasn't got
-        (15, &[2], 32),       // complex128, which leaves nowhere
+        (18, &[4], 4),        // float8, which safetensors doesn't have
+        (15, &[2], 32),       // complex128, which never leaves
         (1, &[0, 4], 0),
     ] {
         let name = format!("type {number} of {dims:?}");
@@ -81,7 +81,7 @@ fn a_model_in_a_safetensors_file_is_read_back_byte_for_byte() {
     assert_eq!(bytes_of(&read), model.encode_to_vec());
     assert_eq!(read.external_tensors(), tensors);
 
-    // The library of the format reads the tensors.
+    // The format's own library reads the tensors.
     let bytes = fs::read(&path).unwrap();
     let listed = SafeTensors::deserialize(&bytes).unwrap();
     assert_eq!(listed.len(), tensors);
@@ -131,7 +131,7 @@ fn the_model_in_a_header_is_one_input_to_all() {
     assert_eq!(opened.files(), std::slice::from_ref(&path));
     assert_eq!(opened.format().map(|format| format.name()), Some("onnx"));
     assert_eq!(opened.tensor("b").unwrap().to_vec().unwrap(), noise(2, 30));
-    // And is written in every other form, and as itself.
+    // It can be written in every other form, and in its own.
     let form = OnnxFormat.form_of(&opened).unwrap();
     assert_eq!(form.name, "onnx-safetensors");
     for form in OnnxFormat.targets() {
@@ -141,7 +141,7 @@ fn the_model_in_a_header_is_one_input_to_all() {
             .unwrap();
         let read = FORMATS.open(&target, &OpenOptions::new());
         if form.name == "onnx-safetensors" {
-            // The name says something else.
+            // The name implies another format.
             assert_eq!(bytes_of(&extract(&target).unwrap()), model.encode_to_vec());
         } else {
             assert_eq!(
@@ -151,7 +151,7 @@ fn the_model_in_a_header_is_one_input_to_all() {
             assert_eq!(whole(&target), model);
         }
     }
-    // The input isn't replaced by what is made of it.
+    // The output must not replace the input.
     let options = ConvertOptions::new().force(true);
     assert!(OnnxFormat.convert(&opened, form, &path, &options).is_err());
 }
@@ -189,7 +189,7 @@ fn a_model_in_chunks_becomes_one_file_too() {
     assert_eq!(bytes_of(&extract(&path).unwrap()), model.encode_to_vec());
 }
 
-/// A file with this header and so many bytes behind it.
+/// Returns a file with this header followed by this many bytes.
 fn file(folder: &Path, header: &str, bytes: usize) -> PathBuf {
     let mut all = (header.len() as u64).to_le_bytes().to_vec();
     all.extend_from_slice(header.as_bytes());
@@ -262,7 +262,7 @@ fn what_is_wrong_with_a_file_is_said() {
             (opened, expected) => panic!("{opened:?} {expected:?}"),
         }
     }
-    // A length that is past the end, or more than readers take.
+    // A length that is past the end, or more than readers accept.
     for len in [1 << 40, 99_000_000_u64, u64::MAX] {
         let path = folder.path().join("long.safetensors");
         fs::write(&path, [&len.to_le_bytes()[..], b"{"].concat()).unwrap();
@@ -305,7 +305,8 @@ fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
         let bytes = fs::read(out.path().join(name)).unwrap();
         assert_eq!(SafeTensors::deserialize(&bytes).unwrap().len(), tensors);
     }
-    // A tensor that is larger than a shard has one of its own, and the list goes with its files.
+    // A tensor that is larger than a shard has a separate one, and the index is removed with its
+    // files.
     let small = options.clone().shard_size(Some(1000));
     let written = open(&path)
         .unwrap()

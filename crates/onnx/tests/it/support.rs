@@ -1,4 +1,4 @@
-//! Models of the tests' own.
+//! Models for the tests.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) fn entry(key: &str, value: &str) -> StringStringEntryProto {
     }
 }
 
-/// A tensor of this many bytes.
+/// Returns a tensor of this many bytes.
 pub(crate) fn raw(name: &str, bytes: impl Into<Vec<u8>>) -> TensorProto {
     let bytes = bytes.into();
     TensorProto {
@@ -35,7 +35,7 @@ pub(crate) fn raw(name: &str, bytes: impl Into<Vec<u8>>) -> TensorProto {
     }
 }
 
-/// A tensor of so many bytes that are elsewhere.
+/// Returns a tensor with this many external bytes.
 pub(crate) fn external(name: &str, len: i64, entries: &[(&str, &str)]) -> TensorProto {
     TensorProto {
         dims: vec![len],
@@ -64,7 +64,7 @@ pub(crate) fn constant(output: &str, value: TensorProto) -> NodeProto {
     }
 }
 
-/// A node with a graph in an attribute.
+/// Returns a node with a graph in an attribute.
 pub(crate) fn branch(name: &str, graph: GraphProto) -> NodeProto {
     NodeProto {
         name: Some(name.into()),
@@ -110,7 +110,7 @@ pub(crate) fn of_initializers(initializer: Vec<TensorProto>) -> ModelProto {
     })
 }
 
-/// So many bytes that are not all equal.
+/// Returns this many bytes that are not all equal.
 pub(crate) fn noise(seed: u32, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let step = |_| {
@@ -120,7 +120,7 @@ pub(crate) fn noise(seed: u32, len: usize) -> Vec<u8> {
     (0..len).map(step).collect()
 }
 
-/// A model that has a tensor in every place that there is one, by the tensor's number.
+/// Returns a model with a tensor in every possible place, by the tensor's number.
 pub(crate) fn everywhere(tensor: impl Fn(u32) -> TensorProto) -> ModelProto {
     let bytes = |number| tensor(number).raw_data.unwrap().to_vec();
     let inner = |number| GraphProto {
