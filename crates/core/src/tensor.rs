@@ -1,13 +1,13 @@
-//! Tensors wherever they are: in a field of a message, in a file of an archive, in an entry of one.
+//! Tensors in a field of a message, in a file of an archive, or in an entry of one.
 //!
-//! A [`TensorInfo`] is what a header says of a tensor: its name, what its elements are
-//! ([`DType`]), its shape, how many bytes it has and where they are. A [`TensorReader`] gives the
-//! bytes, from first to last and never all at once. A [`TensorRule`] says, as data, how tensors are
-//! stored in a message of some type.
+//! A [`TensorInfo`] is the header of a tensor: its name, its element type ([`DType`]), its shape,
+//! and the size and location of its bytes. A [`TensorReader`] produces the bytes, from first to
+//! last and never all at once. A [`TensorRule`] describes, as data, how tensors are stored in a
+//! message of some type.
 //!
-//! The elements are in C order (the last dimension varies fastest), one after the other. Elements
-//! of less than a byte are either packed, the first in the lowest bits, or one in a byte each; the
-//! number of bytes tells which.
+//! The elements are contiguous in C order (the last dimension varies fastest). Elements of less
+//! than a byte are either packed, the first in the lowest bits, or take a byte each; the number of
+//! bytes shows which.
 //!
 //! ```
 //! use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};

@@ -1,14 +1,15 @@
 //! Reading parts of a message without reading all of it.
 //!
-//! A [`MessageView`] is a message that stays where it is: in the chunks of a [`ChunkedFile`](crate::ChunkedFile), or in
-//! one piece in any source of bytes. Following a path hops over what lies beside it. Of a chunked
-//! file the trailer, the chunks on the way and those at the path and below it are read, each
-//! checked as in a merge; of other slices of a field on the way the beginning is.
+//! A [`MessageView`] is a message that stays in its source: in the chunks of a
+//! [`ChunkedFile`](crate::ChunkedFile), or in one piece in any source of bytes. Following a path
+//! skips the values next to it. For a chunked file, this reads the trailer, the chunks along the
+//! path and those at its end and below, each checked as in a merge, and the beginning of other
+//! slices of a field along the path.
 //!
 //! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
-//! or a value that is not a message, where the last counts. What is given are its bytes, without
-//! its tag and length: the fields of a message, a string's or bytes' own, and for a number what is
-//! on the wire.
+//! or another value, of which the last occurrence counts. The result is its bytes without tag and
+//! length: the fields of a message, the bytes of a string or bytes value, and the wire encoding of
+//! a number.
 //!
 //! ```
 //! use proto_splitter_core::view::MessageView;
@@ -63,12 +64,13 @@ pub(crate) use place::{Place, enclosing, enclosing_range};
 pub use select::Selected;
 pub use typed::{FromScalar, ScalarValue};
 
-/// How many fields at the front of a message tell whether it is of a type. Those of another type
-/// differ from the first on, as a rule; hopping over many millions would take seconds.
+/// Maximum number of fields at the beginning of a message to check against a type. A message of
+/// another type usually differs from the first field on, and checking many millions would take
+/// seconds.
 const CHECKED_FIELDS: usize = 1 << 10;
 
-/// A message that is read in parts; from [`ChunkedFile::view`](crate::ChunkedFile::view), [`MessageView::of_plain`] or
-/// [`MessageView::of_reader`].
+/// A message for reading in parts, from [`ChunkedFile::view`](crate::ChunkedFile::view),
+/// [`MessageView::of_plain`] or [`MessageView::of_reader`].
 #[derive(Clone)]
 pub struct MessageView<'a> {
     stored: Stored<'a>,
@@ -97,7 +99,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Hops through the message that a plan makes of the chunks, or through the piece.
+    /// Returns an input over the message that a plan makes of the chunks, or over the piece.
     fn input(&self, plan: MergePlan) -> Result<PlanInput<'a, dyn ChunkStore + 'a>> {
         match *self {
             Stored::Chunks(chunks, _) => Ok(PlanInput::new(plan, chunks)),
@@ -115,48 +117,48 @@ impl std::fmt::Debug for MessageView<'_> {
     }
 }
 
-/// What a path needs of the message, and the pieces of its value there.
+/// The part of the message that a path needs, and the pieces of its value there.
 pub(crate) type Value<'a> = (Portion<'a>, Vec<Range<u64>>);
 
-/// The same, with how the value is written.
+/// The part of the message that a path needs, and the value with its wire type.
 type Located<'a> = (Portion<'a>, Found);
 
 impl<'a> MessageView<'a> {
-    /// The message that is all of `source`, whatever that is: a file, or a message that several
-    /// files make together.
+    /// Creates a view of the message that is all of `source`, such as a file, or a message composed
+    /// of several files.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size can't be told.
+    /// [`ErrorKind::Io`] if its size is unavailable.
     pub fn of_reader(source: &'a dyn ReadAt, options: ReadOptions) -> Result<Self> {
         let size = source.size()?;
         let stored = Stored::Piece(OnePiece::new(source, size));
         Ok(MessageView { stored, options })
     }
 
-    /// The message that is all of `source`.
+    /// Creates a view of the message that is all of `source`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size can't be told.
+    /// [`ErrorKind::Io`] if its size is unavailable.
     pub fn of_plain<S: ReadAt>(source: &'a S, options: ReadOptions) -> Result<Self> {
         MessageView::of_reader(source, options)
     }
 
-    /// The message in the chunks of a file.
+    /// Creates a view of the message in the chunks of a file.
     pub(crate) fn of_chunks<S: ReadAt>(store: &'a RecordStore<S>, options: ReadOptions) -> Self {
         let stored = Stored::Chunks(store, store.trailer());
         MessageView { stored, options }
     }
 
-    /// The type of the message, if it was said.
+    /// Returns the type of the message, if it is set.
     pub fn descriptor(&self) -> Option<&MessageDescriptor> {
         self.options.descriptor.as_ref()
     }
 
-    /// Fails if the message is evidently of another type than was said: a field at its front is
-    /// written otherwise than the type writes it. Without a type there is nothing to check, and of
-    /// a file that names its type itself the name is what counts.
+    /// Fails if the message is evidently of another type than declared, since a field at its
+    /// beginning has an unexpected wire type. Does nothing without a type, or if the file itself
+    /// names its type, which takes precedence.
     ///
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
@@ -173,14 +175,14 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the field's name and offset, or if the front breaks the
-    /// wire format; what is wrong with the chunk that is read.
+    /// [`ErrorKind::InvalidMessage`] with the field's name and offset, or if the beginning breaks
+    /// the wire format; damage in the chunk that is read.
     pub fn check_type(&self) -> Result<()> {
         self.check_fields(CHECKED_FIELDS)
     }
 
-    /// As [`check_type`](Self::check_type), with all fields of the message itself: for who goes
-    /// through all of it anyway.
+    /// Checks like [`check_type`](Self::check_type), but all top-level fields: for callers that
+    /// walk the whole message.
     ///
     /// # Errors
     ///
@@ -212,30 +214,30 @@ impl<'a> MessageView<'a> {
             .map_err(|error| cursor.input_mut().damage_first(error))
     }
 
-    /// How many bytes the value at a path has; `None` if there is none.
+    /// Returns the size of the value at a path in bytes; `None` if there is no value.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), but for [`ErrorKind::InvalidPath`] where nothing is there: that is
-    /// `None`.
+    /// As [`get`](Self::get), except that a missing value is `None` instead of
+    /// [`ErrorKind::InvalidPath`].
     pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
         let Some((portion, Found { pieces, .. })) = self.find(path)? else {
             return Ok(None);
         };
-        // The sizes are the trailer's, and nobody reads the chunks.
+        // The sizes come from the trailer, without reading the chunks.
         let chunks = portion.plan().clip(&pieces).chunks_in_order();
         self.stored.chunks().prepare_some(&chunks)?;
         Ok(Some(total(&pieces)))
     }
 
-    /// The value at a path.
+    /// Returns the value at a path.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if nothing is there, or the path means a whole repeated field or
-    /// map; [`ErrorKind::SchemaNeeded`] if only the message's type could tell what the value
-    /// is; [`ErrorKind::LimitExceeded`] if it doesn't fit in memory; what is wrong with the
-    /// chunks that are read, or with the bytes on the way.
+    /// [`ErrorKind::InvalidPath`] if there is no value, or the path leads to a whole repeated field
+    /// or map; [`ErrorKind::SchemaNeeded`] if the value depends on the message's type;
+    /// [`ErrorKind::LimitExceeded`] if it doesn't fit in memory; damage in the chunks that are
+    /// read, or in the bytes along the path.
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         let (portion, pieces) = self.find_some(path)?;
         let stored = self.stored.chunks().stored_len();
@@ -248,7 +250,8 @@ impl<'a> MessageView<'a> {
         Ok(memory.into())
     }
 
-    /// Copies the value at a path to the front of `buffer`, and says how many bytes it has.
+    /// Copies the value at a path to the beginning of `buffer` and returns the value's size in
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -268,19 +271,19 @@ impl<'a> MessageView<'a> {
         Ok(len)
     }
 
-    /// Writes the value at a path, of any size, to `sink`, and says how many bytes it has.
+    /// Writes the value at a path, of any size, to `sink` and returns the number of bytes written.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes
-    /// that are not to be used.
+    /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. After an error, discard the
+    /// bytes that `sink` received.
     pub fn get_to(&self, path: &FieldPath, sink: &mut impl Write) -> Result<u64> {
         let (portion, pieces) = self.find_some(path)?;
         self.copy(&portion, &pieces, sink)?;
         Ok(total(&pieces))
     }
 
-    /// Writes some bytes of the value at a path, as they are counted in it.
+    /// Writes a range of the value at a path, in the value's own offsets.
     pub(crate) fn get_range_to(
         &self,
         path: &FieldPath,
@@ -301,7 +304,7 @@ impl<'a> MessageView<'a> {
         self.copy(&portion, &wanted, sink)
     }
 
-    /// The message at a path, of a type known to the program.
+    /// Decodes the message at a path as a generated type.
     ///
     /// # Errors
     ///
@@ -311,12 +314,12 @@ impl<'a> MessageView<'a> {
         M::decode(self.get(path)?).map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 
-    /// The message at a path, of the type that the path leads to.
+    /// Decodes the message at a path as the type that the path leads to.
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole is not
-    /// known; [`ErrorKind::InvalidPath`] if the path leads to a value that is not a message.
+    /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole message
+    /// is unknown; [`ErrorKind::InvalidPath`] if the path leads to a value that is not a message.
     pub fn message_dynamic(&self, path: &FieldPath) -> Result<DynamicMessage> {
         let Some(kind) = self.kind(path)? else {
             let message = "no type is known for the message";
@@ -327,8 +330,8 @@ impl<'a> MessageView<'a> {
             .map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 
-    /// The fields of the message at a path, one after the other as they stand there. No value is
-    /// read.
+    /// Returns an iterator over the fields of the message at a path, in wire order. Reads no
+    /// values.
     ///
     /// # Errors
     ///
@@ -346,23 +349,23 @@ impl<'a> MessageView<'a> {
         Ok(Fields::new(WireCursor::new(portion), pieces, descriptor))
     }
 
-    /// The whole message, for callers that report progress themselves.
+    /// Returns the whole message, for callers that report progress themselves.
     pub(crate) fn unwatched(&self) -> Result<Portion<'a>> {
         let portion = self.find_some(&FieldPath::root())?.0;
         Ok(portion.unwatched())
     }
 
-    /// Depth limit for walks that recurse once per nested message.
+    /// Returns the depth limit for walks that recurse once per nested message.
     pub(crate) fn walked_depth(&self) -> u32 {
         self.options.limits.walked_depth()
     }
 
-    /// Who is told how far it is.
+    /// Returns the progress listener.
     pub(crate) fn progress(&self) -> &Progress {
         &self.options.progress
     }
 
-    /// Where one value stands, to be replaced.
+    /// Returns the place of one value, for replacing it.
     pub(crate) fn place(&self, path: &FieldPath) -> Result<Place> {
         let (portion, pieces) = self.find_some(path)?;
         let invalid = |message| {
@@ -411,9 +414,10 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// In a file with placeholders, the chunks on the way to a value say all of it. In others a chunk
-    /// beside the way may make room for elements before its own, or set another member of a oneof:
-    /// then only the plan of the whole merge tells whether the value is there.
+    /// Finds a value in a chunked file. With placeholders, the chunks along the path contain all
+    /// relevant bytes. Without them, another chunk may add elements before the value, or set
+    /// another member of a oneof: then only the plan of the whole merge shows whether the value
+    /// exists.
     fn find_in_chunks(&self, trailer: &Trailer, path: &FieldPath) -> Result<Option<Located<'a>>> {
         let chunks = self.stored.chunks();
         let locate = |plan| {
@@ -432,7 +436,7 @@ impl<'a> MessageView<'a> {
         }
         match plan(trailer, chunks, &self.options) {
             Ok(plan) => locate(plan),
-            // What stands in the way of the merge needn't be on the way to the value.
+            // A problem of the merge needn't affect the value.
             Err(_) => found,
         }
     }
@@ -451,13 +455,13 @@ impl<'a> MessageView<'a> {
         let found = found.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
         match found {
             Some(found) => Ok(Some((portion, found))),
-            // A chunk that doesn't have it was checked by nobody who reads it.
+            // A chunk without the value has not been checked by a read yet.
             None => portion.check().map(|()| None),
         }
     }
 
-    /// Reads the pieces straight into a buffer of their length, on several threads where they lie
-    /// in several chunks.
+    /// Reads the pieces directly into a buffer of their length, on several threads if they are in
+    /// several chunks.
     fn fill(&self, portion: &Portion<'_>, pieces: &[Range<u64>], buffer: &mut [u8]) -> Result<()> {
         let meter = self.options.progress.meter(total(pieces));
         let threads = self.options.thread_count();
@@ -497,7 +501,7 @@ impl<'a> MessageView<'a> {
         path.display(self.descriptor())
     }
 
-    /// What a path leads to, if the type of the whole is known.
+    /// Returns the kind of value at a path, if the type of the whole message is known.
     pub(crate) fn kind(&self, path: &FieldPath) -> Result<Option<TargetKind>> {
         let root = self.descriptor();
         root.map(|root| Ok(path.resolve(root)?.kind)).transpose()
@@ -510,7 +514,7 @@ impl<'a> MessageView<'a> {
     }
 }
 
-/// Fails if one of the first fields, up to `most`, is written otherwise than the type writes it.
+/// Fails if one of the first `most` fields has another wire type than the type declares.
 fn check_front<I: Input>(
     cursor: &mut WireCursor<I>,
     descriptor: &MessageDescriptor,

@@ -1,9 +1,9 @@
-//! What the elements of a tensor are.
+//! Element types of tensors.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What the elements of a tensor are.
+/// The element type of a tensor.
 ///
 /// Names are NumPy's and, for the types that NumPy lacks, those of the Python package `ml_dtypes`.
 ///
@@ -20,70 +20,70 @@ use std::fmt;
 pub enum DType {
     /// True or false, a byte each.
     Bool,
-    /// An integer of 2 bits with a sign.
+    /// A signed 2-bit integer.
     I2,
-    /// An integer of 2 bits without a sign.
+    /// An unsigned 2-bit integer.
     U2,
-    /// An integer of 4 bits with a sign.
+    /// A signed 4-bit integer.
     I4,
-    /// An integer of 4 bits without a sign.
+    /// An unsigned 4-bit integer.
     U4,
-    /// An integer of 8 bits with a sign.
+    /// A signed 8-bit integer.
     I8,
-    /// An integer of 8 bits without a sign.
+    /// An unsigned 8-bit integer.
     U8,
-    /// An integer of 16 bits with a sign.
+    /// A signed 16-bit integer.
     I16,
-    /// An integer of 16 bits without a sign.
+    /// An unsigned 16-bit integer.
     U16,
-    /// An integer of 32 bits with a sign.
+    /// A signed 32-bit integer.
     I32,
-    /// An integer of 32 bits without a sign.
+    /// An unsigned 32-bit integer.
     U32,
-    /// An integer of 64 bits with a sign.
+    /// A signed 64-bit integer.
     I64,
-    /// An integer of 64 bits without a sign.
+    /// An unsigned 64-bit integer.
     U64,
-    /// A float of 4 bits: 2 of exponent, 1 of mantissa, finite only.
+    /// A 4-bit float: 2 bits of exponent, 1 of mantissa, finite only.
     F4E2M1,
-    /// A float of 6 bits: 2 of exponent, 3 of mantissa, finite only.
+    /// A 6-bit float: 2 bits of exponent, 3 of mantissa, finite only.
     F6E2M3,
-    /// A float of 6 bits: 3 of exponent, 2 of mantissa, finite only.
+    /// A 6-bit float: 3 bits of exponent, 2 of mantissa, finite only.
     F6E3M2,
-    /// A float of 8 bits: 8 of exponent, no sign, a power of two.
+    /// An 8-bit float: 8 bits of exponent, no sign, a power of two.
     F8E8M0,
-    /// A float of 8 bits: 4 of exponent, 3 of mantissa, finite only.
+    /// An 8-bit float: 4 bits of exponent, 3 of mantissa, finite only.
     F8E4M3,
     /// [`F8E4M3`](Self::F8E4M3) without a negative zero.
     F8E4M3Fnuz,
     /// [`F8E4M3Fnuz`](Self::F8E4M3Fnuz) with a bias of 11.
     F8E4M3B11Fnuz,
-    /// A float of 8 bits: 5 of exponent, 2 of mantissa.
+    /// An 8-bit float: 5 bits of exponent, 2 of mantissa.
     F8E5M2,
-    /// [`F8E5M2`](Self::F8E5M2) without infinities and a negative zero.
+    /// [`F8E5M2`](Self::F8E5M2) without infinities or a negative zero.
     F8E5M2Fnuz,
-    /// A float of 16 bits, as in IEEE 754.
+    /// A 16-bit float, as in IEEE 754.
     F16,
-    /// A float of 16 bits: the upper half of an [`F32`](Self::F32).
+    /// A 16-bit float: the upper half of an [`F32`](Self::F32).
     BF16,
-    /// A float of 32 bits.
+    /// A 32-bit float.
     F32,
-    /// A float of 64 bits.
+    /// A 64-bit float.
     F64,
     /// A complex number of two [`F32`](Self::F32): real, imaginary.
     C64,
     /// A complex number of two [`F64`](Self::F64): real, imaginary.
     C128,
-    /// Strings, of any length each. Their bytes are as the format stores them.
+    /// Strings of any length. Their bytes are as the format stores them.
     String,
-    /// Anything else that a format knows by this name, without a width.
+    /// Any other type that a format knows by this name, without a width.
     Other(&'static str),
     /// A number that the format doesn't know as a type.
     Unknown(i64),
 }
 
-/// A row of the table: the type, its name, its bits, and its name in a NumPy file without the
-/// byte order and in a safetensors file.
+/// A row of the table: the type, its name, its bits, and its name in a NumPy file without the byte
+/// order and in a safetensors file.
 type Row = (
     DType,
     &'static str,
@@ -92,8 +92,8 @@ type Row = (
     Option<&'static str>,
 );
 
-/// NumPy files have no name for the types of `ml_dtypes`: they are stored as opaque bytes (`V`), as
-/// NumPy itself does it. Those under a byte are stored one in a byte.
+/// NumPy files have no names for the types of `ml_dtypes`: they are stored as opaque bytes (`V`),
+/// as NumPy itself does. Those under a byte take a byte each.
 const TABLE: &[Row] = &[
     (DType::Bool, "bool", 8, Some("b1"), Some("BOOL")),
     (DType::I2, "int2", 2, Some("V1"), None),
@@ -168,13 +168,13 @@ const TABLE: &[Row] = &[
 ];
 
 impl DType {
-    /// The type with this name; none for names that no width belongs to.
+    /// Returns the type with this name; `None` for names without a width.
     pub fn named(name: &str) -> Option<DType> {
         let row = TABLE.iter().find(|row| row.1 == name);
         row.map(|row| row.0)
     }
 
-    /// NumPy's name, that of `ml_dtypes`, or the format's own.
+    /// Returns NumPy's name, that of `ml_dtypes`, or the format's own.
     pub fn name(self) -> Cow<'static, str> {
         match (self, self.row()) {
             (_, Some(row)) => row.1.into(),
@@ -184,18 +184,18 @@ impl DType {
         }
     }
 
-    /// Bits of an element; none if elements are not all of one width.
+    /// Returns the width of an element in bits; `None` if the width varies.
     pub fn bits(self) -> Option<u32> {
         self.row().map(|row| row.2)
     }
 
-    /// Bytes of an element that stands alone: under 8 bits it takes a whole byte.
+    /// Returns the width of a single element in bytes: at least one whole byte.
     pub fn width(self) -> Option<u64> {
         self.bits().map(|bits| u64::from(bits.div_ceil(8)))
     }
 
-    /// Bytes of this many elements, packed if they have less than 8 bits; none if elements are not
-    /// all of one width, or if the number doesn't fit in 64 bits.
+    /// Returns the size of this many elements in bytes, packed if they have less than 8 bits;
+    /// `None` if their width varies, or the size doesn't fit in 64 bits.
     pub fn packed_bytes(self, elements: u64) -> Option<u64> {
         match self.bits()? {
             bits @ ..8 => {
@@ -206,18 +206,18 @@ impl DType {
         }
     }
 
-    /// The name of the type in a NumPy file, without the sign for the byte order.
+    /// Returns the name of the type in a NumPy file, without the byte order's sign.
     pub fn npy(self) -> Option<&'static str> {
         self.row()?.3
     }
 
-    /// The name of the type in a safetensors file.
+    /// Returns the name of the type in a safetensors file.
     pub fn safetensors(self) -> Option<&'static str> {
         self.row()?.4
     }
 
-    /// Bytes that change places when the byte order does: 1 for types of single bytes. Complex
-    /// numbers are two numbers.
+    /// Returns the number of bytes that are reversed when the byte order changes: 1 for types of
+    /// single bytes. Complex numbers are two numbers.
     pub fn swapped_width(self) -> Option<usize> {
         Some(match self {
             DType::C64 => 4,

@@ -1,4 +1,4 @@
-//! All tensors of a message, found by hopping: no element is read.
+//! Finding all tensors of a message without reading any elements.
 
 mod search;
 
@@ -14,19 +14,19 @@ use crate::path::{FieldRef, KeyCodec, key_codec};
 use crate::view::{MessageView, Portion};
 use crate::wire::WireCursor;
 
-/// The longest name that counts, in bytes.
+/// Maximum size of a tensor's name, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// The most memory that the list of a message's tensors may take, in bytes: 256 MiB.
+/// Maximum memory for the list of a message's tensors, in bytes: 256 MiB.
 pub const MAX_LIST_MEMORY: usize = 256 << 20;
 
-/// A type whose messages are on the way to tensors.
+/// A type whose messages are on the path to tensors.
 struct TypeOnTheWay {
-    /// The fields that lead on, by their numbers.
+    /// The fields that lead on, by number.
     fields: HashMap<u32, FieldOnTheWay>,
-    /// For the members of its oneofs, which fields that lead on each of them takes the place of.
+    /// For each member of its oneofs, the fields leading on that the member supersedes.
     rivals: HashMap<u32, Vec<u32>>,
-    /// Where messages of it have a name that counts.
+    /// Path of a message's name, if names of this type count.
     name: Option<&'static [u32]>,
     rule: Option<&'static TensorRule>,
 }
@@ -36,7 +36,7 @@ struct FieldOnTheWay {
     many: Many,
 }
 
-/// How the values of a field are told apart.
+/// The way to distinguish the values of a field.
 #[derive(Clone, Copy)]
 enum Many {
     One,
@@ -44,7 +44,7 @@ enum Many {
     Entries(KeyCodec),
 }
 
-/// The types on the way from a root to tensors. The first is the root.
+/// The types on the paths from a root to tensors. The first is the root.
 struct Types {
     types: Vec<TypeOnTheWay>,
 }
@@ -98,7 +98,7 @@ impl Types {
     }
 }
 
-/// For each member of a oneof, the others that lead on.
+/// Returns, for each member of a oneof, the others that lead on.
 fn rivals(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
@@ -118,9 +118,9 @@ fn rivals(
     rivals
 }
 
-/// The types that tensors are in, or below.
+/// Returns the types that contain tensors, directly or further down.
 pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -> HashSet<String> {
-    // Edges from a type to those that have it in a field, walked back from the tensors.
+    // Edges from a type to the types with a field of it, followed upwards from the tensors.
     let mut above: HashMap<String, Vec<String>> = HashMap::new();
     let mut all = vec![root.clone()];
     let mut seen: HashSet<String> = HashSet::from([root.full_name().to_owned()]);
@@ -145,7 +145,7 @@ pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -
     leads
 }
 
-/// The fields of a type that hold messages, with the types of those; of a map the values'.
+/// Returns the message fields of a type, with their types; for a map, the type of its values.
 fn fields_below(
     message: &MessageDescriptor,
 ) -> impl Iterator<Item = (FieldRef, MessageDescriptor)> {
@@ -169,16 +169,17 @@ fn fields_below(
     })
 }
 
-/// All tensors of a message, in the order of its bytes, by what the rules say.
+/// Finds all tensors of a message by these rules, in the order of its bytes.
 ///
-/// A tensor is called as its [rule](TensorRule::names) says. One whose name another before it has,
-/// or that has none, is called by its path. Nothing is found in a message whose type isn't known.
+/// A tensor's [rule](TensorRule::names) determines its name. A tensor without a name, or with the
+/// same name as an earlier one, is named by its path. Finds nothing in a message of an unknown
+/// type.
 ///
 /// # Errors
 ///
-/// If reading fails, or a message on the way to a tensor breaks the wire format;
-/// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest too deep, or what is
-/// to be said of all tensors takes more than [`MAX_LIST_MEMORY`].
+/// If reading fails, or a message on the path to a tensor breaks the wire format;
+/// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest too deeply, or
+/// the list of tensors takes more than [`MAX_LIST_MEMORY`].
 pub fn tensors_in(
     view: &MessageView<'_>,
     rules: &[&'static TensorRule],
@@ -187,7 +188,7 @@ pub fn tensors_in(
     Ok(found.into_iter().map(|one| one.info).collect())
 }
 
-/// A tensor of a message, and the bytes of the message that it is.
+/// A tensor of a message, and its bytes in the message.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, PlacedTensor, TensorInfo};
@@ -201,15 +202,15 @@ pub fn tensors_in(
 pub struct PlacedTensor {
     /// The header, with the path of the tensor as its location.
     pub info: TensorInfo,
-    /// The ranges of the message that are the tensor's own message, in order: usually one.
+    /// Ranges of the message with the tensor's own message, in order: usually one.
     pub pieces: Vec<Range<u64>>,
-    /// The range of the elements; `None` unless the message has them in one piece and as they are in
-    /// memory.
+    /// Range of the elements; `None` unless they are contiguous in the message and have the layout
+    /// of memory.
     pub elements: Option<Range<u64>>,
 }
 
 impl PlacedTensor {
-    /// A tensor whose message is these ranges of the whole message.
+    /// Creates a tensor whose message has these ranges of the whole message.
     pub fn new(info: TensorInfo, pieces: Vec<Range<u64>>) -> PlacedTensor {
         PlacedTensor {
             info,
@@ -218,7 +219,7 @@ impl PlacedTensor {
         }
     }
 
-    /// The same tensor, whose elements are this range of the whole message.
+    /// Sets the range of the elements in the whole message.
     #[must_use]
     pub fn elements(mut self, elements: impl Into<Option<Range<u64>>>) -> PlacedTensor {
         self.elements = elements.into();
@@ -226,7 +227,7 @@ impl PlacedTensor {
     }
 }
 
-/// [`tensors_in`], and where each is in the bytes that `whole` opens.
+/// Finds tensors like [`tensors_in`], with their places in the bytes that `whole` opens.
 pub(crate) fn placed_tensors_in<'a>(
     view: &MessageView<'a>,
     rules: &[&'static TensorRule],

@@ -1,4 +1,4 @@
-//! What a header says of a tensor.
+//! Headers of tensors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,39 +6,39 @@ use std::path::PathBuf;
 use super::DType;
 use crate::path::FieldPath;
 
-/// Which byte of an element of several comes first.
+/// The order of the bytes in an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
-    /// The lowest.
+    /// The lowest byte first.
     #[default]
     Little,
-    /// The highest.
+    /// The highest byte first.
     Big,
 }
 
-/// Where the bytes of a tensor are.
+/// The location of a tensor's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Location {
     /// In the message, as the value at a path.
     Message {
-        /// The path of the message that holds the tensor.
+        /// Path of the message with the tensor.
         path: FieldPath,
-        /// The path as text, with the names of the fields.
+        /// Path as text, with field names.
         text: String,
     },
     /// In a file.
     File {
-        /// The file, as it was found.
+        /// Path of the file, as it was found.
         path: PathBuf,
-        /// Where the bytes begin, in bytes.
+        /// Offset of the first byte.
         offset: u64,
     },
     /// In an entry of an archive.
     Entry {
-        /// What the entry is called.
+        /// Name of the entry.
         name: String,
-        /// Where the bytes begin in it, in bytes.
+        /// Offset of the first byte in the entry.
         offset: u64,
     },
     /// Nowhere: there are no bytes.
@@ -46,13 +46,13 @@ pub enum Location {
 }
 
 impl Location {
-    /// In this file, from `offset`.
+    /// Returns a location in this file, from `offset` on.
     pub fn file(path: impl Into<PathBuf>, offset: u64) -> Location {
         let path = path.into();
         Location::File { path, offset }
     }
 
-    /// In this entry of an archive, from `offset`.
+    /// Returns a location in this entry of an archive, from `offset` on.
     pub fn entry(name: impl Into<String>, offset: u64) -> Location {
         let name = name.into();
         Location::Entry { name, offset }
@@ -73,27 +73,27 @@ impl fmt::Display for Location {
     }
 }
 
-/// What a header says of a tensor. No bytes of it were read.
+/// The header of a tensor, which is known without reading its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorInfo {
-    /// What it is called in its file. A format makes names unique where its files don't.
+    /// Name in its file. Formats make names unique where their files don't.
     pub name: String,
-    /// What its elements are.
+    /// Element type.
     pub dtype: DType,
-    /// The sizes of its dimensions, the outermost first; none for a scalar.
+    /// Sizes of its dimensions, the outermost first; empty for a scalar.
     pub shape: Vec<u64>,
-    /// How many bytes it has, as it is stored.
+    /// Stored size, in bytes.
     pub bytes: u64,
-    /// The order of the bytes in an element.
+    /// Order of the bytes in an element.
     pub byte_order: ByteOrder,
-    /// Where it is.
+    /// Location of its bytes.
     pub location: Location,
 }
 
 impl TensorInfo {
-    /// A tensor with as many bytes as its type and shape say; with none if they say nothing, or
-    /// more than fit in 64 bits. [`sized`](Self::sized) sets another number.
+    /// Creates a header with the size that its type and shape imply, or 0 if they imply none, or
+    /// more than fits in 64 bits. [`sized`](Self::sized) sets another size.
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
         let elements = elements(&shape);
         let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));
@@ -107,33 +107,33 @@ impl TensorInfo {
         }
     }
 
-    /// The same tensor with this many bytes.
+    /// Sets the size in bytes.
     #[must_use]
     pub fn sized(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// The same tensor at this place.
+    /// Sets the location.
     #[must_use]
     pub fn located(mut self, location: Location) -> Self {
         self.location = location;
         self
     }
 
-    /// The same tensor with its bytes in this order.
+    /// Sets the byte order.
     #[must_use]
     pub fn ordered(mut self, byte_order: ByteOrder) -> Self {
         self.byte_order = byte_order;
         self
     }
 
-    /// How many elements it has; none if the number doesn't fit in 64 bits.
+    /// Returns the number of elements; `None` if it doesn't fit in 64 bits.
     pub fn elements(&self) -> Option<u64> {
         elements(&self.shape)
     }
 
-    /// Whether elements of less than 8 bits share their bytes.
+    /// Returns true if elements of less than 8 bits share bytes.
     pub fn is_packed(&self) -> bool {
         let under_a_byte = self.dtype.bits().is_some_and(|bits| bits < 8);
         under_a_byte
@@ -143,7 +143,7 @@ impl TensorInfo {
     }
 }
 
-/// The name, the type and the shape: `weights float32[2, 3]`.
+/// Formats the name, the type and the shape: `weights float32[2, 3]`.
 impl fmt::Display for TensorInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes: Vec<String> = self.shape.iter().map(u64::to_string).collect();

@@ -1,4 +1,4 @@
-//! The bytes of a tensor, from first to last.
+//! Reading the bytes of a tensor, from first to last.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -12,19 +12,19 @@ use crate::merge::Memory;
 use crate::spans::copy_range;
 use crate::{Error, ErrorKind, Result};
 
-/// Writes all bytes of a tensor.
+/// A function that writes all bytes of a tensor.
 type All<'a> = dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a;
 
-/// Writes any range of the bytes, and reads no more.
+/// A function that writes any range of the bytes, and reads no others.
 type Part<'a> = dyn FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a;
 
-/// What writes the bytes of a tensor.
+/// The function that writes the bytes of a tensor.
 enum Produce<'a> {
     All(Box<All<'a>>),
     Part(Box<Part<'a>>),
 }
 
-/// The bytes of a tensor, which are read when they are asked for and never held as a whole.
+/// A reader of a tensor's bytes, which are read on demand and never held as a whole.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,8 +54,8 @@ impl std::fmt::Debug for TensorReader<'_> {
 }
 
 impl<'a> TensorReader<'a> {
-    /// A tensor whose bytes `produce` writes, from the first to the last. It may write them in
-    /// pieces of any size; exactly [`TensorInfo::bytes`] of them.
+    /// Creates a reader whose bytes `produce` writes, from first to last. It may write them in
+    /// pieces of any size, but must write exactly [`TensorInfo::bytes`] of them.
     pub fn new(
         info: TensorInfo,
         produce: impl FnOnce(&mut dyn Write) -> Result<()> + Send + 'a,
@@ -64,7 +64,8 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// A tensor whose bytes `produce` writes, any range of them, without reading others.
+    /// Creates a reader whose bytes `produce` writes, in any requested range, without reading
+    /// others.
     pub fn of_parts(
         info: TensorInfo,
         produce: impl FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a,
@@ -73,7 +74,7 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// A tensor that is a range of what can be read by position.
+    /// Creates a reader of a range of a source with random access.
     pub fn of_range(info: TensorInfo, source: Arc<dyn ReadAt>, range: Range<u64>) -> Self {
         let whole = range.end.saturating_sub(range.start);
         if whole != info.bytes {
@@ -88,19 +89,19 @@ impl<'a> TensorReader<'a> {
         })
     }
 
-    /// A tensor that is in memory.
+    /// Creates a reader of a tensor in memory.
     pub fn of_bytes(info: TensorInfo, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         TensorReader::new(info, move |sink| Ok(sink.write_all(&bytes)?))
     }
 
-    /// What its header says.
+    /// Returns the header.
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
 
-    /// The same tensor with some of its rows only: its elements at these places of the first
-    /// dimension. The bytes of others are not read where they are together in one place.
+    /// Limits the tensor to some of its rows: the elements at these indices of the first dimension.
+    /// Doesn't read the bytes of other rows if the tensor is contiguous.
     ///
     /// ```
     /// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
@@ -115,7 +116,7 @@ impl<'a> TensorReader<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if it has no such rows, or they begin inside a byte.
+    /// [`ErrorKind::InvalidConfig`] if there are no such rows, or they begin inside a byte.
     pub fn rows(self, rows: Range<u64>) -> Result<TensorReader<'a>> {
         let TensorReader { mut info, produce } = self;
         let invalid = |message: String| {
@@ -163,8 +164,8 @@ impl<'a> TensorReader<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if they are more or fewer than the header says; what reading
-    /// and writing report. Then `sink` has had bytes that are not to be used.
+    /// [`ErrorKind::InvalidMessage`] if their number differs from the header; any error of reading
+    /// and writing. After an error, discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut dyn Write) -> Result<()> {
         let TensorReader { info, produce } = self;
         let mut counted = Counted {
@@ -195,7 +196,7 @@ impl<'a> TensorReader<'a> {
         Ok(())
     }
 
-    /// All bytes of the tensor, in memory.
+    /// Returns all bytes of the tensor.
     ///
     /// # Errors
     ///
@@ -207,8 +208,8 @@ impl<'a> TensorReader<'a> {
     }
 }
 
-/// Reads a range of what can be read by position to fresh memory: in huge pages, where it is large
-/// and the system has them, since faults of small ones take as long as the copy.
+/// Reads a range of a source with random access into fresh memory. Large ranges use huge pages
+/// where the system has them, since faults of small pages take as long as the copy.
 ///
 /// ```
 /// let file = b"....\x01\x02....";
@@ -218,8 +219,8 @@ impl<'a> TensorReader<'a> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the range goes past the end, before anything is allocated;
-/// [`ErrorKind::LimitExceeded`] if there isn't as much memory; [`ErrorKind::Io`].
+/// [`ErrorKind::InvalidMessage`] if the range exceeds the source, before anything is allocated;
+/// [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`].
 pub fn read_bytes(source: &dyn ReadAt, range: Range<u64>) -> Result<Bytes> {
     check_within(source, &range)?;
     let mut memory = Memory::of(range.end - range.start)?;
@@ -240,10 +241,10 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// Lets some bytes through, and ends the writing behind them.
+/// A writer that passes a range of bytes through, and ends the write after it.
 struct Window<'a> {
     sink: &'a mut dyn Write,
-    /// Bytes to be passed over.
+    /// Number of bytes to skip.
     before: u64,
     left: u64,
     is_over: bool,
@@ -269,7 +270,7 @@ impl Write for Window<'_> {
     }
 }
 
-/// Lets no more bytes through than there may be.
+/// A writer that passes at most the allowed number of bytes through.
 struct Counted<'a> {
     sink: &'a mut dyn Write,
     left: u64,

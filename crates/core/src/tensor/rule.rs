@@ -1,12 +1,12 @@
-//! How tensors are stored in messages, as data.
+//! Rules, as data, that describe how tensors are stored in messages.
 
 use super::{ByteOrder, DType};
 
-/// How a tensor is stored in a message of one type: which fields have its type, its shape and its
-/// elements. A format has one for each type of message that holds a tensor.
+/// A description of tensors in messages of one type: the fields with the element type, the shape
+/// and the elements. A format has one rule for each message type that contains a tensor.
 ///
-/// The elements are either all in one bytes field, as they are in memory, or one by one in a
-/// repeated field that their type says ([`ElementRule::field`]).
+/// The elements are either all in one bytes field, with the layout of memory, or one by one in a
+/// repeated field that depends on their type ([`ElementRule::field`]).
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
@@ -25,55 +25,55 @@ use super::{ByteOrder, DType};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TensorRule {
-    /// The full name of the message's type.
+    /// Full name of the message's type.
     pub message: &'static str,
-    /// What the tensor is called: the names of these messages around it, the outermost first,
-    /// joined by `/`. The message itself may be the last. Each is a type's full name and the
-    /// numbers of the fields that lead to its name. Where none has a name, the tensor is called by
-    /// its path.
+    /// Sources of the tensor's name: the names of these enclosing messages, the outermost first,
+    /// are joined by `/`. The message itself may be the last. Each is a type's full name and the
+    /// numbers of the fields that lead to its name. If none has a name, the tensor is named by its
+    /// path.
     pub names: &'static [(&'static str, &'static [u32])],
-    /// The field with the number of the element type, a varint.
+    /// Field with the number of the element type, a varint.
     pub dtype: u32,
-    /// Where the sizes of the dimensions are.
+    /// Location of the sizes of the dimensions.
     pub shape: ShapeRule,
-    /// The bytes field that has all elements as they are in memory.
+    /// Bytes field with all elements in the layout of memory.
     pub content: u32,
-    /// The order of the bytes of an element there.
+    /// Byte order of the elements there.
     pub byte_order: ByteOrder,
-    /// The element types that there are.
+    /// Supported element types.
     pub elements: &'static [ElementRule],
-    /// Whether elements of less than 8 bits share their bytes.
+    /// True if elements of less than 8 bits share bytes.
     pub is_packed: bool,
-    /// Whether elements that are not there are the last one again, or 0 if there is none.
+    /// True if missing elements repeat the last one, or are 0 if there is none.
     pub fills_up: bool,
-    /// A varint field that says, if it isn't 0, that the elements are in another file.
+    /// Varint field that is not 0 if the elements are in another file.
     pub elsewhere: Option<u32>,
 }
 
-/// Where the sizes of a tensor's dimensions are in its message.
+/// The location of the sizes of a tensor's dimensions in its message.
 #[derive(Clone, Copy, Debug)]
 pub enum ShapeRule {
-    /// In this field, a message like `TensorShapeProto`: field 2 is a dimension, whose field 1 is
-    /// its size.
+    /// This field, a message like `TensorShapeProto`: field 2 is a dimension, whose field 1 is its
+    /// size.
     Dimensions(u32),
-    /// Right in this field, a repeated number.
+    /// This field, a repeated number.
     Sizes(u32),
 }
 
 /// An element type of a format.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementRule {
-    /// The format's number for it.
+    /// The format's number for the type.
     pub number: u64,
-    /// What it is.
+    /// The element type.
     pub dtype: DType,
-    /// The repeated field that has elements one by one. Complex numbers are two elements each. Of
-    /// integers that are wider there, the low bytes count.
+    /// Repeated field with single elements. A complex number takes two of them. Wider integers
+    /// there are truncated to their low bytes.
     pub field: u32,
 }
 
 impl ElementRule {
-    /// The type with this number, whose elements are one by one in this field.
+    /// Creates a rule for the type with this number, whose single elements are in this field.
     pub const fn new(number: u64, dtype: DType, field: u32) -> ElementRule {
         ElementRule {
             number,
@@ -84,7 +84,7 @@ impl ElementRule {
 }
 
 impl TensorRule {
-    /// A rule for messages of this type, to be completed by struct update: `dtype` is the field
+    /// Creates a rule for messages of this type, to complete by struct update: `dtype` is the field
     /// with the number of the element type. Sizes are in field 1, the content is in field 9, no
     /// element type is known, and nothing is packed, filled up or elsewhere.
     pub const fn new(message: &'static str, dtype: u32) -> TensorRule {
@@ -102,7 +102,7 @@ impl TensorRule {
         }
     }
 
-    /// The element type with this number; none if the format doesn't know it.
+    /// Returns the element type with this number; `None` if the format doesn't know it.
     pub fn element(&self, number: u64) -> Option<&'static ElementRule> {
         self.elements.iter().find(|known| known.number == number)
     }

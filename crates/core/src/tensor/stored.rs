@@ -1,4 +1,4 @@
-//! A tensor in a message: its header, and its elements in whichever way they are stored.
+//! Reading a tensor in a message: its header, and its elements in any storage form.
 
 use std::io::Write;
 use std::ops::Range;
@@ -16,34 +16,33 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes of a shape: more than any tensor's.
+/// Maximum size of a shape, in bytes: more than any tensor's.
 const MAX_SHAPE: u64 = 64 << 10;
 
-/// The most bytes that a tensor has whose last element stands for all that follow, 8 GiB: a shape of
-/// a few bytes can claim any number of them.
+/// Maximum size of a tensor whose last element stands for all that follow, 8 GiB, since a shape of
+/// a few bytes can claim any size.
 const LARGEST_FILLED: u64 = 8 << 30;
 
-/// How many bytes of elements that are one by one are gathered for a write: whole elements, as their
-/// widths divide it.
+/// Number of bytes of single elements to gather for a write, which is a multiple of their widths.
 const GATHER: usize = 64 << 10;
 
-/// What a tensor's message says of it.
+/// The contents of a tensor's message, except its elements.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     number: u64,
-    /// As it stands there: a size that isn't known is negative.
+    /// Sizes as stored: an unknown size is negative.
     shape: Vec<i64>,
-    /// Bytes of the content, if there is any.
+    /// Size of the content, in bytes.
     content: u64,
-    /// Where the content begins.
+    /// Start of the content.
     content_start: u64,
     is_elsewhere: bool,
-    /// Bytes of the fields that have elements one by one.
+    /// Size of the fields with single elements, in bytes.
     one_by_one: u64,
 }
 
 impl Header {
-    /// Reads what is small of the tensor whose message these pieces are.
+    /// Reads everything but the elements of the tensor whose message has these pieces.
     pub(super) fn read<I: Input>(
         cursor: &mut WireCursor<I>,
         pieces: &[Range<u64>],
@@ -87,12 +86,12 @@ impl Header {
         Ok(header)
     }
 
-    /// Bytes of memory beyond its own size.
+    /// Returns the memory beyond its own size, in bytes.
     pub(super) fn memory(&self) -> usize {
         2 * self.shape.capacity() * size_of::<i64>()
     }
 
-    /// What the list says of the tensor, whether or not it can be read.
+    /// Returns the header for the list, whether or not the tensor is readable.
     pub(super) fn info(
         &self,
         name: String,
@@ -103,7 +102,7 @@ impl Header {
             Some(element) => element.dtype,
             None => super::DType::Unknown(self.number.cast_signed()),
         };
-        // A size that isn't known is shown as none.
+        // An unknown size is shown as 0.
         let shape = self
             .shape
             .iter()
@@ -118,8 +117,8 @@ impl Header {
         info.sized(bytes)
     }
 
-    /// Where the elements are in the message, if they stand there as they are in memory, one behind
-    /// the other, and are as many as the type and the shape ask for.
+    /// Returns the range of the elements in the message, if they are contiguous, have the layout of
+    /// memory, and their number matches the type and the shape.
     pub(super) fn place(&self, rule: &TensorRule) -> Option<Range<u64>> {
         rule.element(self.number)?.dtype.width()?;
         let is_whole = self.content > 0 && self.expected(rule) == Some(self.content);
@@ -127,12 +126,12 @@ impl Header {
         (is_whole && !self.is_elsewhere).then_some(self.content_start..end)
     }
 
-    /// What its elements are, if that is known.
+    /// Returns the element type, if it is known.
     pub(super) fn element<'r>(&self, rule: &'r TensorRule) -> Option<&'r ElementRule> {
         rule.element(self.number)
     }
 
-    /// How many elements the shape asks for; none if it doesn't say.
+    /// Returns the number of elements in the shape; `None` if the shape is unknown.
     pub(super) fn elements(&self) -> Option<u64> {
         let sizes: Option<Vec<u64>> = self
             .shape
@@ -142,7 +141,7 @@ impl Header {
         TensorInfo::new("", super::DType::Bool, sizes?).elements()
     }
 
-    /// How many bytes the type and the shape ask for; none if they don't say.
+    /// Returns the size that the type and the shape imply; `None` if they imply none.
     fn expected(&self, rule: &TensorRule) -> Option<u64> {
         let dtype = rule.element(self.number)?.dtype;
         let elements = self.elements()?;
@@ -153,12 +152,12 @@ impl Header {
     }
 }
 
-/// The tensor whose message is the value at a path, by this rule.
+/// Opens the tensor at a path, by this rule.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if its elements have no width, are in another file, or are more or
-/// fewer than its shape says; what [`MessageView::get`] reports.
+/// [`ErrorKind::InvalidMessage`] if its elements have no width, are in another file, or their
+/// number differs from its shape; any error of [`MessageView::get`].
 pub fn tensor_at<'a>(
     view: MessageView<'a>,
     path: &FieldPath,
@@ -183,7 +182,7 @@ pub fn tensor_at<'a>(
     )
 }
 
-/// The tensor that `info` lists, whose message of type `message` is these pieces of `bytes`.
+/// Opens the tensor that `info` lists, whose message of type `message` has these pieces of `bytes`.
 ///
 /// # Errors
 ///
@@ -205,22 +204,22 @@ pub(crate) fn tensor_in_pieces(
     reader_of(place, info.clone(), rule)
 }
 
-/// The place of a tensor's message.
+/// The location of a tensor's message.
 trait TensorPlace {
     type Input<'s>: Input
     where
         Self: 's;
 
-    /// Opens the input that has the message, and gives the ranges of it there.
+    /// Opens the input with the message, and returns its ranges there.
     fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
 
-    /// Returns the error that counts after walking the input has failed.
+    /// Returns the error that takes precedence after walking the input failed.
     fn failed(input: Self::Input<'_>, error: Error) -> Error;
 
     /// Returns the type of the message, if it is known.
     fn message(&self) -> Result<Option<MessageDescriptor>>;
 
-    /// Writes some bytes of the content, which begins at `start` of the input.
+    /// Writes a range of the content, which begins at `start` of the input.
     fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()>;
 }
 
@@ -286,7 +285,8 @@ impl TensorPlace for InPieces {
     }
 }
 
-/// Reads the header of a tensor that `info` names and locates, and gives its elements.
+/// Reads the header of a tensor that `info` names and locates, and returns a reader of its
+/// elements.
 fn reader_of<'a, P: TensorPlace + Send + 'a>(
     place: P,
     info: TensorInfo,
@@ -363,17 +363,17 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
     }))
 }
 
-/// How elements that are one by one become elements in memory.
+/// The conversion of single elements to the layout of memory.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// How one of them is written.
+    /// Wire type of one element.
     wire: WireType,
     is_zigzag: bool,
-    /// Bytes of one of them in memory. Of varints the low bytes count.
+    /// Width of one number in memory, in bytes. Varints are truncated to their low bytes.
     width: usize,
-    /// Bytes of a whole element, which is two numbers if it is complex.
+    /// Width of a whole element, which is two numbers if it is complex.
     element: usize,
-    /// Bits of one that has an entry of its own and shares bytes in memory.
+    /// Width in bits of a number that has a separate entry but shares bytes in memory.
     narrow: Option<u32>,
 }
 
@@ -385,7 +385,7 @@ impl Form {
         let width = match (wire, wire.width()) {
             (WireType::Len, _) => return None,
             (_, Some(width)) => width.into(),
-            // Of several elements in a byte, the byte is what is there.
+            // If several elements share a byte, each entry is a byte.
             _ if rule.is_packed => whole.max(1),
             _ => whole,
         };
@@ -394,7 +394,7 @@ impl Form {
             is_zigzag: matches!(kind, Kind::Sint32 | Kind::Sint64),
             width,
             element: whole,
-            // Two or four that fit in a byte have one entry together.
+            // Two or four elements that fit in a byte share one entry.
             narrow: element
                 .dtype
                 .bits()
@@ -403,16 +403,16 @@ impl Form {
     }
 }
 
-/// Writes elements that are one by one as they are in memory.
+/// A writer of single elements in the layout of memory.
 struct OneByOne<'a, I> {
     cursor: WireCursor<I>,
     form: Form,
-    /// Bytes that may still be written.
+    /// Number of bytes that may still be written.
     left: u64,
     gathered: Vec<u8>,
     /// The last whole element.
     last: Vec<u8>,
-    /// Bits that don't make a byte yet, and how many.
+    /// Bits that don't fill a byte yet, and their number.
     pending: (u32, u32),
     sink: &'a mut dyn Write,
 }
@@ -458,7 +458,7 @@ impl<I: Input> OneByOne<'_, I> {
         self.fill()
     }
 
-    /// A packed run: numbers, one after the other.
+    /// Writes a packed run of numbers.
     fn run(&mut self, run: Range<u64>, fills_up: bool) -> Result<()> {
         let mut at = run.start;
         while at < run.end {
@@ -479,7 +479,8 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(())
     }
 
-    /// How long the number at the front of these bytes is; none if it isn't all there.
+    /// Returns the length of the number at the beginning of these bytes; `None` if it is
+    /// incomplete.
     fn front(&self, bytes: &[u8]) -> Option<usize> {
         match self.form.wire {
             WireType::Varint => decode_varint(bytes).map(|(_, len)| len),
@@ -510,10 +511,10 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(())
     }
 
-    /// So many low bytes of a value.
+    /// Writes the low `width` bytes of a value.
     fn value(&mut self, value: u64, width: usize, fills_up: bool) -> Result<()> {
         if self.left < width as u64 {
-            // What is more than the shape asks for is passed over where it may also be less.
+            // Excess elements are ignored where there may also be too few.
             if fills_up {
                 return Ok(());
             }
@@ -536,7 +537,7 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(self.sink.write_all(&std::mem::take(&mut self.gathered))?)
     }
 
-    /// Writes the last element again and again; zeros if there is none.
+    /// Writes the last element repeatedly, or zeros if there is none.
     fn fill(&mut self) -> Result<()> {
         if self.last.is_empty() {
             self.last = vec![0; self.form.element];
@@ -559,7 +560,7 @@ fn differs(bytes: u64, there: u64) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// A number of up to 8 bytes.
+/// Returns a number of up to 8 bytes.
 fn little_endian(bytes: &[u8]) -> u64 {
     let mut all = [0; 8];
     for (slot, byte) in all.iter_mut().zip(bytes) {
@@ -572,7 +573,7 @@ fn varint(bytes: &[u8]) -> u64 {
     decode_varint(bytes).map_or(0, |(value, _)| value)
 }
 
-/// The bytes of a shape.
+/// Returns the bytes of a shape.
 fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8]> {
     let len = range.end - range.start;
     if len > MAX_SHAPE {
@@ -582,7 +583,7 @@ fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8
     cursor.bytes(range)
 }
 
-/// The sizes in a packed run.
+/// Appends the sizes in a packed run.
 fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
     while !run.is_empty() {
         let Some((size, len)) = decode_varint(run) else {
@@ -595,7 +596,7 @@ fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
     Ok(())
 }
 
-/// The sizes in a `TensorShapeProto`.
+/// Appends the sizes in a `TensorShapeProto`.
 fn dimensions(shape: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
     let mut shape = WireCursor::new(shape);
     while let Some(field) = shape.next()? {

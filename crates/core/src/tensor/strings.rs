@@ -1,4 +1,4 @@
-//! Tensors of strings, as arrays of one width.
+//! Reading tensors of strings as fixed-width arrays.
 
 use std::io::Write;
 use std::ops::Range;
@@ -10,24 +10,25 @@ use crate::view::MessageView;
 use crate::wire::{Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes that all strings have together when each is as long as the longest: 8 GiB. One
-/// long string among many short ones would make an array that nobody has room for.
+/// Maximum size of all strings padded to the length of the longest, in bytes: 8 GiB. One long
+/// string among many short ones would require an array too large for memory.
 const MOST_BYTES: u64 = 8 << 30;
 
-/// Bytes of an element that is an object of its own.
+/// Size of an element that is a separate object, in bytes.
 const POINTER: u64 = 8;
 
-/// How much of a string is copied at a time.
+/// Number of bytes of a string to copy at a time.
 const COPY_LEN: u64 = 64 << 10;
 
-/// The strings of the tensor whose message is the value at a path, each with zeros behind it up to
-/// the length of the longest, as NumPy's arrays of bytes have them. None if it is not a tensor of
-/// strings. The bytes of an element are those of the reader by its elements.
+/// Returns a reader of the strings of the tensor at a path, each padded with zeros to the length of
+/// the longest, as in NumPy's arrays of bytes. Returns `None` if it is not a tensor of strings. The
+/// width of an element is the reader's size divided by the number of elements.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if there are more or fewer strings than the shape says;
-/// [`ErrorKind::LimitExceeded`] if they would have more than 8 GiB; what [`MessageView::get`] reports.
+/// [`ErrorKind::InvalidMessage`] if the number of strings differs from the shape;
+/// [`ErrorKind::LimitExceeded`] if they would have more than 8 GiB; any error of
+/// [`MessageView::get`].
 pub fn strings_at<'a>(
     view: MessageView<'a>,
     path: &FieldPath,
@@ -58,15 +59,15 @@ pub fn strings_at<'a>(
     })))
 }
 
-/// Returns the strings of the tensor whose message is the value at a path, each as long as it is;
-/// `None` if it is not a tensor of strings. There may be fewer than the shape says, where the last
-/// stands for all that follow.
+/// Returns the strings of the tensor at a path, unpadded; `None` if it is not a tensor of strings.
+/// There may be fewer strings than the shape has elements, if the last one stands for all that
+/// follow.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape says, or fewer where none
-/// stands for others; [`ErrorKind::LimitExceeded`] if an array of that shape would have more than
-/// 8 GiB; what [`MessageView::get`] reports.
+/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer
+/// where no string may stand for others; [`ErrorKind::LimitExceeded`] if an array of that shape
+/// would have more than 8 GiB; any error of [`MessageView::get`].
 pub fn string_elements_at(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -101,12 +102,12 @@ pub fn string_elements_at(
     })
 }
 
-/// What is known of a tensor of strings before they are read.
+/// The facts about a tensor of strings before they are read.
 struct Strings {
     header: Header,
-    /// The field that has them.
+    /// Field with the strings.
     field: u32,
-    /// How many there are, and how many the shape asks for.
+    /// Number of strings, and number of elements in the shape.
     there: u64,
     count: u64,
     width: u64,
@@ -147,7 +148,7 @@ impl Strings {
         }))
     }
 
-    /// The bytes of an array of which each element is as long as the longest.
+    /// Returns the size of an array whose elements all have the length of the longest, in bytes.
     fn bytes(&self) -> Result<u64> {
         let (count, width) = (self.count, self.width);
         let bytes = count.checked_mul(width);
@@ -170,7 +171,7 @@ impl Strings {
             last = Some(value.clone());
             self.write_one(cursor, value, sink)
         })?;
-        // Of the last one the others are copies; with none at all they are empty.
+        // The missing ones are copies of the last, or empty if there is none.
         for _ in self.there..self.count {
             self.write_one(cursor, last.clone().unwrap_or(0..0), sink)?;
         }
@@ -210,7 +211,7 @@ fn copy<I: Input>(
     Ok(())
 }
 
-/// Goes through the strings of a field.
+/// Calls `each` with the strings of a field.
 fn each<I: Input>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],

@@ -1,4 +1,4 @@
-//! Many ranges at once, on several threads.
+//! Reading many ranges at once, on several threads.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -12,20 +12,20 @@ use crate::io::threads;
 use crate::merge::Memory;
 use crate::{Error, ErrorKind, Result};
 
-/// How much a thread reads before it takes more: 8 MiB, which are whole huge pages.
+/// Number of bytes that a thread reads before it takes more work: 8 MiB, in whole huge pages.
 const LOAD: u64 = 8 << 20;
 
-/// Bytes of a huge page.
+/// Size of a huge page, in bytes.
 const HUGE_PAGE: u64 = 2 << 20;
 
-/// Every range begins at a multiple of this many bytes in memory that it shares with others.
+/// Alignment in bytes of every range in shared memory.
 const ALIGNMENT: u64 = 64;
 
-/// Reads ranges of what can be read by position to fresh memory, on as many threads as there are
-/// cores, unless a number is given.
+/// Reads ranges of sources with random access into fresh memory, on several threads. Default: the
+/// number of cores.
 ///
-/// All share one memory, in huge pages where it is large and the system has them. It is given back
-/// with the last of them.
+/// All ranges share one allocation, in huge pages if it is large and the system has them. It is
+/// freed with the last of them.
 ///
 /// ```
 /// use proto_splitter_core::tensor::read_together;
@@ -38,9 +38,9 @@ const ALIGNMENT: u64 = 64;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if a range goes past the end, before anything is allocated;
-/// [`ErrorKind::LimitExceeded`] if there isn't as much memory; [`ErrorKind::Io`], and what else the
-/// sources report.
+/// [`ErrorKind::InvalidMessage`] if a range exceeds its source, before anything is allocated;
+/// [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`], and any other
+/// error of the sources.
 pub fn read_together(
     ranges: &[(&dyn ReadAt, Range<u64>)],
     threads: Option<NonZeroUsize>,
@@ -78,9 +78,9 @@ pub fn read_together(
     Ok(places.into_iter().map(slice).collect())
 }
 
-/// Fills buffers, each from an offset of what can be read by position, on as many threads as there
-/// are cores, unless a number is given. Buffers that were used before take half the time of fresh
-/// memory or less: their pages are there.
+/// Fills buffers, each from an offset of a source with random access, on several threads. Default:
+/// the number of cores. Filling buffers that were used before takes at most half the time of fresh
+/// memory, since their pages are present.
 ///
 /// ```
 /// use proto_splitter_core::tensor::fill_together;
@@ -95,7 +95,8 @@ pub fn read_together(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`], and what else the sources report. Then some buffers may have been filled.
+/// [`ErrorKind::Io`], and any other error of the sources. After an error, some buffers may have
+/// been filled.
 pub fn fill_together<'a>(
     buffers: impl IntoIterator<Item = (&'a dyn ReadAt, u64, &'a mut [u8])>,
     threads: Option<NonZeroUsize>,
@@ -107,26 +108,27 @@ pub fn fill_together<'a>(
     loads.read(threads)
 }
 
-/// An offset in memory that is there.
+/// Converts an offset in existing memory.
 fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// A part of a buffer, and where what it is filled with begins.
+/// A part of a buffer, and the offset of its bytes in the source.
 struct Part<'a> {
     source: &'a dyn ReadAt,
     at: u64,
     buffer: &'a mut [u8],
 }
 
-/// What threads take one after the other. No two share a huge page of memory that has all buffers.
+/// Work for threads to take one after the other. No two loads share a huge page of the memory with
+/// all buffers.
 #[derive(Default)]
 struct Loads<'a> {
     all: Vec<Mutex<Vec<Part<'a>>>>,
     last: Vec<Part<'a>>,
-    /// Bytes of all buffers so far, or where they end in the memory that has all.
+    /// Size of all buffers so far, or their end in the memory with all of them.
     position: u64,
-    /// Which load the last one is, of those that begin every [`LOAD`] bytes.
+    /// Number of the last load, one of which begins every [`LOAD`] bytes.
     number: u64,
 }
 
@@ -178,7 +180,7 @@ impl<'a> Loads<'a> {
 mod tests {
     use super::*;
 
-    /// This many bytes, each of which says where it is.
+    /// Returns this many bytes that depend on their positions.
     fn file(size: usize) -> Vec<u8> {
         let number = |at: usize| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[2];
         (0..size).map(number).collect()
@@ -243,7 +245,7 @@ mod tests {
         assert_eq!((error.kind(), error.offset()), (ErrorKind::Io, Some(8)));
     }
 
-    /// A source that says that it has everything, and has nothing.
+    /// A source that claims to have all bytes, and has none.
     struct Boasting;
 
     impl ReadAt for Boasting {

@@ -1,4 +1,4 @@
-//! Passing over slices whose elements are counted in the trailer, without reading them.
+//! Skipping slices whose elements are counted in the trailer, without reading them.
 
 use std::ops::Range;
 
@@ -7,17 +7,17 @@ use crate::merge::{MergePlan, chunk_of};
 use crate::spans::Span;
 use crate::wire::{FieldNumber, Input, WireCursor};
 
-/// A slice that stands in a message in one piece.
+/// A slice that is contiguous in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ElementRun {
-    /// Its bytes in the message.
+    /// Range in the message.
     pub(super) range: Range<u64>,
     pub(super) number: FieldNumber,
-    /// How many elements it has.
+    /// Number of elements.
     pub(super) count: u64,
 }
 
-/// The slices that a plan takes as they are, in the order of the message.
+/// Returns the slices that a plan includes unchanged, in message order.
 pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRun> {
     let chunks = &trailer.metadata().chunks;
     let mut counted = vec![None; chunks.len()];
@@ -28,7 +28,7 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
         let (chunk, range) = chunk_of(&span)?;
         let (number, count) = (*counted.get(chunk)?)?;
         let is_whole = range == (0..chunks.get(chunk)?.size);
-        // An element takes a tag and a length at least.
+        // An element takes at least a tag and a length.
         (is_whole && count <= span.len / 2).then(|| ElementRun {
             range: span.range(),
             number,
@@ -38,16 +38,16 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
     plan.spans().iter().filter_map(run).collect()
 }
 
-/// What knows of slices in the message that a cursor hops over.
+/// An input that knows the slices in its message.
 pub(super) trait KnowsRuns: Input {
-    /// The first slice of a field that begins at `position` or behind it.
+    /// Returns the first slice of a field that begins at or after `position`.
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
 
-    /// The bytes at `range`, if they are in memory.
+    /// Returns the bytes at `range`, if they are in memory.
     fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]>;
 }
 
-/// Where the next slice of a field is, for one who counts its elements.
+/// The position of a field's next slice, for counting its elements.
 #[derive(Clone, Debug)]
 pub(super) struct Passing {
     number: FieldNumber,
@@ -55,15 +55,15 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    /// For the elements with this number from where the cursor is.
+    /// Creates it for the elements with this number, from the cursor's position on.
     pub(super) fn new<I: KnowsRuns>(cursor: &mut WireCursor<I>, number: FieldNumber) -> Self {
         let position = cursor.position();
         let next = cursor.input_mut().next_run(position, number).cloned();
         Passing { number, next }
     }
 
-    /// Passes over the slices that begin where the cursor is, as far as they have at most `most`
-    /// elements together; gives how many those are.
+    /// Skips the slices that begin at the cursor's position, while they have at most `most`
+    /// elements in total. Returns the number of elements skipped.
     #[inline]
     pub(super) fn pass<I: KnowsRuns>(&mut self, cursor: &mut WireCursor<I>, most: u64) -> u64 {
         match &self.next {

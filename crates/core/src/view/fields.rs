@@ -1,4 +1,4 @@
-//! What lies under a path.
+//! Listing the fields at a path.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,31 +10,31 @@ use crate::path::{FieldRef, KeyForm, Select, Step, key_codec, with_key};
 use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes of a value that [`Fields::value`] reads: 64 KiB.
+/// Maximum size of a value that [`Fields::value`] reads, in bytes: 64 KiB.
 pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 
-/// A field of a message, as it stands there.
+/// A field of a message, in wire form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldEntry {
-    /// The step that leads to it from its message. Without a type the first value of a field is
-    /// taken for its only one, and those behind it for elements; a map's entries, too.
+    /// The step that leads to it from its message. Without a type, the first value of a field is a
+    /// singular one, and later ones are elements, including a map's entries.
     pub step: Step,
-    /// How it is written.
+    /// Wire type.
     pub wire: WireType,
-    /// Bytes of its value.
+    /// Size of its value, in bytes.
     pub size: u64,
 }
 
-/// The fields of a message, in their order; from
-/// [`MessageView::fields`](super::MessageView::fields). After an error there are no more.
+/// An iterator over the fields of a message, in order, from
+/// [`MessageView::fields`](super::MessageView::fields). It ends after an error.
 pub struct Fields<'a> {
     cursor: WireCursor<Portion<'a>>,
-    /// What is left of the message: the first is walked.
+    /// Remaining pieces of the message; the first is being walked.
     pieces: std::vec::IntoIter<Range<u64>>,
     descriptor: Option<MessageDescriptor>,
     counts: HashMap<u32, u64>,
-    /// The value of the field that was given last.
+    /// Range of the last field's value.
     last: Range<u64>,
 }
 
@@ -62,14 +62,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The bytes of the field's value that was given last, which must be small. A path doesn't lead
-    /// to all of them: repeated numbers are told apart by nothing but their order.
+    /// Reads the value of the last field returned, which must be small. Not every value has a path:
+    /// unpacked repeated numbers differ only in their order.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it is over [`LARGEST_SMALL_VALUE`];
-    /// [`MessageView::get`](super::MessageView::get) reads any. What is wrong with the chunks that
-    /// are read.
+    /// [`ErrorKind::LimitExceeded`] if it exceeds [`LARGEST_SMALL_VALUE`];
+    /// [`MessageView::get`](super::MessageView::get) reads values of any size. Damage in the chunks
+    /// that are read.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;

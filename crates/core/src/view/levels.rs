@@ -1,4 +1,4 @@
-//! A query in levels: the fields whose elements are gone through, and which of them are picked.
+//! The levels of a query: the fields whose elements it iterates over, and the selected elements.
 
 use std::ops::Range;
 
@@ -13,39 +13,40 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes of a name that is looked for: 4 KiB.
+/// Maximum size of a name to search for, in bytes: 4 KiB.
 const LONGEST_NAME: usize = 4 << 10;
 
-/// The most bytes of an element that are looked at at once: cancelling and progress wait for that.
+/// Maximum number of bytes of an element to inspect between two checks for cancellation and
+/// progress.
 const MOST_AT_ONCE: u64 = 64 << 10;
 
-/// A field whose elements are gone through, and the way on from each.
+/// A field whose elements are iterated over, and the path that follows each element.
 pub(super) struct Level {
     pub(super) number: u32,
     pub(super) field: Option<FieldRef>,
-    /// The type of the elements, if they are messages; of a map, of its values.
+    /// Type of the elements, or of a map's values, if they are messages.
     pub(super) message: Option<MessageDescriptor>,
     pub(super) pick: Pick,
     pub(super) rest: FieldPath,
     pub(super) way: Way,
-    /// The way to the value that is compared, of elements that are picked by one.
+    /// Path to the compared value, for selections by value.
     to_expected: Way,
-    /// How elements are called.
+    /// Naming of the elements.
     naming: Naming,
-    /// Whether it can be told at once what an element leads to, most often.
+    /// True if the target of an element can usually be determined quickly.
     pub(super) is_quick: bool,
-    /// Whether what is looked for lies inside the elements.
+    /// True if the query continues inside the elements.
     goes_on: bool,
-    /// How an element is written, if its field is known.
+    /// Wire type of an element, if its field is known.
     wire: Option<WireType>,
-    /// The tag of an element, if it is one byte and of what is length-delimited.
+    /// Tag of an element, if it is one byte and length-delimited.
     pub(super) tag: Option<u8>,
-    /// Whether the elements are entries of a map.
+    /// True if the elements are entries of a map.
     pub(super) is_map: bool,
 }
 
 impl Level {
-    /// Whether this is one of the elements.
+    /// Returns true if a field is one of the elements.
     pub(super) fn takes(&self, met: &Field) -> bool {
         met.number.0 == self.number
             && match self.wire {
@@ -55,7 +56,7 @@ impl Level {
             }
     }
 
-    /// What an element is called whose first piece this is.
+    /// Returns the name of an element, given its first piece.
     pub(super) fn name_of(
         &self,
         input: &mut impl Input,
@@ -64,14 +65,14 @@ impl Level {
         self.naming.name(input, element.clone(), LONGEST_NAME)
     }
 
-    /// How a value is written whose place was told [at once](Self::at_once).
+    /// Returns the wire type of a value that was located [quickly](Self::at_once).
     #[inline]
     pub(super) fn wire_at_once(&self) -> WireType {
         self.way.wire().unwrap_or(WireType::Len)
     }
 
-    /// Where the value is that an element leads to, if it is picked and has one, where that can be
-    /// told at once.
+    /// Returns the position of an element's target, if the element is selected and has one, where
+    /// that can be determined quickly.
     #[inline]
     pub(super) fn at_once(
         &self,
@@ -99,7 +100,7 @@ impl Level {
         Some(found.map(place))
     }
 
-    /// Whether an element with these pieces is picked.
+    /// Returns true if an element with these pieces is selected.
     pub(super) fn is_picked<I: KnowsRuns>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -125,7 +126,7 @@ impl Level {
     }
 }
 
-/// Splits a query at the fields whose elements are gone through.
+/// Splits a query at the fields whose elements it iterates over.
 pub(super) fn levels(
     query: &PathQuery,
     root: Option<&MessageDescriptor>,
@@ -172,7 +173,7 @@ pub(super) fn levels(
                     pick: pick.clone(),
                     rest: FieldPath::root(),
                     goes_on: false,
-                    // Elements of an unknown field may be written so, too.
+                    // Elements of an unknown field may also be length-delimited.
                     tag: short_tag(step.field, wire.unwrap_or(WireType::Len)),
                     wire,
                     is_map: field.as_ref().is_some_and(FieldRef::is_map),
@@ -193,7 +194,7 @@ pub(super) fn levels(
     Ok((prefix, levels))
 }
 
-/// Whether it can be told at once which elements are picked.
+/// Returns true if the selected elements can be determined quickly.
 fn is_quick(pick: &Pick) -> bool {
     match pick {
         Pick::Named(wanted) => {
@@ -204,7 +205,8 @@ fn is_quick(pick: &Pick) -> bool {
     }
 }
 
-/// Fails if the way from a level's elements leads to what has no bytes of its own.
+/// Fails if the path after a level's elements leads to a field without bytes of its own, such as a
+/// whole repeated field.
 fn check(level: &Level, is_last: bool) -> Result<()> {
     let Some(field) = level.field.as_ref() else {
         return Ok(());
@@ -222,7 +224,7 @@ fn check(level: &Level, is_last: bool) -> Result<()> {
     }
 }
 
-/// Whether it takes the number of elements to say which are picked.
+/// Returns true if the selection depends on the number of elements.
 pub(super) fn needs_count(pick: &Pick) -> bool {
     use crate::path::Place::FromEnd;
     matches!(
@@ -231,7 +233,7 @@ pub(super) fn needs_count(pick: &Pick) -> bool {
     )
 }
 
-/// The indices that are picked of this many elements.
+/// Returns the selected indices among `count` elements.
 pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
     match pick {
         Pick::FromEnd(back) => match count.checked_sub(*back) {
@@ -246,7 +248,7 @@ pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
     }
 }
 
-/// How many elements of a level's field are in a message with these pieces.
+/// Returns the number of elements of a level's field in a message with these pieces.
 pub(super) fn count<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
@@ -265,7 +267,7 @@ pub(super) fn count<I: KnowsRuns>(
     Ok(count)
 }
 
-/// Whether what was found, if anything, is the value that is looked for.
+/// Returns true if the value found, if any, equals the expected one.
 fn is_expected<I: Input>(
     cursor: &mut WireCursor<I>,
     found: Option<&Found>,

@@ -1,4 +1,4 @@
-//! Following a path by hopping.
+//! Following a path by skipping over fields.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::path::{
 use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// Checks that a path means one value that has bytes of its own.
+/// Fails unless a path means a single value.
 pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
     let Some(root) = root else {
         return Ok(());
@@ -32,11 +32,11 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
     Err(Error::new(ErrorKind::InvalidPath, message).at_path(path.display(Some(root))))
 }
 
-/// The pieces of a value, and how the last is written.
+/// The pieces of a value, and the wire type of the last.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
-    /// `None` for the message that a path begins at.
+    /// `None` for the root message of a path.
     pub(super) wire: Option<WireType>,
 }
 
@@ -47,7 +47,7 @@ impl Found {
     }
 }
 
-/// The value at a path; `None` if there is none.
+/// Finds the value at a path; `None` if there is no value.
 pub(super) fn locate<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     path: &FieldPath,
@@ -57,7 +57,7 @@ pub(super) fn locate<I: KnowsRuns>(
     Way::new(path, root).follow(cursor, vec![all])
 }
 
-/// A path whose fields were looked up, to be followed from message to message.
+/// A path with resolved fields, for following it in many messages.
 #[derive(Default)]
 pub(super) struct Way {
     steps: Vec<WayStep>,
@@ -66,9 +66,9 @@ pub(super) struct Way {
 struct WayStep {
     step: Step,
     field: Option<FieldRef>,
-    /// How the field is written, if it is known.
+    /// Wire type of the field, if it is known.
     wire: Option<WireType>,
-    /// The other members of its oneof: any of them ends the value.
+    /// The other members of its oneof, each of which ends the value.
     rivals: Vec<u32>,
     is_message: bool,
     is_last: bool,
@@ -100,19 +100,18 @@ impl Way {
         Way { steps }
     }
 
-    /// Whether it leads nowhere else.
+    /// Returns true if the path is empty.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// How the value is written that it leads to, if its field is known.
+    /// Returns the wire type of the target, if its field is known.
     pub(super) fn wire(&self) -> Option<WireType> {
         self.steps.last()?.wire
     }
 
-    /// The value that it leads to from a message that stands in these pieces; `None` if there is
-    /// none.
+    /// Returns the target in a message with these pieces; `None` if there is none.
     pub(super) fn follow<I: KnowsRuns>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -130,7 +129,7 @@ impl Way {
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             pieces = found.pieces;
-            // Of a message all pieces count, of other values the last.
+            // All pieces of a message count; of other values, only the last.
             if step.is_last && !step.is_message && pieces.len() > 1 {
                 if step.field.is_none() {
                     let message = "there are several values, and only the message's type could tell whether they make one";
@@ -145,8 +144,8 @@ impl Way {
         }))
     }
 
-    /// Where the value is that it leads to from the message that these bytes are, if there is one,
-    /// where that can be told at once.
+    /// Returns the position of the target in the message with these bytes, where that can be
+    /// determined quickly.
     #[inline]
     pub(super) fn at_once(&self, bytes: &[u8]) -> Option<Option<Range<usize>>> {
         let mut place = 0..bytes.len();
@@ -230,7 +229,7 @@ impl WayStep {
     }
 }
 
-/// The value in a map entry, if the entry has this key.
+/// Returns the value in a map entry, if the entry has this key.
 fn value_of<I: Input>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
@@ -242,7 +241,7 @@ fn value_of<I: Input>(
     match with_key(cursor, entry, form, |found| is_key(key, form, found)) {
         Ok(true) => {}
         Ok(false) => return Ok(None),
-        // Without a type nothing says that this is an entry: it may be text.
+        // Without a type it may be text instead of an entry.
         Err(error) if map.is_none() && error.kind() == ErrorKind::InvalidMessage => {
             return Ok(None);
         }

@@ -1,4 +1,5 @@
-//! A message with a long repeated field, as several messages that each have some of the elements.
+//! Dividing a message with a long repeated field into several messages that each have some of the
+//! elements.
 
 use std::io::Write;
 use std::ops::Range;
@@ -11,14 +12,14 @@ use crate::path::{FieldPath, Select, TargetKind};
 use crate::wire::{Field, FieldNumber, WireCursor, WireType, put_varint, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// How much is copied at a time.
+/// Number of bytes to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// In how many stretches the other fields may stand that each piece gets. Where packets and other
-/// fields take turns by the million, there is no holding them all.
+/// Maximum number of ranges of the other fields that each piece receives. With millions of
+/// alternating fields, they would not fit in memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
-/// How a message is taken apart into pieces.
+/// Options for dividing a message into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceOptions {
     max_size: u64,
@@ -33,7 +34,7 @@ impl Default for PieceOptions {
 }
 
 impl PieceOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         PieceOptions {
@@ -43,21 +44,21 @@ impl PieceOptions {
         }
     }
 
-    /// The most bytes that a piece has (any number).
+    /// Sets the maximum size of a piece, in bytes. Default: unlimited.
     #[must_use]
     pub const fn max_size(mut self, bytes: u64) -> Self {
         self.max_size = bytes;
         self
     }
 
-    /// The most elements that a piece has (any number).
+    /// Sets the maximum number of elements in a piece. Default: unlimited.
     #[must_use]
     pub const fn max_count(mut self, elements: u64) -> Self {
         self.max_count = elements;
         self
     }
 
-    /// Whether each piece has the message's other fields, too (no).
+    /// Sets whether each piece also has the message's other fields. Default: no.
     #[must_use]
     pub const fn with_rest(mut self, with: bool) -> Self {
         self.with_rest = with;
@@ -65,40 +66,40 @@ impl PieceOptions {
     }
 }
 
-/// A piece that comes next.
+/// A piece that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Piece {
-    /// The index of its first element.
+    /// Index of its first element.
     pub first: u64,
-    /// How many elements it has.
+    /// Number of elements.
     pub count: u64,
-    /// Bytes of it.
+    /// Size of the piece, in bytes.
     pub size: u64,
 }
 
-/// The pieces of a message; from [`MessageView::pieces`]. After an error there are no more.
+/// An iterator over the pieces of a message, from [`MessageView::pieces`]. It ends after an error.
 pub struct Pieces<'a> {
     cursor: WireCursor<Portion<'a>>,
     options: PieceOptions,
     number: u32,
     wire_type: Option<WireType>,
-    /// The fields that the elements' message lies in, from the outermost.
+    /// The fields that enclose the elements' message, from the outermost.
     around: Vec<Around>,
-    /// What is left to be gone through.
+    /// Remaining range to walk.
     left: Range<u64>,
-    /// The index of the next element.
+    /// Index of the next element.
     next: u64,
     rest: Vec<Range<u64>>,
-    /// The stretches of the last piece's elements.
+    /// Ranges of the last piece's elements.
     stretches: Vec<Range<u64>>,
 }
 
-/// A field around the elements' message, that each piece has around its elements.
+/// A field that encloses the elements' message, and that each piece has around its elements.
 struct Around {
     number: FieldNumber,
     is_group: bool,
-    /// The other fields of the message that it is in, as far as pieces have them.
+    /// Other fields of its parent message, if pieces include them.
     rest: Vec<Range<u64>>,
 }
 
@@ -107,7 +108,7 @@ impl Around {
         tag(self.number, wire_type)
     }
 
-    /// What it takes with a message of this many bytes in it.
+    /// Returns its size around a message of this size.
     fn size(&self, inner: u64) -> u64 {
         let frame = if self.is_group {
             varint_len(self.tag(WireType::StartGroup)) + varint_len(self.tag(WireType::EndGroup))
@@ -120,7 +121,7 @@ impl Around {
     }
 }
 
-/// What a message of this many bytes takes with all that is around it.
+/// Returns the size of a message of this size with all enclosing fields.
 fn size_with(around: &[Around], inner: u64) -> u64 {
     around
         .iter()
@@ -138,15 +139,15 @@ impl std::fmt::Debug for Pieces<'_> {
 }
 
 impl<'a> MessageView<'a> {
-    /// The message as several of its type, one after the other, that each have some of the elements
-    /// of the repeated field at `field`. Any program that reads the type reads them. If the field is the
-    /// message's own, then the pieces put one behind the other are the message again, but for the
-    /// order of its fields.
+    /// Divides the message into several messages of the same type that each have some of the
+    /// elements of the repeated field at `field`. Any program that supports the type can read them.
+    /// If the field is a top-level one, concatenating the pieces yields an equal message, whose
+    /// fields may be in another order.
     ///
-    /// If the path leads to a field below, as `planes[0].lines[1].events`, each piece has that one
-    /// plane with that one line with some of its events. [`with_rest`](PieceOptions::with_rest) gives
-    /// it the other fields of the plane and the line, too, and of the message itself, but neither
-    /// other planes nor other lines.
+    /// If the path leads to a nested field, such as `planes[0].lines[1].events`, each piece has
+    /// that one plane with that one line with some of its events.
+    /// [`with_rest`](PieceOptions::with_rest) adds the other fields of the plane, the line and the
+    /// message itself, but no other planes or lines.
     ///
     /// ```
     /// use proto_splitter_core::merge::ReadOptions;
@@ -168,9 +169,9 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is not a repeated field, or of a message that is not there or
-    /// stands in several pieces; [`ErrorKind::LimitExceeded`] if the other fields, where pieces have them, stand in more than
-    /// a million stretches; what is wrong with the message.
+    /// [`ErrorKind::InvalidPath`] if it is not a repeated field, or its message doesn't exist or is
+    /// in several pieces; [`ErrorKind::LimitExceeded`] if the other fields, where pieces include
+    /// them, form more than a million ranges; an error in the message.
     pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a>> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);
@@ -228,7 +229,7 @@ impl Pieces<'_> {
                 .is_none_or(|wire_type| field.wire_type == wire_type)
     }
 
-    /// Finds the message that the elements are in, and what pieces have besides them.
+    /// Finds the message with the elements, and the other fields for the pieces.
     fn find(&mut self, path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidPath, message));
         let all = self.left.clone();
@@ -244,8 +245,8 @@ impl Pieces<'_> {
             self.cursor.set_range(all.clone());
             chain = enclosing_range(&mut self.cursor, &message)?;
         }
-        // Whether pieces need the other fields, and whether others of the same number are such: the
-        // value of a map entry goes with its key.
+        // Pieces may include other fields, and may exclude those of the same number: the value of a
+        // map entry needs its key.
         let with_rest = self.options.with_rest;
         let kinds = path.steps().iter().flat_map(|step| match step.select {
             Select::Key(_) => vec![(with_rest, false), (true, false)],
@@ -279,7 +280,7 @@ impl Pieces<'_> {
         Ok(())
     }
 
-    /// Where the fields of a message stand, but for some.
+    /// Returns the ranges of the fields of a message, except some.
     fn stretches_but(
         &mut self,
         message: Range<u64>,
@@ -306,7 +307,7 @@ impl Pieces<'_> {
         self.stretches.clear();
         let (max_size, max_count) = (self.options.max_size, self.options.max_count.max(1));
         let rest = total(&self.rest);
-        // What the message has that the elements are in.
+        // The current content of the message with the elements.
         let (mut inner, mut count, first) = (rest, 0, self.next);
         self.cursor.set_range(self.left.clone());
         while let Some(field) = self.cursor.next()? {
@@ -348,18 +349,18 @@ impl Pieces<'_> {
         Ok((count > 0).then_some(piece))
     }
 
-    /// Writes the piece that was given last: the other fields, if it has them, then the elements.
+    /// Writes the last piece returned: the other fields, if included, then the elements.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if writing fails; what is wrong with the chunks that are read.
+    /// [`ErrorKind::Io`] if writing fails; damage in the chunks that are read.
     pub fn write_to(&mut self, sink: &mut impl Write) -> Result<()> {
         let mut sizes = vec![total(&self.rest) + total(&self.stretches)];
         for around in self.around.iter().rev() {
             let inner = sizes.last().copied().unwrap_or(0);
             sizes.push(around.size(inner));
         }
-        // The last is that of the piece.
+        // The last one is the piece's own size.
         sizes.pop();
         for around in &self.around {
             copy(&mut self.cursor, &around.rest, sink)?;
@@ -419,7 +420,7 @@ impl Iterator for Pieces<'_> {
 
 impl std::iter::FusedIterator for Pieces<'_> {}
 
-/// Adds a stretch behind others, to the last one if it goes on there.
+/// Appends a range, merging it with the last one if they are contiguous.
 fn join(stretches: &mut Vec<Range<u64>>, next: Range<u64>) {
     match stretches.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,

@@ -1,4 +1,4 @@
-//! Where a value stands, with what is around it.
+//! The place of a value, with its enclosing fields.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use crate::{Error, ErrorKind, Result};
 
 /// A value in a message.
 pub(crate) struct Place {
-    /// Its bytes in the message.
+    /// Range in the message.
     pub(crate) value: Range<u64>,
-    /// The field that it is the value of.
+    /// The field with the value.
     pub(crate) field: Field,
-    /// What is known of its type.
+    /// The kind of value, if known.
     pub(crate) kind: Option<TargetKind>,
-    /// Where the bytes on the way to it come from, if the message is in chunks.
+    /// Plan of the bytes along the path, if the message is in chunks.
     pub(crate) plan: Option<MergePlan>,
 }
 
 impl Place {
-    /// The chunk that has the value's tag, and where in it.
+    /// Returns the chunk with the value's tag, and the offset of the tag in it.
     pub(crate) fn in_chunk(&self) -> Result<(usize, u64)> {
         let at = self.field.start;
         let span = self.plan.as_ref().and_then(|plan| plan.spans().locate(at));
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// The fields of a message around a value, from the outermost to the value's own.
+/// Returns the fields that enclose a value, from the outermost to the value's own.
 pub(crate) fn enclosing<I: Input>(
     cursor: &mut WireCursor<I>,
     is_it: impl Fn(&Field) -> bool,
@@ -56,7 +56,7 @@ pub(crate) fn enclosing<I: Input>(
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// The fields around the value at a range of a message.
+/// Returns the fields that enclose the value at a range of a message.
 pub(crate) fn enclosing_range<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,

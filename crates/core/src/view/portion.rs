@@ -1,4 +1,4 @@
-//! As much of a message as a path needs.
+//! The part of a message that a path needs.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::progress::{Furthest, Progress};
 use crate::wire::{FieldNumber, Input};
 use crate::{Error, Result};
 
-/// As much of a message as a path needs.
+/// The part of a message that a path needs.
 pub(crate) struct Portion<'a> {
     input: PlanInput<'a, dyn ChunkStore + 'a>,
     furthest: Furthest,
-    /// The slices in it that are counted, in their order.
+    /// Slices in it with known counts, in order.
     runs: Vec<ElementRun>,
 }
 
@@ -30,28 +30,28 @@ impl<'a> Portion<'a> {
         }
     }
 
-    /// The same, for a caller that reports progress itself.
+    /// Disables progress reporting, for callers that report it themselves.
     pub(super) fn unwatched(mut self) -> Self {
         self.furthest = Furthest::new(Progress::default().meter(0));
         self
     }
 
-    /// Reads what is left of the chunks that were looked into, so that they were checked.
+    /// Reads all accessed chunks to their ends, so that they are checked.
     pub(super) fn check(&mut self) -> Result<()> {
         self.input.check()
     }
 
-    /// An error of one who hopped through it: damage that led to it comes first.
+    /// Returns the error of a walk over the part. Damage of an accessed chunk takes precedence.
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         self.input.damage_first(error)
     }
 
-    /// Where its bytes come from.
+    /// Returns the plan of its bytes.
     pub(super) fn plan(&self) -> &MergePlan {
         self.input.plan()
     }
 
-    /// Where its bytes come from, if the message is in chunks.
+    /// Returns the plan of its bytes, if the message is in chunks.
     pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
         self.input.plan_of_chunks()
     }

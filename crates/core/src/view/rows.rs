@@ -1,4 +1,5 @@
-//! Values of a query as rows of a table: what of them is copied, and what they are in.
+//! Reading a query's values as rows of a table: selected fields of each value and its enclosing
+//! elements.
 
 use std::ops::Range;
 
@@ -8,39 +9,39 @@ use crate::Result;
 use crate::path::Select;
 use crate::wire::{Field, WireCursor};
 
-/// How much of a field is copied at a time.
+/// Number of bytes of a field to copy at a time.
 const COPY_LEN: u64 = 64 << 10;
 
 impl Selected<'_> {
-    /// Returns where the value that was given last begins in the message.
+    /// Returns the start of the last value returned, in the message.
     pub fn start(&self) -> u64 {
         self.last.first().map_or(0, |piece| piece.start)
     }
 
-    /// Returns true if all of the value that was given last stands in one piece from there on.
+    /// Returns true if all of the last value returned is contiguous from its start.
     pub fn is_in_one_piece(&self) -> bool {
         self.last.len() < 2
     }
 
-    /// Returns the index or key of the element that is gone through at a
-    /// [level](crate::path::PathQuery::levels); `None` if nothing was given yet.
+    /// Returns the index or key of the current element at a
+    /// [level](crate::path::PathQuery::levels); `None` before the first value.
     pub fn element(&self, level: usize) -> Option<&Select> {
         self.frames.get(level).map(|frame| &frame.select)
     }
 
-    /// Returns where that element begins in the message, which tells it from all others of its level.
+    /// Returns the start of that element in the message, which is unique within its level.
     pub fn element_start(&self, level: usize) -> Option<u64> {
         let element = &self.frames.get(level)?.element;
         element.first().map(|piece| piece.start)
     }
 
-    /// Appends to `out` the fields of the message that was given last that `keep` says yes to, as they
-    /// stand there. The others are hopped over.
+    /// Appends to `out` the fields of the last message returned for which `keep` returns true, in
+    /// wire form. Skips the others.
     ///
     /// # Errors
     ///
-    /// What `keep` fails with; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if it
-    /// isn't a message; what is wrong with the chunks that are read.
+    /// Any error of `keep`; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the
+    /// value isn't a message; damage in the chunks that are read.
     pub fn fields_to(
         &mut self,
         keep: impl FnMut(&Field) -> Result<bool>,
@@ -50,8 +51,8 @@ impl Selected<'_> {
         copied.map_err(|error| self.cursor.input_mut().damage_first(error))
     }
 
-    /// Appends to `out` the fields of the element that is gone through at a level, as
-    /// [`fields_to`](Self::fields_to) those of the value.
+    /// Appends to `out` the fields of the current element at a level, as
+    /// [`fields_to`](Self::fields_to) does for the value.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl Selected<'_> {
     }
 }
 
-/// Copies some fields of a message that stands in these pieces.
+/// Copies some fields of a message with these pieces.
 fn copy_fields(
     cursor: &mut WireCursor<Portion<'_>>,
     pieces: &[Range<u64>],

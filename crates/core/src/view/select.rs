@@ -1,4 +1,4 @@
-//! Values that a query leads to, one at a time.
+//! Iterating over the values that a query leads to.
 
 use std::io::Write;
 use std::ops::Range;
@@ -18,45 +18,45 @@ use crate::path::{
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// How much of a value is copied at a time.
+/// Number of bytes of a value to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// The values that a [`PathQuery`] leads to, in the order of the message; from
-/// [`MessageView::select`]. After an error there are no more.
+/// An iterator over the values that a [`PathQuery`] leads to, in message order, from
+/// [`MessageView::select`]. It ends after an error.
 ///
-/// Its memory doesn't grow with their number: each is given by its size, and its bytes and path
-/// are there until the next is asked for.
+/// Its memory doesn't grow with their number: the item is a value's size, and the value's bytes and
+/// path are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
-    /// The way to the first field whose elements are gone through.
+    /// The path to the first field with a level.
     prefix: FieldPath,
     levels: Vec<Level>,
     pub(super) frames: Vec<Frame>,
-    /// The pieces of the only value, of a query that is a path.
+    /// The pieces of the only value, for a query that is a path.
     only: Option<Found>,
-    /// The pieces of the value that was given last.
+    /// The pieces of the last value returned.
     pub(super) last: Vec<Range<u64>>,
-    /// How that is written.
+    /// Wire type of that value.
     wire: Option<WireType>,
-    /// The element or map entry that was met last, with its tag.
+    /// Range of the latest element or map entry, including its tag.
     met: Range<u64>,
     most: u64,
 }
 
-/// Where the elements of one message are gone through.
+/// The position of the iteration over the elements of one message.
 pub(super) struct Frame {
     pieces: std::vec::IntoIter<Range<u64>>,
-    /// What is left of the piece.
+    /// Remaining range of the piece.
     left: Range<u64>,
-    /// The index of the next element.
+    /// Index of the next element.
     next: u64,
-    /// The indices of those that may be picked.
+    /// Range of indices that may be selected.
     picked: Range<u64>,
-    /// Where the next slice is on the way to the first of those, in the piece at hand.
+    /// Next slice on the way to the first selected index, in the current piece.
     passing: Option<Passing>,
-    /// The index or key of the last.
+    /// Index or key of the last element.
     pub(super) select: Select,
-    /// The pieces of the last, of a map the value's.
+    /// Pieces of the last element, or of a map entry's value.
     pub(super) element: Vec<Range<u64>>,
 }
 
@@ -69,8 +69,8 @@ impl std::fmt::Debug for Selected<'_> {
 }
 
 impl<'a> MessageView<'a> {
-    /// The values that a query leads to, one at a time. `names` say what elements are called,
-    /// beside those fields that sound like names.
+    /// Returns an iterator over the values that a query leads to. `names` are rules for the names
+    /// of elements, in addition to fields that look like names.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
@@ -91,7 +91,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), but for what isn't there: that is not among the values.
+    /// As [`get`](Self::get), except that missing values are not an error.
     pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a>> {
         let (prefix, levels) = levels(query, self.descriptor(), names)?;
         let (portion, found) = match self.find(&prefix)? {
@@ -117,11 +117,11 @@ impl<'a> MessageView<'a> {
         Ok(selected)
     }
 
-    /// The path of the one value that a query leads to.
+    /// Returns the path of the only value that a query leads to.
     ///
     /// # Errors
     ///
-    /// As [`select`](Self::select); [`ErrorKind::InvalidPath`] if it leads to none, or to several.
+    /// As [`select`](Self::select); [`ErrorKind::InvalidPath`] if there is no value, or several.
     pub fn select_one(&self, query: &PathQuery, names: &[NameRule]) -> Result<FieldPath> {
         if let Some(path) = query.as_path() {
             return Ok(path);
@@ -144,7 +144,7 @@ impl<'a> MessageView<'a> {
         Ok(first)
     }
 
-    /// What is said of a query that leads to nothing: of an index, how many elements there are.
+    /// Returns the error for a query without a value. For an index, it has the number of elements.
     pub(crate) fn no_such_value(&self, query: &PathQuery, names: &[NameRule]) -> Result<Error> {
         let mut message = "the message has no such value".to_owned();
         if let Some(why) = self.missing_in(query, names)? {
@@ -173,8 +173,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// The first name or string key in a query that nothing has, and up to `most` of those that are
-    /// there.
+    /// Returns the first name or string key in a query that doesn't exist, and up to `most`
+    /// existing ones.
     ///
     /// # Errors
     ///
@@ -202,7 +202,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Why nothing is at a path, if it is for an index: how many elements there are.
+    /// Explains why a path leads to nothing, if an index is the reason, with the number of
+    /// elements.
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
         while let Some(step) = above.pop() {
@@ -232,7 +233,7 @@ impl<'a> MessageView<'a> {
 }
 
 impl Selected<'_> {
-    /// The path of the value that was given last.
+    /// Returns the path of the last value returned.
     pub fn path(&self) -> FieldPath {
         let mut path = self.prefix.clone();
         for (level, frame) in self.levels.iter().zip(&self.frames) {
@@ -249,28 +250,29 @@ impl Selected<'_> {
         path
     }
 
-    /// The pieces of the value that was given last.
+    /// Returns the pieces of the last value returned.
     pub(crate) fn pieces(&self) -> &[Range<u64>] {
         &self.last
     }
 
-    /// Of a query whose last step picks elements: the one that was given last, with its tag.
+    /// Returns the range of the last element returned, including its tag, for a query whose last
+    /// step selects elements.
     pub(crate) fn field(&self) -> Range<u64> {
         self.met.clone()
     }
 
-    /// Returns how the value that was given last is written; `None` for the whole message.
+    /// Returns the wire type of the last value returned; `None` for the whole message.
     pub fn wire_type(&self) -> Option<WireType> {
         self.wire
     }
 
-    /// The bytes of the value that was given last.
+    /// Returns the bytes of the last value returned.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it is over the
-    /// [largest message](crate::merge::Limits::max_message_size) or doesn't fit in memory; what is
-    /// wrong with the chunks that are read.
+    /// [`ErrorKind::LimitExceeded`] if it exceeds the [largest
+    /// message](crate::merge::Limits::max_message_size) or doesn't fit in memory; damage in the
+    /// chunks that are read.
     pub fn value(&mut self) -> Result<Bytes> {
         let size = super::total(&self.last);
         let mut bytes = Vec::new();
@@ -283,11 +285,11 @@ impl Selected<'_> {
         Ok(bytes.into())
     }
 
-    /// Writes the value that was given last, of any size.
+    /// Writes the last value returned, of any size.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if writing fails; what is wrong with the chunks that are read.
+    /// [`ErrorKind::Io`] if writing fails; damage in the chunks that are read.
     pub fn value_to(&mut self, sink: &mut impl Write) -> Result<()> {
         for piece in &self.last {
             let mut at = piece.start;
@@ -304,11 +306,11 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// What the element that was given last is called, or the one that the value is in.
+    /// Returns the name of the last element returned, or of the element with the last value.
     ///
     /// # Errors
     ///
-    /// What is wrong with the chunks that are read.
+    /// Damage in the chunks that are read.
     pub fn name(&mut self) -> Result<MemberName> {
         let Some(level) = self.levels.last() else {
             return Ok(MemberName::default());
@@ -338,7 +340,7 @@ impl Selected<'_> {
         Ok(None)
     }
 
-    /// Begins to go through the elements of the next level's field in a message.
+    /// Begins to iterate over the elements of the next level's field in a message.
     fn enter(&mut self, pieces: Vec<Range<u64>>) -> Result<()> {
         let level = &self.levels[self.frames.len()];
         let picked = match &level.pick {
@@ -361,8 +363,8 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// Goes to the next element that is picked and to its value, as long as it can be told at once
-    /// which that is; gives its bytes.
+    /// Advances to the next selected element and its target, while that can be determined quickly.
+    /// Returns the target's size in bytes.
     #[inline]
     fn next_at_once(&mut self) -> Option<u64> {
         let level = self.levels.last().filter(|level| level.is_quick)?;
@@ -389,8 +391,7 @@ impl Selected<'_> {
         None
     }
 
-    /// Goes to the next element that is picked, and from there to the value; says whether there is
-    /// one.
+    /// Advances to the next selected element and its target. Returns false at the end.
     fn step(&mut self, depth: usize) -> Result<bool> {
         let (level, frame) = (&self.levels[depth], &mut self.frames[depth]);
         loop {
@@ -467,7 +468,7 @@ impl Selected<'_> {
 }
 
 impl Iterator for Selected<'_> {
-    /// The bytes of a value.
+    /// Size of a value, in bytes.
     type Item = Result<u64>;
 
     #[inline]
@@ -486,7 +487,7 @@ impl Iterator for Selected<'_> {
 
 impl std::iter::FusedIterator for Selected<'_> {}
 
-/// The key of a map's entry, and its value.
+/// Returns the key of a map's entry, and its value.
 fn entry<I: Input>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
@@ -509,7 +510,7 @@ fn entry<I: Input>(
             pieces.push(met.value);
         }
     }
-    // Of a value that is not a message the last counts.
+    // Of values that are not messages, the last counts.
     if !matches!(value, Kind::Message(_)) && pieces.len() > 1 {
         pieces.drain(..pieces.len() - 1);
     }

@@ -1,4 +1,4 @@
-//! Values of scalar fields as Rust's own types.
+//! Reading scalar fields as Rust types.
 
 use bytes::Bytes;
 use prost_reflect::Kind;
@@ -8,13 +8,13 @@ use crate::path::{FieldPath, TargetKind};
 use crate::wire::{decode_varint, unzigzag};
 use crate::{Error, ErrorKind, Result};
 
-/// A value of a scalar field, as its type says.
+/// A value of a scalar field, according to its type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ScalarValue {
-    /// A signed integer of any of protobuf's types, or the number of an enum's value.
+    /// A signed integer of any protobuf type, or the number of an enum value.
     Signed(i64),
-    /// An unsigned integer of any of protobuf's types.
+    /// An unsigned integer of any protobuf type.
     Unsigned(u64),
     /// A `double`.
     Double(f64),
@@ -29,7 +29,7 @@ pub enum ScalarValue {
 }
 
 impl ScalarValue {
-    /// Returns the value that these bytes are on the wire; `None` if they aren't one of this kind.
+    /// Decodes a value from its wire encoding; `None` if it is invalid for this kind.
     fn decode(kind: &Kind, bytes: Bytes) -> Option<ScalarValue> {
         let varint = || {
             let (value, len) = decode_varint(&bytes)?;
@@ -39,7 +39,7 @@ impl ScalarValue {
         let eight = || <[u8; 8]>::try_from(&bytes[..]).ok();
         Some(match kind {
             Kind::Int64 => ScalarValue::Signed(varint()?.cast_signed()),
-            // What is over 32 bits is cut off, as every reader does.
+            // Truncated to 32 bits, as every reader does.
             Kind::Int32 | Kind::Enum(_) => ScalarValue::Signed(low(varint()?).cast_signed().into()),
             Kind::Sint64 => ScalarValue::Signed(unzigzag(varint()?)),
             Kind::Sint32 => ScalarValue::Signed(unzigzag(low(varint()?).into())),
@@ -71,15 +71,15 @@ impl ScalarValue {
     }
 }
 
-/// The 32 low bits.
+/// Returns the low 32 bits.
 fn low(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// A Rust type that values of scalar fields are read as: see [`MessageView::get_as`].
+/// A Rust type as which values of scalar fields can be read: see [`MessageView::get_as`].
 pub trait FromScalar: Sized {
-    /// Returns the value; `None` if it is of another kind, or out of this type's range.
+    /// Converts the value; `None` if it is of another kind, or out of range.
     fn from_scalar(value: &ScalarValue) -> Option<Self>;
 }
 
@@ -128,8 +128,8 @@ others! {
 }
 
 impl MessageView<'_> {
-    /// Returns the value at a path as a Rust type: a number as a number, and not as its bytes on the
-    /// wire.
+    /// Returns the value at a path as a Rust type: for example, a number as a number, and not as
+    /// its wire encoding.
     ///
     /// ```
     /// use proto_splitter_core::merge::ReadOptions;
@@ -147,9 +147,10 @@ impl MessageView<'_> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`ErrorKind::SchemaNeeded`] if the message's type isn't known;
-    /// [`ErrorKind::InvalidPath`] if a message is at the path, or a value of another kind or out of the
-    /// range of `T`; [`ErrorKind::InvalidMessage`] if the bytes aren't a value of the field's type.
+    /// As [`get`](Self::get); [`ErrorKind::SchemaNeeded`] if the message's type is unknown;
+    /// [`ErrorKind::InvalidPath`] if the path leads to a message, or to a value of another kind or
+    /// out of the range of `T`; [`ErrorKind::InvalidMessage`] if the bytes aren't valid for the
+    /// field's type.
     pub fn get_as<T: FromScalar>(&self, path: &FieldPath) -> Result<T> {
         let at = |kind, message: String| Error::new(kind, message).at_path(self.show(path));
         let kind = match self.kind(path)? {

@@ -1,4 +1,4 @@
-//! Hopping from field to field.
+//! A cursor that skips from field to field.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use super::tag::{FieldNumber, WireType, short_tag};
 use super::varint::{MAX_VARINT_LEN, decode_varint, varint_end};
 use crate::{Error, ErrorKind, Result};
 
-/// How deep groups may nest while they are being skipped: protobuf's own default.
+/// Maximum nesting of groups while they are skipped: protobuf's own default.
 const MAX_GROUP_DEPTH: usize = 100;
 
-/// The most bytes of a tag and what follows it up to a value: two varints.
+/// Maximum size of a tag and a length, in bytes: two varints.
 const HEADER_LEN: usize = 2 * MAX_VARINT_LEN;
 
-/// The tags of fields with a number that there is.
+/// Range of tags with valid field numbers.
 const TAGS: Range<u64> = 1 << 3..1 << 32;
 
-/// One field as it stands on the wire. Positions are byte offsets in the cursor's input.
+/// A field on the wire. Positions are byte offsets in the cursor's input.
 ///
 /// ```text
 /// start        value.start          value.end   end
@@ -24,22 +24,22 @@ const TAGS: Range<u64> = 1 << 3..1 << 32;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The number in the tag.
+    /// Field number in the tag.
     pub number: FieldNumber,
-    /// The wire type in the tag.
+    /// Wire type in the tag.
     pub wire_type: WireType,
-    /// Where the tag starts.
+    /// Start of the tag.
     pub start: u64,
-    /// Where the tag ends: the length follows, or the value.
+    /// End of the tag, followed by the length or the value.
     pub tag_end: u64,
-    /// The value, without its length and without a group's tags.
+    /// Range of the value, without its length and without a group's tags.
     pub value: Range<u64>,
-    /// Where the next field starts.
+    /// Start of the next field.
     pub end: u64,
 }
 
 impl Field {
-    /// The same field where its message begins this much later.
+    /// Returns the field with positions for a message that begins `by` bytes later.
     pub(crate) fn shifted_by(self, by: u64) -> Field {
         Field {
             start: self.start + by,
@@ -51,7 +51,7 @@ impl Field {
     }
 }
 
-/// Hops over the fields of a message without looking into their values.
+/// A cursor over the fields of a message that skips their values.
 ///
 /// ```
 /// use proto_splitter_core::wire::WireCursor;
@@ -72,7 +72,7 @@ pub struct WireCursor<I> {
 }
 
 impl<I: Input> WireCursor<I> {
-    /// Starts at the front of `input`, which is one message.
+    /// Creates a cursor at the beginning of `input`, which is one message.
     pub fn new(input: I) -> Self {
         let end = input.size();
         WireCursor {
@@ -82,45 +82,46 @@ impl<I: Input> WireCursor<I> {
         }
     }
 
-    /// Where the next field starts.
+    /// Returns the start of the next field.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Where the message being walked ends.
+    /// Returns the end of the message being walked.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Goes to the content at `range`, which is walked as a message from now on.
+    /// Moves to the content at `range`, which is walked as a message from now on.
     ///
-    /// Going back is for inputs that can: not for streams, past what was fetched.
+    /// Going back requires an input that supports it: a stream can't go back before the bytes
+    /// fetched last.
     pub fn set_range(&mut self, range: Range<u64>) {
         self.position = range.start;
         self.end = range.end;
     }
 
-    /// The input walked over.
+    /// Returns the input.
     pub(crate) fn input(&self) -> &I {
         &self.input
     }
 
-    /// The input walked over.
+    /// Returns the input.
     pub fn input_mut(&mut self) -> &mut I {
         &mut self.input
     }
 
-    /// Ends the walk and gives the input back.
+    /// Ends the walk and returns the input.
     pub fn into_input(self) -> I {
         self.input
     }
 
-    /// The next field, hopped over; `None` at the end of the message.
+    /// Returns the next field, and skips its value; `None` at the end of the message.
     ///
     /// # Errors
     ///
-    /// If reading fails, or the bytes break the wire format: a bad tag, a length past the end of
-    /// the message, a group that is not ended or ends where none began.
+    /// If reading fails, or the bytes break the wire format: an invalid tag, a length past the end
+    /// of the message, a group that doesn't end, or an end without a group.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "fallible, and lends nothing")]
     pub fn next(&mut self) -> Result<Option<Field>> {
@@ -137,12 +138,12 @@ impl<I: Input> WireCursor<I> {
         Ok(Some(field))
     }
 
-    /// The next field's tag and length, the cursor left at its value; `None` at the end of the
-    /// message.
+    /// Returns the next field's tag and length, and leaves the cursor at its value; `None` at the
+    /// end of the message.
     ///
-    /// What a group holds is not looked for: its `value` and `end` are empty at the end of its tag.
-    /// End group tags are given as fields. To hop over the value,
-    /// [`set_range`](Self::set_range) to the field's end, or [`skip_group`](Self::skip_group).
+    /// Doesn't search for the end of a group: its `value` and `end` are empty at the end of its
+    /// tag. End group tags are returned as fields. To skip the value, call
+    /// [`set_range`](Self::set_range) with the field's end, or [`skip_group`](Self::skip_group).
     ///
     /// # Errors
     ///
@@ -155,7 +156,8 @@ impl<I: Input> WireCursor<I> {
         }
         let left = self.end - start;
         let mut bytes = self.input.fetch(start, 1)?;
-        // No byte more than it takes: the value behind may be anywhere, and long to fetch.
+        // Not a byte more than necessary: the value that follows may be in another place that takes
+        // long to fetch.
         while bytes.len() < HEADER_LEN && !holds_header(bytes) {
             let want = bytes.len() + 1;
             bytes = self.input.fetch(start, want)?;
@@ -209,12 +211,11 @@ impl<I: Input> WireCursor<I> {
         }))
     }
 
-    /// Hops over the rest of the group whose start tag is `group`, and completes its `value` and
-    /// `end`.
+    /// Skips the remainder of the group whose start tag is `group`, and sets its `value` and `end`.
     ///
     /// # Errors
     ///
-    /// If reading fails, or the group is not ended, or nests too deep.
+    /// If reading fails, or the group doesn't end, or nests too deeply.
     pub fn skip_group(&mut self, group: &mut Field) -> Result<()> {
         let mut open = vec![group.number];
         while let Some(&innermost) = open.last() {
@@ -249,9 +250,9 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// The field that comes next, and past it, if it has this one-byte tag of what is
-    /// length-delimited: where it starts, and its value. `None` is of any other, and of whatever is
-    /// wrong, which [`next`](Self::next) gives.
+    /// Returns the start and the value of the next field, and skips it, if it has this one-byte,
+    /// length-delimited tag. Returns `None` for any other field, and for errors, which
+    /// [`next`](Self::next) reports.
     #[inline]
     pub(crate) fn next_alike(&mut self, tag: u8) -> Option<(u64, Range<u64>)> {
         let start = self.position;
@@ -270,11 +271,11 @@ impl<I: Input> WireCursor<I> {
         Some((start, value..end))
     }
 
-    /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`,
-    /// which is length-delimited, shorter than `limit`, and `pass` says yes to each: it is told
-    /// where the field starts and where its value is. May stop earlier.
+    /// Skips the following fields while they have the same one-byte tag as `field`, which is
+    /// length-delimited, are shorter than `limit`, and `pass` returns true for the start and the
+    /// value of each. May stop earlier.
     ///
-    /// It is [`next`](Self::next) for the many small elements of a long repeated field.
+    /// A fast [`next`](Self::next) for the many small elements of a long repeated field.
     ///
     /// # Errors
     ///
@@ -312,11 +313,11 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// The bytes at `range`, which must be short: they are held at once.
+    /// Returns the bytes at `range`, which must be short, since they are held in memory.
     ///
     /// # Errors
     ///
-    /// If reading fails or there are fewer bytes.
+    /// If reading fails, or the input is shorter.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         self.input
@@ -331,8 +332,8 @@ impl<I: Input> WireCursor<I> {
     }
 }
 
-/// Whether a field's tag, and its length or its varint if it has one, are at the front of `bytes` as a
-/// whole.
+/// Returns true if `bytes` begins with a complete tag and, if the field has one, a complete length
+/// or varint.
 #[cold]
 fn holds_header(bytes: &[u8]) -> bool {
     let Some((tag, len)) = decode_varint(bytes) else {
@@ -344,8 +345,8 @@ fn holds_header(bytes: &[u8]) -> bool {
     }
 }
 
-/// Of a field at the front of `bytes`, that has this one-byte tag of what is length-delimited and is
-/// there as a whole: how long its tag and length are, and its value.
+/// Returns the length of the header and the range of the value of a field at the beginning of
+/// `bytes`, if it is complete and has this one-byte, length-delimited tag.
 #[inline]
 pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     let (first, behind) = bytes.split_first()?;
@@ -357,9 +358,9 @@ pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     (len <= behind.len() - len_len).then_some((1 + len_len, len))
 }
 
-/// The fields of a message that is in memory, one after the other, as long as `met` says yes: it is
-/// told their tags and where their values are. `None` if something isn't well-formed or a group, which
-/// a [`WireCursor`] can say more of.
+/// Calls `met` with the tag and the value's range of each field of a message in memory, while it
+/// returns true. Returns `None` for malformed bytes and for groups, which a [`WireCursor`] can
+/// diagnose.
 #[inline]
 pub(crate) fn each_field(
     bytes: &[u8],

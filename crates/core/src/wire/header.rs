@@ -1,4 +1,4 @@
-//! Tags and lengths, without a look at what lies behind them.
+//! Tags and lengths, parsed without reading the values that follow.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use super::tag::{FieldNumber, WireType};
 use super::varint::{MAX_VARINT_LEN, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// The field at the front of `range`, with the value of a group looked for; `None` if the range is
-/// empty.
+/// Returns the field at the beginning of `range`, after finding the end of a group; `None` if the
+/// range is empty.
 ///
-/// No byte behind the field's length is asked for: in a chunked message it may be the first of a
-/// large chunk, which would be opened for it.
+/// Requests no byte after the field's length: in a chunked message it may be the first of a large
+/// chunk, which would have to be opened.
 pub(crate) fn field<I: Input + ?Sized>(input: &mut I, range: Range<u64>) -> Result<Option<Field>> {
     let (start, left) = (range.start, range.end - range.start);
     if left == 0 {
@@ -26,7 +26,7 @@ pub(crate) fn field<I: Input + ?Sized>(input: &mut I, range: Range<u64>) -> Resu
         match parse(bytes, start, left) {
             Some(Header::Field(field)) => return Ok(Some(field)),
             None if bytes.len() < len && bytes.len() < 2 * MAX_VARINT_LEN => want = bytes.len() + 1,
-            // Groups are followed, and what is wrong is said, by the cursor.
+            // The cursor follows groups, and reports errors.
             _ => {
                 let mut cursor = WireCursor::new(input);
                 cursor.set_range(range);
@@ -41,7 +41,7 @@ enum Header {
     Other,
 }
 
-/// `None` if the bytes end before the header does.
+/// Parses a header; `None` if the bytes end before it does.
 fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
     let (tag, tag_len) = decode_varint(bytes)?;
     let rest = &bytes[tag_len..];
@@ -73,7 +73,7 @@ fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
     })
 }
 
-/// The field at the front of `range` if there is a well-formed one, for what can do without.
+/// Returns the field at the beginning of `range` if it is well-formed, for optional information.
 pub(crate) fn field_if_any<I: Input + ?Sized>(
     input: &mut I,
     range: Range<u64>,
@@ -84,7 +84,7 @@ pub(crate) fn field_if_any<I: Input + ?Sized>(
     }
 }
 
-/// Whether the bytes are to blame, and not the reading of them.
+/// Returns true if the bytes caused the error, and not reading them.
 pub(crate) fn is_malformed(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! Where a cursor gets its bytes from: memory, a source with positioned reads, or a stream.
+//! Inputs of a cursor: memory, a source with positioned reads, or a stream.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -10,15 +10,15 @@ use crate::{Error, ErrorKind, Result};
 
 /// Bytes by position, for a [`WireCursor`](super::WireCursor): a slice, a file, or a stream.
 pub trait Input {
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
 
-    /// The bytes from `position` on: at least `want` of them, or all that are left.
+    /// Returns the bytes from `position` on: at least `want` of them, or all that remain.
     ///
     /// # Errors
     ///
-    /// If reading fails or there are fewer bytes than [`size`](Input::size) said, and, for a
-    /// stream, if `position` lies before what was fetched last.
+    /// If reading fails or there are fewer bytes than [`size`](Input::size) and, for a stream, if
+    /// `position` is before the bytes fetched last.
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
 }
 
@@ -45,15 +45,15 @@ impl Input for &[u8] {
     }
 }
 
-/// Where in a window of an input, that begins at `start`, the bytes from `position` on are; none if
-/// fewer than `want` of them are there.
+/// Returns the index of `position` in a window that begins at `start`; `None` if the window has
+/// fewer than `want` bytes from there on.
 #[inline]
 pub(crate) fn at_hand(window: &[u8], start: u64, position: u64, want: usize) -> Option<usize> {
     let skip = usize::try_from(position.checked_sub(start)?).ok()?;
     (window.len().checked_sub(skip)? >= want).then_some(skip)
 }
 
-/// The bytes at `range` of an input, if they are all in a window of it that begins at `start`.
+/// Returns the bytes at `range` of an input, if a window that begins at `start` has all of them.
 #[inline]
 pub(crate) fn part_at_hand<'w>(
     window: &'w [u8],
@@ -70,23 +70,23 @@ const FIRST_WINDOW: usize = 4 << 10;
 /// Small enough to stay in a core's cache between the read and the walk.
 const LARGEST_WINDOW: usize = 256 << 10;
 
-/// Hops through a source by positioned reads: small ones after a hop, larger ones while the reading
-/// goes on in sequence.
+/// An input over a source with positioned reads: small ones after a skip, larger ones during
+/// sequential reading.
 #[derive(Debug)]
 pub struct SourceInput<'a, S: ?Sized> {
     source: &'a S,
-    /// All of the source, if it is in memory.
+    /// The whole source, if it is in memory.
     slice: Option<&'a [u8]>,
     size: u64,
     window: Vec<u8>,
     start: u64,
     next_len: usize,
-    /// The source gave less for the window than it was asked for.
+    /// True if the source returned fewer bytes for the window than requested.
     is_short: bool,
 }
 
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
-    /// Reads the first `size` bytes of `source`.
+    /// Creates an input over the first `size` bytes of `source`.
     pub fn new(source: &'a S, size: u64) -> Self {
         let end = usize::try_from(size).unwrap_or(usize::MAX);
         SourceInput {
@@ -128,7 +128,7 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
 }
 
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
-    /// The bytes at `range`, if they are in memory.
+    /// Returns the bytes at `range`, if they are in memory.
     #[inline]
     pub(crate) fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
         match self.slice {
@@ -137,8 +137,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         }
     }
 
-    /// As much of `range` as is at hand from its start on: for one who looks at many bytes one after
-    /// the other. Nothing is read for it; what isn't in memory is copied.
+    /// Returns as much of `range` as is available from its start on, for sequential inspection of
+    /// many bytes. Reads nothing, and copies bytes that aren't in memory.
     pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let up_to = |bytes: &'a [u8]| &bytes[..len.min(bytes.len())];
@@ -154,10 +154,10 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
 
     #[cold]
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
-        // The last field of a window reaches a little beyond it.
+        // The last field of a window extends a little beyond it.
         let reach = self.window.len() + self.window.len() / 4;
         let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
-        // A source in many short runs would clear a large window for each.
+        // A source of many short runs would clear a large window for each.
         self.next_len = if in_sequence && !self.is_short {
             (self.next_len * 2).min(LARGEST_WINDOW)
         } else {
@@ -173,8 +173,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         filled.map(drop)
     }
 
-    /// Reads `want` bytes, and what comes with them: a source may give less than there is room for
-    /// where the next bytes are somewhere else.
+    /// Reads `want` bytes, and more if they are available: a source may return fewer bytes than
+    /// requested where the next ones are in another place.
     fn fill(&mut self, position: u64, want: usize) -> Result<usize> {
         let mut filled = 0;
         while filled < want {
@@ -198,7 +198,7 @@ fn shrunk(size: u64) -> Error {
     )
 }
 
-/// Walks through a stream of known length, forward only, holding one window of it.
+/// An input over a stream of known length, forward only, with one window in memory.
 #[derive(Debug)]
 pub struct StreamInput<R> {
     stream: R,
@@ -212,24 +212,24 @@ pub struct StreamInput<R> {
 const LARGEST_STREAM_WINDOW: usize = 64 << 10;
 
 impl<R: Read> StreamInput<R> {
-    /// Walks through `stream`, which gives `size` bytes.
+    /// Creates an input over `stream`, which has `size` bytes.
     pub fn new(stream: R, size: u64) -> Self {
         StreamInput {
             stream,
             size,
             window: Vec::new(),
             start: 0,
-            // Of many a stream only the first field is looked at, and what comes behind it may have
-            // to be decompressed.
+            // Often only the first field of a stream is needed, and the bytes after it may have to
+            // be decompressed.
             next_len: FIRST_WINDOW,
         }
     }
 
-    /// Reads what is left, so that a stream that checks itself at its end has done so.
+    /// Reads to the end, so that a stream that checks itself there does so.
     ///
     /// # Errors
     ///
-    /// If reading fails, or the stream does not end where it should.
+    /// If reading fails, or the stream has another length.
     pub fn finish(mut self) -> Result<()> {
         let end = self.start + self.window.len() as u64;
         let left = self.size - end.min(self.size);

@@ -1,12 +1,12 @@
-//! How the kinds of fields are written.
+//! Wire types of field kinds.
 
 use prost_reflect::Kind;
 
 use super::tag::WireType;
 
-/// The wire type of a field's value, which a list of numbers that isn't packed has for each.
+/// Returns the wire type of a field's value, or of each element of an unpacked list of numbers.
 ///
-/// Of a message it is [`WireType::Len`], or [`WireType::StartGroup`] for a `group`.
+/// For a message it is [`WireType::Len`], or [`WireType::StartGroup`] for a `group`.
 ///
 /// ```
 /// use prost_reflect::Kind;

@@ -5,7 +5,7 @@
 pub struct FieldNumber(pub u32);
 
 impl FieldNumber {
-    /// The largest number a tag can carry.
+    /// The largest field number that a tag can have.
     pub const MAX: FieldNumber = FieldNumber((1 << 29) - 1);
 }
 
@@ -15,7 +15,7 @@ impl std::fmt::Display for FieldNumber {
     }
 }
 
-/// How a value is written after its tag: the low three bits of the tag.
+/// The encoding of a value after its tag: the low three bits of the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WireType {
     /// 0: one varint.
@@ -33,7 +33,7 @@ pub enum WireType {
 }
 
 impl WireType {
-    /// The wire type of these low three bits; 6 and 7 mean nothing.
+    /// Returns the wire type of these low three bits; `None` for 6 and 7.
     pub fn from_bits(bits: u64) -> Option<WireType> {
         Some(match bits & 7 {
             0 => WireType::Varint,
@@ -46,7 +46,7 @@ impl WireType {
         })
     }
 
-    /// The low three bits of a tag with this wire type.
+    /// Returns the low three bits of a tag with this wire type.
     pub fn bits(self) -> u64 {
         match self {
             WireType::Varint => 0,
@@ -58,7 +58,7 @@ impl WireType {
         }
     }
 
-    /// How many bytes each value takes: 4 or 8, or `None` where that depends on the value.
+    /// Returns the size of each value in bytes: 4 or 8, or `None` where it depends on the value.
     pub fn width(self) -> Option<u8> {
         match self {
             WireType::Fixed32 => Some(4),
@@ -68,14 +68,14 @@ impl WireType {
     }
 }
 
-/// The tag of a length-delimited field, if it is one byte.
+/// Returns the tag of a length-delimited field, if it is one byte.
 pub(crate) fn short_tag(number: FieldNumber, wire_type: WireType) -> Option<u8> {
     let is_len = wire_type == WireType::Len;
     let tag = u8::try_from(tag(number, wire_type)).ok();
     tag.filter(|&tag| is_len && tag < 0x80)
 }
 
-/// The tag of a field: its number and wire type, as written on the wire.
+/// Returns the tag of a field: its number and wire type, as on the wire.
 pub fn tag(number: FieldNumber, wire_type: WireType) -> u64 {
     u64::from(number.0) << 3 | wire_type.bits()
 }

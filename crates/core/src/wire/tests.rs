@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::*;
 use crate::{ErrorKind, Result};
 
-/// Every field of a message, read through each kind of input.
+/// Reads every field of a message through each kind of input.
 fn fields(bytes: &[u8]) -> Result<Vec<Field>> {
     fn walk<I: Input>(mut cursor: WireCursor<I>) -> Result<Vec<Field>> {
         let mut fields = Vec::new();
@@ -33,7 +33,7 @@ fn fields(bytes: &[u8]) -> Result<Vec<Field>> {
     from_slice
 }
 
-/// Gives a byte at a time.
+/// A source that returns a byte at a time.
 struct OneByte<'a>(&'a [u8]);
 
 impl std::io::Read for OneByte<'_> {
@@ -43,7 +43,7 @@ impl std::io::Read for OneByte<'_> {
     }
 }
 
-/// Bytes that don't lend themselves as a slice.
+/// Bytes that aren't available as a slice.
 struct Hidden(Vec<u8>);
 
 impl record_file::ReadAt for Hidden {
@@ -140,7 +140,7 @@ fn a_megabyte_of_start_group_tags_is_refused_without_using_the_stack() {
 
 #[test]
 fn large_values_are_hopped_over_without_being_read() {
-    /// The ends of a message that is one value of 3 GiB and a varint behind it.
+    /// The ends of a message with one value of 3 GiB, followed by a varint.
     struct Sparse;
     const LEN: u64 = 3 << 30;
     impl record_file::ReadAt for Sparse {

@@ -1,12 +1,12 @@
-//! Varints: written as short as they can be, read as long as writers may pad them.
+//! Varints: written in minimal form, and read with any padding.
 
-/// The most bytes a varint of 64 bits takes.
+/// Maximum size of a varint of 64 bits, in bytes.
 pub const MAX_VARINT_LEN: usize = 10;
 
-/// Reads a varint from the front of `bytes`: its value and how many bytes it takes.
+/// Decodes a varint at the beginning of `bytes`. Returns its value and its size in bytes.
 ///
-/// `None` if `bytes` ends inside it, or it goes on past ten bytes or 64 bits. Longer than needed is
-/// fine: writers may pad.
+/// Returns `None` if `bytes` ends inside it, or it exceeds ten bytes or 64 bits. Accepts overlong
+/// encodings, since writers may pad.
 ///
 /// ```
 /// use proto_splitter_core::wire::decode_varint;
@@ -36,8 +36,8 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// How many bytes the varint at the front of `bytes` takes, where its value doesn't matter; as
-/// [`decode_varint`] says.
+/// Returns the size in bytes of the varint at the beginning of `bytes`, without its value; `None`
+/// as for [`decode_varint`].
 #[inline]
 pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
     if let Some(front) = bytes.first_chunk() {
@@ -57,7 +57,7 @@ pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// How many bytes `value` takes as a varint, at the least: 1 to 10.
+/// Returns the minimal size of `value` as a varint, in bytes: 1 to 10.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
     // Seven bits a byte; zero still takes one.
@@ -71,7 +71,7 @@ pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// `value` as a minimal varint: the bytes and how many of them count.
+/// Encodes `value` as a minimal varint. Returns the bytes and how many of them are used.
 #[inline]
 pub fn encode_varint(mut value: u64) -> ([u8; MAX_VARINT_LEN], usize) {
     let mut bytes = [0; MAX_VARINT_LEN];

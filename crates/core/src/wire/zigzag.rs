@@ -1,6 +1,6 @@
-//! Zigzag: how `sint32` and `sint64` have a sign, so that small negative numbers are short.
+//! Zigzag encoding, which `sint32` and `sint64` use so that small negative numbers are short.
 
-/// The varint that a signed number is written as.
+/// Encodes a signed number as a varint's value.
 ///
 /// ```
 /// use proto_splitter_core::wire::zigzag;
@@ -12,7 +12,7 @@ pub const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// The signed number that a varint stands for.
+/// Decodes a signed number from a varint's value.
 ///
 /// ```
 /// use proto_splitter_core::wire::{unzigzag, zigzag};

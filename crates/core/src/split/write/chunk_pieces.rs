@@ -60,7 +60,7 @@ pub struct ChunkPieces {
     /// The chunks that were completely read.
     infos: Vec<WrittenInfo>,
     spans: Vec<Span>,
-    /// How much of the next chunk was read, and the crc32c of that.
+    /// Number of bytes read of the next chunk, and their crc32c.
     offset: u64,
     crc32c: u32,
 }
@@ -77,7 +77,7 @@ impl ChunkPieces {
         }
     }
 
-    /// The plan whose chunks these are.
+    /// Returns the plan of these chunks.
     pub fn plan(&self) -> &SplitPlan {
         &self.plan
     }
@@ -93,13 +93,13 @@ impl ChunkPieces {
         trailer
     }
 
-    /// Reads the next piece: at most `max_len` bytes of one chunk. Returns `None` after the last chunk. An
-    /// empty chunk has one empty piece.
+    /// Reads the next piece: at most `max_len` bytes of one chunk. Returns `None` after the last
+    /// chunk. An empty chunk has one empty piece.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if `max_len` is 0; [`ErrorKind::SourceChanged`] if the source has
-    /// fewer bytes than it had; [`ErrorKind::Io`] if reading fails.
+    /// [`ErrorKind::InvalidConfig`] if `max_len` is 0; [`ErrorKind::SourceChanged`] if the source
+    /// has become shorter; [`ErrorKind::Io`] if reading fails.
     pub fn next_piece(&mut self, max_len: usize) -> Result<Option<ChunkPiece>> {
         if max_len == 0 {
             let message = "pieces of a chunk must have at least 1 byte";
@@ -153,8 +153,8 @@ impl ChunkPieces {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if not all pieces were read; [`ErrorKind::SourceChanged`] if the
-    /// source's file is no longer what it was; [`ErrorKind::Io`] if reading fails.
+    /// [`ErrorKind::InvalidConfig`] if not all pieces were read; [`ErrorKind::SourceChanged`] if
+    /// the source's file has changed; [`ErrorKind::Io`] if reading fails.
     pub fn finish(self) -> Result<ChunkMetadata> {
         let (read, all) = (self.infos.len(), self.plan.chunks.len());
         if read < all {
@@ -171,7 +171,7 @@ impl ChunkPieces {
     }
 }
 
-/// A piece of a chunk that is one span of a source in memory.
+/// Returns a piece of a chunk that is one span of a source in memory.
 fn shared_piece(
     chunk: &PlannedChunk,
     source: &Source,

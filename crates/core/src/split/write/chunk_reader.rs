@@ -1,4 +1,4 @@
-//! The bytes of a planned chunk, read from the source.
+//! Reading a planned chunk from the source.
 
 use std::io::{self, Read};
 
@@ -8,10 +8,10 @@ use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// How much of what is between spans is read at once. It is tags and lengths, a few bytes each.
+/// Number of bytes between spans to read at once. They are tags and lengths, a few bytes each.
 const GAP_STEP: u64 = 64 << 10;
 
-/// Bytes of the source that went to a chunk, and their checksum.
+/// Bytes of the source in a chunk, and their checksum.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct Span {
     pub(in crate::split) start: u64,
@@ -19,16 +19,16 @@ pub(in crate::split) struct Span {
     pub(in crate::split) crc32c: u32,
 }
 
-/// Reads a chunk from its spans, and sums up what it reads.
+/// A reader of a chunk's spans that computes checksums.
 pub(in crate::split) struct ChunkReader<'a> {
     chunk: &'a PlannedChunk,
     source: &'a Source,
     position: u64,
     crc32c: u32,
-    /// Whether the chunk is one span of the source, so that its checksum is the span's.
+    /// True if the chunk is one span of the source, so that its checksum is the span's.
     is_span: bool,
     meter: Option<&'a Meter>,
-    /// What the time for reading is counted to.
+    /// Span that accounts for the time spent reading.
     timed: tracing::Span,
     pub(in crate::split) spans: Vec<Span>,
 }
@@ -38,7 +38,8 @@ impl<'a> ChunkReader<'a> {
         ChunkReader::starting_at(chunk, source, 0)
     }
 
-    /// Reads a chunk from the byte `offset` on. Sums then are of what is read only.
+    /// Creates a reader of a chunk from the byte `offset` on. Checksums then cover only the bytes
+    /// read.
     pub(in crate::split) fn starting_at(
         chunk: &'a PlannedChunk,
         source: &'a Source,
@@ -56,19 +57,19 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Counts what is read as done.
+    /// Counts the bytes read as done.
     pub(in crate::split) fn metered(mut self, meter: &'a Meter) -> Self {
         self.meter = Some(meter);
         self
     }
 
-    /// Counts the time that reading takes to `span`.
+    /// Accounts the time spent reading to `span`.
     pub(in crate::split) fn timed(mut self, span: tracing::Span) -> Self {
         self.timed = span;
         self
     }
 
-    /// The checksum of what was read; to be asked for before `spans` are taken.
+    /// Returns the checksum of the bytes read. Call it before taking `spans`.
     pub(in crate::split) fn crc32c(&self) -> u32 {
         match self.spans.last() {
             Some(span) if self.is_span => span.crc32c,
@@ -88,7 +89,7 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// Reads bytes of the source, and adds them to the last of the sums or a new one.
+/// Reads bytes of the source, and adds them to the last checksum or a new one.
 fn read_span(source: &Source, at: u64, place: &mut [u8], summed: &mut Vec<Span>) -> Result<()> {
     let read = source.data().read_exact_at(at, place);
     read.map_err(|error| match error.kind() {
@@ -130,13 +131,13 @@ impl Read for ChunkReader<'_> {
     }
 }
 
-/// Tells the source that these chunks are read next.
+/// Announces to the source that these chunks are read next.
 pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]) {
     let chunks = chunks.iter().filter_map(|&index| plan.chunks.get(index));
     source.tell(chunks.flat_map(PlannedChunk::source_ranges));
 }
 
-/// The checksum of the whole source, from those of its spans; what is between them is read.
+/// Computes the checksum of the whole source from those of its spans; reads the bytes between them.
 pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32> {
     spans.sort_by_key(|span| span.start);
     spans.push(Span {

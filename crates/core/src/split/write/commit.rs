@@ -1,4 +1,4 @@
-//! The last step of writing: all files take their places, and what they replace goes.
+//! The last step of writing: moves all files into place, and removes the files they replace.
 
 use std::fs;
 use std::io;
@@ -11,39 +11,39 @@ use crate::io::{AtomicFile, check_absent, folder};
 use crate::progress::Progress;
 use crate::{Error, Result};
 
-/// Files that are complete, and what they are to replace.
+/// Completed files, and the files they replace.
 ///
-/// The order is the promise: the other files first, which nothing refers to yet; then the main
-/// file, by one rename; then the folder is synced; then what was there before goes. Whatever fails,
-/// and whenever the process is killed, a reader finds the old message or the new. An error says
-/// that it is the old.
+/// The order guarantees consistency: first the other files are placed, to which nothing refers yet;
+/// then the main file, by one rename; then the folder is synced; then the old files are removed.
+/// Whatever fails, and whenever the process is killed, a reader finds either the old message or the
+/// new one. An error means that it is the old one.
 #[derive(Debug)]
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
     pub main: AtomicFile,
     /// The other files.
     pub parts: Vec<DonePart>,
-    /// What the main file of this message in chunks is called, whether or not it is `main`: files
-    /// of an earlier split are beside it.
+    /// Path of the main file of this message in chunks, whether or not it is `main`: files of an
+    /// earlier split are next to it.
     pub chunked: &'a Path,
-    /// The message in its other form, which goes.
+    /// The message in its other form, which is removed.
     pub sibling: Option<Sibling<'a>>,
-    /// Whether what is there may be replaced.
+    /// True if existing files may be replaced.
     pub force: bool,
-    /// Stops the wait for another writer.
+    /// Cancels waiting for another writer.
     pub progress: &'a Progress,
 }
 
-/// A message in the other form than the one that is written.
+/// A message in the other form than the written one.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling<'a> {
-    /// Its place.
+    /// Its path.
     pub path: &'a Path,
-    /// Whether readers take it rather than what is written, as they do one in chunks.
+    /// True if readers prefer it to the written file, as they prefer one in chunks.
     pub is_preferred: bool,
 }
 
-/// What went.
+/// The removed files.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// Files of an earlier split.
@@ -53,22 +53,23 @@ pub struct Removed {
 }
 
 impl Commit<'_> {
-    /// Puts all files in their places. Of what looks like a file of an earlier split, what is to
-    /// stay is left alone.
+    /// Moves all files into place. Of the apparent files of an earlier split, keeps those for which
+    /// `stays` returns true.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if something is there and may not be
-    /// replaced, [`Io`](crate::ErrorKind::Io), [`Cancelled`](crate::ErrorKind::Cancelled).
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if a file exists and may not be replaced,
+    /// [`Io`](crate::ErrorKind::Io), [`Cancelled`](crate::ErrorKind::Cancelled).
     pub(crate) fn run(self, stays: impl Fn(&Path) -> bool) -> Result<Removed> {
         self.run_if(|| Ok(()), stays)
     }
 
-    /// [`run`](Self::run), unless `check` fails: meanwhile no other writer removes anything.
+    /// Runs like [`run`](Self::run), unless `check` fails. Meanwhile no other writer removes
+    /// anything.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and what `check` reports.
+    /// As [`run`](Self::run), and any error of `check`.
     pub fn run_if(
         self,
         check: impl FnOnce() -> Result<()>,
@@ -80,7 +81,7 @@ impl Commit<'_> {
         }
         let lock = FolderLock::take(self.chunked, self.progress)?;
         check()?;
-        // It was looked at before the writing began; another writer may have been faster since.
+        // It was checked before writing began, but another writer may have been faster since.
         let target = self.main.target().to_owned();
         check_absent(&target, self.force)?;
         if let Some(sibling) = self.sibling {
@@ -110,12 +111,12 @@ impl Commit<'_> {
     }
 }
 
-/// Whether readers don't see what is written before this goes.
+/// Returns true if readers don't see the written file until this one is removed.
 fn is_in_front(sibling: &Sibling<'_>) -> bool {
     sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
 }
 
-/// Puts a file in its place that readers see once `preferred` is removed.
+/// Moves a file into place that readers see once `preferred` is removed.
 fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
     let target = main.target().to_owned();
     let was_there = fs::symlink_metadata(&target).is_ok();
@@ -133,10 +134,10 @@ fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
 }
 
 impl Removed {
-    /// Removes what the file `placed` has replaced. What can't be removed is in nobody's way but
-    /// that of the next split, which says so: a warning has to do.
+    /// Removes the files that the file `placed` has replaced. A file that can't be removed only
+    /// affects the next split, which reports it, so a warning suffices.
     fn remove_old(&mut self, placed: &Path, sibling: Option<&Path>, parts: Vec<PathBuf>) {
-        // Else a crash could bring back the main file that needs them.
+        // Otherwise a crash could restore the main file that needs them.
         if !warn_unless_synced(placed) {
             return;
         }
@@ -160,15 +161,15 @@ fn not_removed(path: &Path, error: io::Error) -> Error {
     Error::from(error).context(format_args!("{} was not removed", path.display()))
 }
 
-/// Files that were put in their places, and are taken back unless they are told to stay.
+/// Files that were moved into place, and are removed again on drop unless they are kept.
 struct Placed(Vec<PathBuf>);
 
 impl Placed {
-    /// Puts the other files of `main` in their places.
+    /// Moves the other files of `main` into place.
     fn all(parts: Vec<DonePart>, main: &Path) -> Result<Placed> {
         let mut placed = Placed(Vec::new());
         for DonePart { file, path, .. } in parts {
-            // What has the same name has the same content, and is needed by what is there.
+            // A file with the same name has the same content, and the existing message needs it.
             let was_there = fs::symlink_metadata(&path).is_ok();
             file.place_as(path.clone())?;
             if !was_there {
@@ -190,7 +191,7 @@ impl Placed {
 impl Drop for Placed {
     fn drop(&mut self) {
         for path in &self.0 {
-            // What can't be removed is in the way of the next split, which says so.
+            // A file that can't be removed affects the next split, which reports it.
             let _ = fs::remove_file(path);
         }
     }
@@ -210,7 +211,7 @@ mod tests {
         LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
     };
 
-    /// A message that is split into a main file and several others.
+    /// Returns a message that is split into a main file and several others.
     fn message(text: char) -> FileDescriptorProto {
         let dependency = (0..6).map(|at| format!("{at}{}", text.to_string().repeat(900)));
         FileDescriptorProto {
@@ -283,8 +284,9 @@ mod tests {
         }
     }
 
-    /// Splits over what is there, with each call of a kind failing once, and checks that the result
-    /// says what a reader finds. Gives how often it failed, and how often it was done nevertheless.
+    /// Splits over existing files, with each call of a kind failing once, and checks that the
+    /// result matches what a reader finds. Returns the numbers of failures, and of successes
+    /// despite the failing call.
     fn with_each_failing(call: Call, old: &SplitOptions, new: &SplitOptions) -> (usize, usize) {
         let (mut failed, mut done) = (0, 0);
         for number in 0.. {
@@ -317,7 +319,7 @@ mod tests {
         for (old, new, syncs, removals) in [
             (&several, &several, (1, 1), (0, 4)),
             (&whole, &several, (1, 1), (0, 1)),
-            // Before the main file that readers prefer is gone, nothing has happened.
+            // Until the main file that readers prefer is gone, nothing has changed.
             (&several, &whole, (1, 1), (1, 4)),
         ] {
             assert_eq!(with_each_failing(Call::SyncFolder, old, new), syncs);

@@ -11,17 +11,18 @@ use crate::progress::Progress;
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 
-/// Chunks below this size, in bytes, aren't compared: a record's own overhead is of that order.
+/// Minimum size of chunks to compare, in bytes: a record's own overhead is of that order.
 const LEAST_SHARED: u64 = 256;
 
-/// Bytes at the front, in the middle and at the end of a chunk by which equal ones find each other.
+/// Size of the samples at the beginning, in the middle and at the end of a chunk by which equal
+/// ones are found, in bytes.
 const SAMPLE: u64 = 64;
 
-/// With how many chunks of the same size, samples and checksum one is compared: the first is equal,
-/// unless someone made it so that it isn't.
+/// Maximum number of chunks of the same size, samples and checksum to compare one with: the first
+/// is equal, unless someone constructed it to differ.
 const MOST_COMPARED: usize = 4;
 
-/// Bytes of two chunks that are compared at once.
+/// Number of bytes of two chunks to compare at a time.
 const STEP: usize = 64 << 10;
 
 /// An earlier chunk with the same bytes.
@@ -29,14 +30,14 @@ const STEP: usize = 64 << 10;
 pub(in crate::split) struct Same {
     pub(in crate::split) other: usize,
     pub(in crate::split) crc32c: u32,
-    /// What of the source the chunk consists of.
+    /// The chunk's spans of the source.
     pub(in crate::split) spans: Vec<Span>,
 }
 
-/// For every chunk: the earlier one that has the same bytes, if there is one.
+/// Returns, for every chunk, an earlier one with the same bytes, if there is one.
 ///
-/// Chunks of equal size and equal samples are summed up, and those with equal checksums compared
-/// byte by byte.
+/// Computes checksums of chunks of equal size and with equal samples, and compares those with equal
+/// checksums byte by byte.
 pub(in crate::split) fn duplicates(
     plan: &SplitPlan,
     source: &Source,
@@ -76,7 +77,7 @@ pub(in crate::split) fn duplicates(
     Ok(same)
 }
 
-/// Which of these chunks, in order, have the bytes of an earlier one.
+/// Finds those of these chunks, in order, that have the bytes of an earlier one.
 fn among(
     group: &[usize],
     sums: &HashMap<usize, u32>,
@@ -131,7 +132,7 @@ fn checksum(chunk: &PlannedChunk, source: &Source, progress: &Progress) -> Resul
     Ok(reader.crc32c())
 }
 
-/// Compares two chunks of one size. If they are equal: what of the source the first consists of.
+/// Compares two chunks of one size. If they are equal, returns the first one's spans of the source.
 fn equal_spans(
     chunk: &PlannedChunk,
     other: &PlannedChunk,
@@ -144,7 +145,7 @@ fn equal_spans(
     let [a, b] = blocks;
     loop {
         progress.check()?;
-        // A chunk's reader gives less than it is asked for only at its end.
+        // A chunk's reader returns fewer bytes than requested only at its end.
         let n = left.read(a)?;
         let m = right.read(b)?;
         if a[..n] != b[..m] {

@@ -20,7 +20,7 @@ use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Writes what was planned: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
+/// Writes a plan to `PREFIX.cpb`, or to `PREFIX.pb` if nothing was cut.
 pub(in crate::split) fn write(
     plan: &SplitPlan,
     source: &Source,
@@ -57,8 +57,8 @@ pub(in crate::split) fn write(
         }
         return Ok(written);
     }
-    // Readers take the file in chunks. Whether the other one is an older form of the message isn't
-    // known where a file in chunks was asked for, whatever it was.
+    // Readers prefer the file in chunks. If a chunked file was requested in any case, the other
+    // file isn't known to be an older form of the message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
     recover(&main, &options.progress)?;
@@ -100,7 +100,7 @@ pub(in crate::split) fn write(
     Ok(written)
 }
 
-/// Fails if the message in its other form is in the way.
+/// Fails if the message exists in its other form.
 fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     check_absent(sibling, force)?;
     if sibling.is_dir() {
@@ -110,7 +110,8 @@ fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes the chunks and the trailer, or all of a message that wasn't cut; gives the files besides.
+/// Writes the chunks and the trailer, or the whole message if it was not cut. Returns the other
+/// files.
 fn write_content(
     plan: &SplitPlan,
     source: &Source,

@@ -19,34 +19,34 @@ use crate::split::read::source::Source;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkBytes {
-    /// Whether it holds a message or a bytes value.
+    /// Kind: a message or a bytes value.
     pub kind: ChunkKind,
-    /// Where it belongs.
+    /// Place in the message.
     pub path: FieldPath,
-    /// Its bytes: those of the source, shared, if they are together in memory there.
+    /// Its bytes, shared with the source if they are contiguous in memory.
     pub bytes: Bytes,
 }
 
-/// A message that was split in memory.
+/// The result of splitting a message in memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Split {
-    /// The chunks in the order of their indices.
+    /// The chunks in index order.
     pub chunks: Vec<ChunkBytes>,
-    /// What a file would have as its trailer: where each chunk belongs, sizes and checksums. The
+    /// The trailer that a file would have: the place of each chunk, sizes and checksums. The
     /// offsets are 0.
     pub metadata: ChunkMetadata,
 }
 
 impl Split {
-    /// Where each chunk belongs.
+    /// Returns the place of each chunk.
     pub fn message(&self) -> ChunkedMessage {
         let extended = self.metadata.extended_message.as_ref();
         let message = extended.or(self.metadata.message.as_ref());
         message.cloned().unwrap_or_default()
     }
 
-    /// The chunks' bytes, as [`Merger::merge`](crate::merge::Merger::merge) takes them.
+    /// Returns the chunks' bytes, for [`Merger::merge`](crate::merge::Merger::merge).
     pub fn bytes(&self) -> Vec<Bytes> {
         self.chunks
             .iter()
@@ -54,7 +54,8 @@ impl Split {
             .collect()
     }
 
-    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    /// Returns true if a merge reproduces the exact bytes of the source, and not just an equal
+    /// message.
     pub fn byte_exact(&self) -> bool {
         self.metadata.byte_exact || !self.metadata.source_layout.is_empty()
     }
@@ -74,14 +75,14 @@ pub(in crate::split) fn split(
     })
 }
 
-/// Memory that chunks are read to, or shared from the source.
+/// Memory of chunks, allocated or shared with the source.
 #[derive(Default)]
 struct MemorySink {
     chunks: Vec<ChunkBytes>,
 }
 
 impl ChunkSink for MemorySink {
-    /// Each chunk has bytes of its own, or the source's.
+    /// Each chunk has its own bytes, or the source's.
     const SHARES: bool = false;
 
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
@@ -121,7 +122,7 @@ impl ChunkSink for MemorySink {
     }
 }
 
-/// The bytes of a chunk that is one span of a source in memory.
+/// Returns the bytes of a chunk that is one span of a source in memory.
 fn shared(chunk: &PlannedChunk, source: &Source) -> Option<(Bytes, Span)> {
     let range = chunk.only_range()?;
     let bytes = source.shared(&range)?;

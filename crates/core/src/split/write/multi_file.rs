@@ -1,5 +1,4 @@
-//! The files that records go to: one, or a main file with the trailer and others that have at most
-//! this many bytes.
+//! The files of records: one, or a main file with the trailer and others of limited size.
 
 use record_file::WriterOptions;
 
@@ -13,7 +12,7 @@ use crate::split::plan::readable::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
-/// Whether these of the plan's chunks, and a trailer of this many bytes, have room in one file.
+/// Returns true if these of the plan's chunks, and a trailer of this many bytes, fit in one file.
 pub(in crate::split) fn fit_in_one(
     plan: &SplitPlan,
     chunks: &[usize],
@@ -25,7 +24,7 @@ pub(in crate::split) fn fit_in_one(
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
-/// How many files of at most `max` bytes `chunks` need at the most, however they compress.
+/// Returns the maximum number of files of at most `max` bytes for `chunks`, however they compress.
 pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64) -> usize {
     let (mut left, mut files) = (chunks, 0);
     while !left.is_empty() {
@@ -35,8 +34,8 @@ pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64)
     files
 }
 
-/// How many of `chunks`, in order, are sure to fit in a file of at most `max` bytes that has `used`
-/// and this many chunks already, however they compress.
+/// Returns how many of `chunks`, in order, certainly fit in a file of at most `max` bytes that has
+/// `used` bytes and this many chunks already, however they compress.
 pub(in crate::split) fn sure_to_fit(
     plan: &SplitPlan,
     chunks: &[usize],
@@ -51,19 +50,19 @@ pub(in crate::split) fn sure_to_fit(
     chunks.iter().enumerate().take_while(fits).count()
 }
 
-/// The files of a message: a main one that ends with the trailer, and once chunks
-/// [go beside it](Self::go_beside), others of at most this many bytes.
+/// The files of a message: a main one that ends with the trailer and, once chunks [go beside
+/// it](Self::go_beside), others of limited size.
 #[derive(Debug)]
 pub(crate) struct ChunkFiles<'a> {
     main: ChunkFile,
-    /// The main file, whose mode the others have, and the most bytes of one.
+    /// The main file, whose mode the others have, and the maximum size of one.
     several: Option<(&'a AtomicFile, u64)>,
     open: Option<(AtomicFile, ChunkFile)>,
     done: Vec<DonePart>,
 }
 
 impl<'a> ChunkFiles<'a> {
-    /// All chunks go to the main file, so far.
+    /// Creates the files, with all chunks going to the main file.
     pub(crate) fn new(main: ChunkFile) -> ChunkFiles<'a> {
         ChunkFiles {
             main,
@@ -73,17 +72,17 @@ impl<'a> ChunkFiles<'a> {
         }
     }
 
-    /// From here on, chunks go to files of at most `max` bytes beside this one.
+    /// Writes further chunks to files of at most `max` bytes next to this one.
     pub(crate) fn go_beside(&mut self, main: &'a AtomicFile, max: u64) {
         self.several = Some((main, max));
     }
 
-    /// The main file.
+    /// Returns the main file.
     pub(crate) fn main(&mut self) -> &mut ChunkFile {
         &mut self.main
     }
 
-    /// The file that the next chunk goes to, and its number.
+    /// Returns the file for the next chunk, and its number.
     pub(crate) fn current(&mut self) -> Result<(u32, &mut ChunkFile)> {
         let Some((main, _)) = self.several else {
             return Ok((0, &mut self.main));
@@ -102,7 +101,7 @@ impl<'a> ChunkFiles<'a> {
         Ok((number, open.unwrap_or(&mut self.main)))
     }
 
-    /// Notes a chunk, if it is in the file besides the main one that is being written.
+    /// Records a chunk, if it is in the file other than the main one that is being written.
     pub(crate) fn note(&mut self, info: &ChunkInfo) {
         if let Some((_, open)) = &mut self.open
             && info.file as usize == self.done.len() + 1
@@ -111,8 +110,8 @@ impl<'a> ChunkFiles<'a> {
         }
     }
 
-    /// Completes the file that is being written, unless it is the main one or surely has room for
-    /// another record of at most this many bytes.
+    /// Completes the current file, unless it is the main one or certainly has room for another
+    /// record of at most this many bytes.
     pub(crate) fn make_room(&mut self, bytes: u64) -> Result<()> {
         if let (Some((_, max)), Some((_, open))) = (self.several, &mut self.open) {
             let end = open.end().saturating_add(bytes);
@@ -124,7 +123,7 @@ impl<'a> ChunkFiles<'a> {
         Ok(())
     }
 
-    /// Completes the file that is being written, unless it is the main one.
+    /// Completes the current file, unless it is the main one.
     pub(crate) fn complete(&mut self) -> Result<()> {
         if let (Some((file, chunks)), Some((main, max))) = (self.open.take(), self.several) {
             let done = chunks.complete(file, main.target(), self.done.len())?;
@@ -140,12 +139,12 @@ impl<'a> ChunkFiles<'a> {
         Ok(())
     }
 
-    /// The files besides the main one that are complete.
+    /// Returns the completed files other than the main one.
     pub(crate) fn done(&self) -> &[DonePart] {
         &self.done
     }
 
-    /// The main file, and the others, which are complete.
+    /// Returns the main file, and the other, completed ones.
     pub(crate) fn into_parts(self) -> (ChunkFile, Vec<DonePart>) {
         (self.main, self.done)
     }
@@ -170,7 +169,7 @@ impl ChunkSink for ChunkFiles<'_> {
             all.records.append(&mut taken.records);
             all.spans.append(&mut taken.spans);
             left = others;
-            // What compressed well leaves room for more.
+            // Chunks that compressed well leave room for more.
             if group.is_empty() {
                 self.complete()?;
             }

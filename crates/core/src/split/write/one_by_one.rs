@@ -1,4 +1,4 @@
-//! Chunks as records of a writer, each held in memory as a whole.
+//! Writing chunks as records with a sequential writer, each held in memory as a whole.
 
 use std::io::{Read, Write};
 
@@ -22,7 +22,7 @@ pub(in crate::split) fn write_one_by_one<W: Write>(
         reader.read_to_end(&mut record)?;
         writer.write_record(&record)?;
         let position = writer.last_position_later();
-        // The next one gets a chunk of its own.
+        // The next record gets a separate chunk.
         writer.push()?;
         let position = position.and_then(|position| position.get());
         taken.records.push(Record {
@@ -37,7 +37,7 @@ pub(in crate::split) fn write_one_by_one<W: Write>(
     Ok(taken)
 }
 
-/// Memory for a chunk.
+/// Allocates memory for a chunk.
 fn reserve(size: u64) -> Result<Vec<u8>> {
     let mut record = Vec::new();
     let len = usize::try_from(size).unwrap_or(usize::MAX);

@@ -1,12 +1,11 @@
 //! Writing chunks to their places in a file, on several threads.
 //!
-//! Records stand in the order of the chunks, so each begins where the one before ends. That is
-//! known at once of a chunk that is stored as it is, and only after the fact of one that is
-//! compressed. So the file is filled behind a frontier, the first chunk whose end isn't known: what
-//! is in front of it goes to its place, in any order. Chunks behind it that are compressed
-//! meanwhile wait, in memory as long as they are small and in a temporary file otherwise; those to
-//! be stored as they are just wait. How many may wait is bounded. So the bytes of the file don't
-//! depend on who did what.
+//! Records are in the order of the chunks, so each begins where the one before ends. The end is
+//! known immediately for an uncompressed chunk, but only after compressing any other. So the file
+//! is filled after a frontier, the first chunk whose end isn't known: chunks before it are written
+//! to their places in any order. Chunks after it that were compressed already wait, small ones in
+//! memory and others in a temporary file; uncompressed ones simply wait. The number of waiting
+//! chunks is bounded. The bytes of the file therefore don't depend on the order of the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -25,20 +24,20 @@ use crate::io::threads;
 use crate::split::plan::split_plan::PlannedChunk;
 use crate::{Error, ErrorKind, Result};
 
-/// How many bytes of compressed chunks wait in memory, over all threads: 32 MiB.
+/// Maximum size of compressed chunks that wait in memory, over all threads, in bytes: 32 MiB.
 pub(in crate::split) const SPILL_ABOVE: usize = 32 << 20;
 
-/// How many chunks each thread may be ahead of the first whose place isn't known.
+/// Number of chunks that each thread may be ahead of the frontier.
 pub(in crate::split) const AHEAD: usize = 2;
 
-/// Chunks up to this size are written together with their neighbours.
+/// Maximum size of a chunk to write together with its neighbours, in bytes.
 const SMALL: u64 = 64 << 10;
 
-/// How much is written together.
+/// Maximum size of chunks to write together, in bytes.
 const BATCH: u64 = 1 << 20;
 
-/// Writes chunks to a file from `begin` on. Temporary files go to `folder`. Returns where the next
-/// record can begin, too.
+/// Writes chunks to a file from `begin` on, with temporary files in `folder`. Also returns the
+/// offset of the next possible record.
 pub(in crate::split) fn fill(
     chunks: Chunks<'_>,
     file: &File,
@@ -88,27 +87,27 @@ struct Filling<'a> {
     changed: Condvar,
 }
 
-/// Chunks are named by their place among those to write.
+/// The shared state, which identifies chunks by their index among those to write.
 struct State {
-    /// The next chunk to be looked at.
+    /// Index of the next chunk to prepare.
     next: usize,
-    /// The first chunk whose end isn't known.
+    /// Index of the first chunk whose end isn't known.
     frontier: usize,
-    /// Where that one begins.
+    /// Offset of that chunk.
     begin: u64,
-    /// Chunks behind the frontier whose length is known.
+    /// Chunks after the frontier whose length is known.
     waiting: BTreeMap<usize, Form>,
-    /// Chunks in front of it, to be written where they begin.
+    /// Chunks before it, to write at their offsets.
     ready: VecDeque<(usize, u64, Form)>,
     records: Vec<Option<Record>>,
     spans: Vec<Span>,
-    /// What went wrong first in the file.
+    /// The first failure, in file order.
     failed: Option<(usize, Error)>,
 }
 
 /// A chunk whose length in the file is known.
 enum Form {
-    /// It is stored as it is.
+    /// An uncompressed chunk.
     Plain,
     Encoded(Box<Encoded>),
 }
@@ -121,12 +120,12 @@ struct Encoded {
 }
 
 enum Task {
-    /// Neighbours, from where the first begins.
+    /// Neighbouring chunks to write, from the offset of the first.
     Write(u64, Vec<(usize, Form)>),
     Look(usize),
 }
 
-/// Lets no thread wait for one that panicked.
+/// A guard that wakes waiting threads if this one panics.
 struct Alarm<'a>(&'a Filling<'a>);
 
 impl Drop for Alarm<'_> {
@@ -168,7 +167,7 @@ impl Filling<'_> {
         self.changed.notify_all();
     }
 
-    /// What to do next; none if all is done or something failed.
+    /// Returns the next task; `None` if all work is done or failed.
     fn task(&self) -> Option<Task> {
         let mut state = self.lock();
         loop {
@@ -193,7 +192,7 @@ impl Filling<'_> {
         }
     }
 
-    /// A chunk that is ready, and its neighbours as long as they are small.
+    /// Returns a task for a chunk that is ready, and its neighbours while they are small.
     fn batch(&self, state: &mut State, first: usize, begin: u64, form: Form) -> Task {
         let mut bytes = self.chunk(first).size;
         let mut chunks = vec![(first, form)];
@@ -208,7 +207,7 @@ impl Filling<'_> {
         Task::Write(begin, chunks)
     }
 
-    /// Finds out how long a chunk gets: compresses it if it is going to be compressed.
+    /// Determines the stored length of a chunk, compressing it if necessary.
     fn look(&self, at: usize) -> Result<()> {
         let chunk = self.chunk(at);
         let compression = decide(self.chunks.compression, chunk, self.chunks.source)?;
@@ -254,14 +253,14 @@ impl Filling<'_> {
         self.advance(&mut state)
     }
 
-    /// Takes note of how long a chunk gets.
+    /// Records the stored length of a chunk.
     fn known(&self, at: usize, form: Form) -> Result<()> {
         let mut state = self.lock();
         state.waiting.insert(at, form);
         self.advance(&mut state)
     }
 
-    /// Moves the frontier over all chunks whose length is known.
+    /// Moves the frontier past all chunks whose length is known.
     fn advance(&self, state: &mut State) -> Result<()> {
         while let Some(form) = state.waiting.remove(&state.frontier) {
             let (at, begin) = (state.frontier, state.begin);
@@ -285,7 +284,7 @@ impl Filling<'_> {
             .timed(span)
     }
 
-    /// Writes chunks to where the first begins.
+    /// Writes chunks to the offset of the first.
     fn write(&self, begin: u64, chunks: Vec<(usize, Form)>) -> Result<()> {
         let chunk = self.chunks.indices[chunks[0].0];
         let bytes: u64 = chunks.iter().map(|(at, _)| self.chunk(*at).size).sum();

@@ -1,4 +1,5 @@
-//! Executing a part of a plan to a file of its own, and the main file over the files of all parts.
+//! Executing a part of a plan to a separate file, and writing the main file for the files of all
+//! parts.
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,26 +19,27 @@ use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// A part's file, complete, but not yet in its place.
+/// A part's file, complete, but not yet in place.
 #[derive(Debug)]
 pub struct PartFile {
     /// The file.
     pub file: AtomicFile,
-    /// By its name in the main file's folder.
+    /// Its entry in the trailer, named relative to the main file's folder.
     pub named: ExternalFile,
-    /// Of every chunk of the part.
+    /// Trailer entries of the part's chunks.
     pub infos: Vec<ChunkInfo>,
-    /// The crc32c of every one of its [`runs`].
+    /// crc32c of each of its [`runs`].
     pub run_crc32cs: Vec<u32>,
 }
 
-/// Writes the chunks of `part`, which are some of a plan's, to `file`. It is number `number` of the
-/// files beside `main`, counted from 0, and named by its content. Chunks of the part that are equal
-/// share a record.
+/// Writes the chunks of `part`, a subset of a plan's, to `file`. It is number `number` of the files
+/// next to `main`, counted from 0, and named by its content. Equal chunks of the part share a
+/// record.
 ///
 /// # Errors
 ///
-/// What reading and writing report; [`ErrorKind::LimitExceeded`] if the file is over the maximum.
+/// Any error of reading and writing; [`ErrorKind::LimitExceeded`] if the file exceeds the maximum
+/// size.
 pub fn write_part(
     part: &SplitPlan,
     source: &Source,
@@ -58,7 +60,7 @@ pub fn write_part(
     })
 }
 
-/// The runs of the source that these chunks hold, in order.
+/// Returns the runs of the source in these chunks, in order.
 pub fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
     let found = chunks.iter().flat_map(PlannedChunk::source_ranges);
     let mut found: Vec<Range<u64>> = found.collect();
@@ -73,7 +75,7 @@ pub fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
     found
 }
 
-/// The crc32c of each run, from those of the spans that it consists of.
+/// Computes the crc32c of each run from those of its spans.
 fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     spans.sort_unstable_by_key(|span| span.start);
     let mut spans = spans.into_iter().peekable();
@@ -87,12 +89,12 @@ fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     runs.iter().map(crc32c).collect()
 }
 
-/// The crc32c of the whole source, from those of the runs that its parts hold. What is between them
-/// is read.
+/// Computes the crc32c of the whole source from those of the runs in its parts. Reads the bytes
+/// between them.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if runs overlap or lie outside of the source.
+/// [`ErrorKind::InvalidMessage`] if runs overlap or exceed the source.
 pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u32> {
     let mut spans: Vec<Span> = runs
         .into_iter()
@@ -118,11 +120,11 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
     source_crc32c(source, spans)
 }
 
-/// Writes a main file without chunks to `file`: what it says of the message's type, and the trailer.
+/// Writes a main file without chunks to `file`: the message's type, and the trailer.
 ///
 /// # Errors
 ///
-/// What writing reports; [`ErrorKind::LimitExceeded`] if the trailer is over a maximum.
+/// Any error of writing; [`ErrorKind::LimitExceeded`] if the trailer exceeds a maximum.
 pub fn write_main(
     file: &AtomicFile,
     described: &RecordsMetadata,

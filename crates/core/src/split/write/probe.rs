@@ -1,4 +1,4 @@
-//! Whether a chunk shrinks, by a probe of it.
+//! Probing whether a chunk shrinks.
 
 use super::chunk_reader::ChunkReader;
 use crate::Result;
@@ -11,7 +11,7 @@ use record_file::Compression;
 use std::io::Read;
 use std::ops::Range;
 
-/// How this chunk is compressed.
+/// Returns the compression of this chunk.
 pub(in crate::split) fn decide(
     compression: ChunkCompression,
     chunk: &PlannedChunk,
@@ -24,7 +24,7 @@ pub(in crate::split) fn decide(
     }
 }
 
-/// How a chunk that streams give, the same each, is compressed.
+/// Returns the compression of a chunk that `open` opens as a stream, any number of times.
 pub(crate) fn decide_stream<'a>(
     compression: ChunkCompression,
     size: u64,
@@ -49,13 +49,13 @@ pub(crate) fn decide_stream<'a>(
     }
 }
 
-/// Bytes of each block that is probed.
+/// Size of each probed block, in bytes.
 const PROBE_BLOCK: u64 = 64 << 10;
 
-/// How many blocks of a chunk are probed, spread evenly over it.
+/// Number of blocks of a chunk to probe, evenly spaced.
 const PROBE_BLOCKS: u64 = 4;
 
-/// The blocks of a chunk of `size` bytes by which it is decided.
+/// Returns the blocks to probe in a chunk of `size` bytes.
 fn probed(size: u64) -> Vec<Range<u64>> {
     if size <= PROBE_BLOCK * PROBE_BLOCKS {
         return std::iter::once(0..size).collect();
@@ -76,13 +76,13 @@ fn shrinks(chunk: &PlannedChunk, source: &Source) -> Result<bool> {
     saves(&sample)
 }
 
-/// Without zstd nothing is saved.
+/// Without zstd, nothing is saved.
 #[cfg(not(feature = "zstd"))]
 fn saves(_: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Compresses what was probed at the fastest level, to see.
+/// Compresses the probed blocks at the fastest level.
 #[cfg(feature = "zstd")]
 fn saves(sample: &[u8]) -> Result<bool> {
     let compressed = zstd::bulk::compress(sample, 1)?;

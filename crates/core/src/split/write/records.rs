@@ -1,4 +1,4 @@
-//! Chunks as records of a file, or of several.
+//! Writing chunks as records of one or several files.
 
 use record_file::{RecordsMetadata, WriterOptions};
 
@@ -16,8 +16,8 @@ use crate::split::plan::readable::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
-/// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others if they
-/// have to be, with its mode. Temporary files go beside it.
+/// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others with its
+/// mode if necessary. Temporary files go next to it.
 pub(in crate::split) fn write_records(
     plan: &SplitPlan,
     source: &Source,
@@ -39,7 +39,8 @@ pub(in crate::split) fn write_records(
     Ok((ledger.describe(), parts))
 }
 
-/// The beginning of a file: the type of the message, and how the trailer is compressed.
+/// Returns the writer options for the beginning of a file: the type of the message, and the
+/// compression of the trailer.
 pub(in crate::split) fn front(
     described: &RecordsMetadata,
     options: &SplitOptions,
@@ -52,7 +53,7 @@ pub(in crate::split) fn front(
         .metadata(described)
 }
 
-/// A main file, and others beside it if there is a maximum that its chunks are over.
+/// A sink of a main file, and others next to it if its chunks exceed the maximum size.
 struct FileSink<'a> {
     files: ChunkFiles<'a>,
     main: &'a AtomicFile,

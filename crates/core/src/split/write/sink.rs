@@ -1,8 +1,8 @@
-//! Where chunks go: one driver that hands a plan's chunks to a sink, and a ledger of what the sink
-//! knows of each afterwards.
+//! Destinations of chunks: one driver that passes a plan's chunks to a sink, and a ledger of the
+//! resulting records.
 //!
-//! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and others beside
-//! it ([`ChunkFiles`](super::multi_file::ChunkFiles)), a stream, and memory.
+//! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and others next
+//! to it ([`ChunkFiles`](super::multi_file::ChunkFiles)), a stream, and memory.
 
 use std::num::NonZeroUsize;
 
@@ -22,47 +22,47 @@ use crate::split::plan::metadata::{WrittenInfo, chunk_info, metadata};
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
-/// Takes chunks of a plan, and keeps what is to be known of them.
+/// A sink of a plan's chunks that returns their records.
 pub(in crate::split) trait ChunkSink {
-    /// Whether chunks with the same bytes are handed over once.
+    /// True if chunks with the same bytes are passed once.
     const SHARES: bool = true;
 
-    /// Writes the chunks in their order.
+    /// Writes the chunks in order.
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken>;
 }
 
-/// Chunks of a plan, to be written in this order.
+/// Chunks of a plan, to write in this order.
 #[derive(Clone, Copy)]
 pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) plan: &'a SplitPlan,
     pub(in crate::split) source: &'a Source,
     pub(in crate::split) indices: &'a [usize],
     pub(in crate::split) compression: ChunkCompression,
-    /// Whether they are written one by one, with the options of the writer.
+    /// True if they are written one by one, with the options of the writer.
     pub(in crate::split) one_by_one: bool,
     pub(in crate::split) threads: NonZeroUsize,
     pub(in crate::split) meter: &'a Meter,
 }
 
 impl<'a> Chunks<'a> {
-    /// Some of them.
+    /// Returns a subset of the chunks.
     pub(in crate::split) fn only(self, indices: &'a [usize]) -> Chunks<'a> {
         Chunks { indices, ..self }
     }
 }
 
-/// A record of a chunk that was written.
+/// The record of a written chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// The number of its file: 0 is the main one.
+    /// Number of its file: 0 is the main one.
     pub file: u32,
-    /// Where it begins there.
+    /// Position in that file.
     pub position: RecordPosition,
-    /// Of the chunk, uncompressed.
+    /// crc32c of the uncompressed chunk.
     pub crc32c: u32,
-    /// Bytes in the file, without headers.
+    /// Size in the file without headers, in bytes.
     pub stored_size: u64,
-    /// How it is compressed.
+    /// Compression of the record.
     pub compression: CompressionKind,
 }
 
@@ -80,7 +80,7 @@ impl Record {
 #[derive(Default)]
 pub(in crate::split) struct Taken {
     pub(in crate::split) records: Vec<Record>,
-    /// The bytes of the source in them.
+    /// The spans of the source in them.
     pub(in crate::split) spans: Vec<Span>,
 }
 
@@ -88,9 +88,9 @@ pub(in crate::split) struct Taken {
 pub(in crate::split) struct Ledger<'a> {
     plan: &'a SplitPlan,
     source: &'a Source,
-    /// In the order of the chunks.
+    /// Records in the order of the chunks.
     records: Vec<Record>,
-    /// The chunk whose record each shares, if it has none of its own.
+    /// For each chunk, the one whose record it shares, if any.
     shared: Vec<Option<usize>>,
     pub(in crate::split) spans: Vec<Span>,
 }
@@ -150,7 +150,7 @@ pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
 }
 
 impl Ledger<'_> {
-    /// The trailer of the records.
+    /// Returns the trailer of the records.
     pub(in crate::split) fn trailer(&mut self) -> Result<ChunkMetadata> {
         let infos: Vec<WrittenInfo> = self.records.iter().map(Record::info).collect();
         let spans = std::mem::take(&mut self.spans);
@@ -161,7 +161,7 @@ impl Ledger<'_> {
         ))
     }
 
-    /// The entries of the trailer.
+    /// Returns the entries of the trailer.
     pub(in crate::split) fn infos(&self) -> Vec<ChunkInfo> {
         let chunks = self.plan.chunks.iter().zip(&self.records);
         chunks
@@ -169,7 +169,7 @@ impl Ledger<'_> {
             .collect()
     }
 
-    /// The report of each chunk.
+    /// Returns a report on each chunk.
     pub(in crate::split) fn describe(&self) -> Vec<WrittenChunk> {
         let chunks = self.plan.chunks.iter().zip(&self.records);
         let chunks = chunks.zip(&self.shared).enumerate();

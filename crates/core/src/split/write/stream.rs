@@ -1,9 +1,9 @@
-//! Executing a plan to what takes bytes in their order only: a pipe, a connection.
+//! Executing a plan to a sequential sink: a pipe, or a connection.
 //!
-//! In front of a record stands its hash, so all of a chunk has been seen before its first byte goes
-//! out. Threads do that ahead of the one that writes. What they compressed waits, in memory as long
-//! as it is small and in a temporary file otherwise; small chunks that are stored as they are wait
-//! in memory; large ones are only hashed, and read once more when it is their turn.
+//! A record's hash precedes it, so all of a chunk must be read before its first byte is written.
+//! Threads prepare chunks ahead of the one that writes. Compressed chunks wait, small ones in
+//! memory and others in a temporary file; small uncompressed chunks wait in memory; large ones are
+//! only hashed, and are read again when they are written.
 
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
@@ -31,31 +31,31 @@ use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// How many bytes of chunks may be ahead, uncompressed, unless it is one alone: 512 MiB, which is
-/// how much room there has to be for temporary files.
+/// Maximum uncompressed size of chunks to prepare ahead, unless there is only one, in bytes: 512
+/// MiB, the room needed for temporary files.
 const MOST_AHEAD: u64 = 512 << 20;
 
-/// Chunks up to this size, 512 KiB, that are stored as they are wait in memory, unless there are
+/// Maximum size of an uncompressed chunk that waits in memory, in bytes: 512 KiB, unless there are
 /// very many threads.
 const LARGEST_KEPT: u64 = 512 << 10;
 
-/// A message that was written to a stream.
+/// A report on a message that was written to a stream.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WrittenStream {
-    /// Whether it is a file of chunks: if not, what was written is the message itself.
+    /// True if the stream is a chunked file, false if it is the message itself.
     pub is_split: bool,
-    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    /// True if a merge reproduces the exact bytes of the source, and not just an equal message.
     pub byte_exact: bool,
-    /// The chunks in the order of their indices; none if nothing was cut.
+    /// The chunks in index order; empty if nothing was cut.
     pub chunks: Vec<WrittenChunk>,
-    /// Bytes of the message.
+    /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub output_size: u64,
 }
 
-/// Fails if the options ask for more than one file.
+/// Fails if the options require more than one file.
 pub(in crate::split) fn check(options: &SplitOptions) -> Result<()> {
     match options.max_file_size {
         Some(_) => Err(Error::new(
@@ -66,7 +66,7 @@ pub(in crate::split) fn check(options: &SplitOptions) -> Result<()> {
     }
 }
 
-/// Writes what was planned: a file of chunks, or the message if nothing was cut.
+/// Writes a plan: a chunked file, or the message if nothing was cut.
 pub(in crate::split) fn write(
     plan: &SplitPlan,
     source: &Source,
@@ -104,7 +104,7 @@ fn write_records(
     let mut sink = Heeding { sink, progress };
     let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
     let mut ledger = write_chunks(plan, source, options, &mut StreamSink(&mut writer))?;
-    // A stream that lacks its trailer is taken by nobody.
+    // No reader accepts a stream without its trailer.
     source.check_unchanged()?;
     write_trailer(&mut writer, ledger.trailer()?, options)?;
     let size = writer.position().numeric();
@@ -112,7 +112,7 @@ fn write_records(
     Ok((ledger.describe(), size))
 }
 
-/// A stream that chunks are written to, one after another, while the next ones are made ready.
+/// A stream to which chunks are written one after the other, while the next ones are prepared.
 struct StreamSink<'a, 'w>(&'a mut RecordWriter<&'w mut dyn Write>);
 
 impl ChunkSink for StreamSink<'_, '_> {
@@ -149,13 +149,13 @@ impl ChunkSink for StreamSink<'_, '_> {
     }
 }
 
-/// What makes chunks ready to be written, on any thread.
+/// A preparer of chunks for writing, on any thread.
 struct Preparing<'a> {
     chunks: Chunks<'a>,
     spill_above: usize,
 }
 
-/// A chunk that can be written.
+/// A chunk that is ready to write.
 struct Ready {
     index: usize,
     data: Data,
@@ -166,7 +166,7 @@ struct Ready {
 
 enum Data {
     Kept(EncodedRecord, SpooledTempFile),
-    /// It is in the source.
+    /// The chunk is read again from the source.
     Again(PlainRecord),
 }
 
@@ -184,7 +184,7 @@ impl<'a> Preparing<'a> {
         let Chunks { plan, source, .. } = self.chunks;
         let chunk = &plan.chunks[index];
         let compression = decide(self.chunks.compression, chunk, source)?;
-        // How much of it may wait in memory, if it isn't read once more.
+        // Number of bytes of it that may wait in memory instead of being read again.
         let kept = match compression {
             Compression::None if chunk.size > LARGEST_KEPT.min(self.spill_above as u64) => None,
             Compression::None => Some(usize::MAX),
@@ -192,7 +192,7 @@ impl<'a> Preparing<'a> {
         };
         let mut reader = self.reader(index, chunk);
         if kept.is_some() {
-            // All others are done when they are written.
+            // All others count as done when they are written.
             reader = reader.metered(self.chunks.meter);
         }
         let mut wanted = Wanted {
@@ -255,7 +255,7 @@ impl<'a> Preparing<'a> {
     }
 }
 
-/// A chunk as long as somebody waits for it.
+/// A reader of a chunk that fails once the chunk is no longer wanted.
 struct Wanted<'a, 'b> {
     reader: &'a mut ChunkReader<'b>,
     meter: &'a Meter,
@@ -272,7 +272,7 @@ impl Read for Wanted<'_, '_> {
     }
 }
 
-/// A sink as long as nobody cancels: what is ready may take long to be written, too.
+/// A sink that fails once the operation is cancelled, since writing may also take long.
 struct Heeding<'a> {
     sink: &'a mut dyn Write,
     progress: &'a Progress,
@@ -294,7 +294,7 @@ impl Write for Heeding<'_> {
     }
 }
 
-/// Memory, or a temporary file, whose errors say so.
+/// Memory, or a temporary file with descriptive errors.
 struct Spill(SpooledTempFile);
 
 impl Write for Spill {

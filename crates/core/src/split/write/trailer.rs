@@ -1,4 +1,4 @@
-//! Writing the trailer: as the last record, and if it is too large, what it is cut to before it.
+//! Writing the trailer: as the last record and, if it is too large, its chunks before it.
 
 use std::io::{Read, Write};
 
@@ -16,12 +16,12 @@ use crate::split::plan::size_splitter::SizeSplitter;
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Trailers up to this size are never cut: what tells of a chunk takes some thirty bytes, so each
-/// time a trailer is cut to chunks of at least this size it gets many times smaller.
+/// Maximum size of a trailer that is never cut, in bytes: an entry for a chunk takes some thirty
+/// bytes, so a trailer cut into chunks of at least this size becomes many times smaller.
 const LEAST_CUT: u64 = 1 << 10;
 
-/// Writes the trailer. One that is over the maximum is split like any message, and what its chunks
-/// are is the trailer then; as often as it takes.
+/// Writes the trailer. One that exceeds the maximum is split like any message, and the list of its
+/// chunks becomes the trailer, as many times as necessary.
 pub(in crate::split) fn write_trailer<W: Write>(
     writer: &mut RecordWriter<W>,
     mut trailer: ChunkMetadata,

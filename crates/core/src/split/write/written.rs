@@ -1,4 +1,4 @@
-//! What was written to a file.
+//! Reports on written files.
 
 use std::path::PathBuf;
 
@@ -8,46 +8,46 @@ use crate::container::ChunkKind;
 use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
 
-/// A message that was written to a file.
+/// A report on a message that was written to a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// The file: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
+    /// Path of the file: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
     pub path: PathBuf,
-    /// Whether it is a file of chunks: something was cut, or that was asked for in any case.
+    /// True if it is a chunked file: something was cut, or it was requested in any case.
     pub is_split: bool,
-    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    /// True if a merge reproduces the exact bytes of the source, and not just an equal message.
     pub byte_exact: bool,
-    /// The chunks in the order of their indices; none if nothing was cut.
+    /// The chunks in index order; empty if nothing was cut.
     pub chunks: Vec<WrittenChunk>,
-    /// Bytes of the message.
+    /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Bytes of the file, with those of the others that it names.
+    /// Size of the file, including the other files it names, in bytes.
     pub output_size: u64,
-    /// The other files that chunks are in, in the order of their numbers.
+    /// The other files with chunks, in the order of their numbers.
     pub files: Vec<WrittenFile>,
-    /// A file of the other form that was in the way and was removed, as was asked for.
+    /// An existing file of the other form that was removed, as requested.
     pub removed: Option<PathBuf>,
-    /// Files of an earlier split in several that were removed, as was asked for.
+    /// Files of an earlier multi-file split that were removed, as requested.
     pub removed_files: Vec<PathBuf>,
-    /// Whether the source stays beside the file as `PREFIX.pb`. Readers prefer the `.cpb`.
+    /// True if the source stays next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
 }
 
-/// A file beside the main one that has chunks.
+/// A file with chunks next to the main one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Size of the file, in bytes.
     pub size: u64,
-    /// How many chunks it has; those that share a record count once.
+    /// Number of its chunks; those that share a record count once.
     pub chunks: usize,
 }
 
 impl WrittenFile {
-    /// A file of this many bytes with this many chunks.
+    /// Creates a report on a file with this size and this many chunks.
     #[doc(hidden)]
     pub fn new(path: PathBuf, size: u64, chunks: usize) -> WrittenFile {
         WrittenFile { path, size, chunks }
@@ -58,22 +58,22 @@ impl WrittenFile {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WrittenChunk {
-    /// The chunk's index.
+    /// Index of the chunk.
     pub index: ChunkIndex,
-    /// Whether it holds a message or a bytes value.
+    /// Kind: a message or a bytes value.
     pub kind: ChunkKind,
-    /// Where it belongs.
+    /// Place in the message.
     pub path: FieldPath,
-    /// Bytes, uncompressed.
+    /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Bytes in the file, without headers.
+    /// Size in the file without headers, in bytes.
     pub stored_size: u64,
-    /// How it is compressed.
+    /// Compression of the record.
     pub compression: CompressionKind,
-    /// Which file its record is in: 0 is the main one, the others are counted as in
+    /// Number of the file with its record: 0 is the main one, the others are numbered as in
     /// [`Written::files`].
     pub file: usize,
-    /// The position of its record in that file.
+    /// Position of its record in that file.
     pub position: RecordPosition,
     /// An earlier chunk with the same bytes, whose record it shares.
     pub same_as: Option<ChunkIndex>,

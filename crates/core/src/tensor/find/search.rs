@@ -19,19 +19,19 @@ pub(super) struct Search<'a, I> {
     root: &'a MessageDescriptor,
     path: FieldPath,
     names: Vec<String>,
-    /// None for those whose value something later has taken the place of.
+    /// The tensors found; `None` for those that a later value has replaced.
     found: Vec<Option<Found>>,
-    /// Bytes that these take, about.
+    /// Approximate memory of these, in bytes.
     memory: usize,
-    /// Whether they are in another order than their bytes.
+    /// True if they are not in the order of their bytes.
     is_unordered: bool,
 }
 
 /// A tensor that was found.
 struct Found {
-    /// The ranges of its message.
+    /// Ranges of its message.
     pieces: Vec<Range<u64>>,
-    /// What those around it and itself are called; empty if nothing is.
+    /// Joined names of the enclosing messages and its own; empty if none has one.
     name: String,
     path: FieldPath,
     text: String,
@@ -40,7 +40,7 @@ struct Found {
 }
 
 impl Found {
-    /// Bytes that it takes, and that the set of all names takes for it, about.
+    /// Returns its approximate memory in bytes, including its entry in the set of names.
     fn memory(&self) -> usize {
         let texts = 2 * self.name.len() + 2 * self.text.len();
         let steps = size_of_val(self.path.steps());
@@ -50,7 +50,7 @@ impl Found {
     }
 }
 
-/// A singular field: where its pieces are, and which tensors were found in the first.
+/// A singular field: its pieces, and the tensors found in the first.
 struct Singular {
     number: u32,
     first: Range<u64>,
@@ -76,7 +76,7 @@ impl<'a, I: Input> Search<'a, I> {
         }
     }
 
-    /// The tensors in the order of their bytes, each with a name of its own.
+    /// Returns the tensors in the order of their bytes, with unique names.
     pub(super) fn end(self) -> (WireCursor<I>, Vec<PlacedTensor>) {
         let mut found: Vec<Found> = self.found.into_iter().flatten().collect();
         if self.is_unordered {
@@ -100,7 +100,7 @@ impl<'a, I: Input> Search<'a, I> {
         (self.cursor, placed.collect())
     }
 
-    /// Finds the tensors in a message of type `of`, which is written in these pieces.
+    /// Finds the tensors in a message of type `of`, which consists of these pieces.
     pub(super) fn message(&mut self, pieces: &[Range<u64>], of: usize, levels: u32) -> Result<()> {
         let types = self.types;
         let known = &types.types[of];
@@ -128,8 +128,8 @@ impl<'a, I: Input> Search<'a, I> {
         let mut counts: HashMap<u32, u64> = HashMap::new();
         let mut entries: HashMap<(u32, MapKey), Range<usize>> = HashMap::new();
         let mut singular: Vec<Singular> = Vec::new();
-        // What is written in one piece is gone through as it comes. A singular field may go on in
-        // another piece, so that the indices below it go on: then all of its pieces come last.
+        // A message in one piece is walked as it comes. A singular field may continue in another
+        // piece, and the indices below it with it: then all of its pieces are walked last.
         let in_one = pieces.len() == 1;
         for piece in pieces {
             self.cursor.set_range(piece.clone());
@@ -179,7 +179,7 @@ impl<'a, I: Input> Search<'a, I> {
                     }
                     Many::Entries(codec) => {
                         let (key, value) = self.entry(&field, codec)?;
-                        // Of entries with one key the last counts.
+                        // Of entries with the same key, the last counts.
                         let place = (number, key.clone());
                         let earlier = if entries.is_empty() {
                             None
@@ -215,7 +215,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok(())
     }
 
-    /// Finds the tensors below a step, and says where they are among those found.
+    /// Finds the tensors below a step, and returns their range among those found.
     fn below(
         &mut self,
         step: Step,
@@ -230,7 +230,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok(from..self.found.len())
     }
 
-    /// Forgets the values of these fields: another member of their oneof came behind them.
+    /// Removes the values of these fields, which a later member of their oneof supersedes.
     fn replaced(&mut self, singular: &mut Vec<Singular>, rivals: &[u32]) {
         while let Some(at) = singular.iter().position(|one| rivals.contains(&one.number)) {
             let gone = singular.remove(at);
@@ -238,7 +238,7 @@ impl<'a, I: Input> Search<'a, I> {
         }
     }
 
-    /// Forgets tensors that were found where something else came behind.
+    /// Removes tensors that a later value has replaced.
     fn forget(&mut self, found: Range<usize>) {
         for tensor in self.found.get_mut(found.clone()).into_iter().flatten() {
             if let Some(tensor) = tensor.take() {
@@ -257,7 +257,7 @@ impl<'a, I: Input> Search<'a, I> {
         next.map_err(|error| error.at_path(self.shown()))
     }
 
-    /// The key of an entry of a map, and the pieces of its value.
+    /// Returns the key of a map entry, and the pieces of its value.
     fn entry(&mut self, field: &Field, codec: KeyCodec) -> Result<(MapKey, Vec<Range<u64>>)> {
         let key = with_key(&mut self.cursor, field, KeyForm::Typed(codec), |key| {
             codec.key(key)
@@ -272,7 +272,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok((key, value))
     }
 
-    /// What a message is called by the last field at `path`.
+    /// Returns the name of a message, from the last field at `path`.
     fn name(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Option<String>> {
         for piece in pieces.iter().rev() {
             let mut fields =
