@@ -1,4 +1,4 @@
-//! Values of reports that are serialized as texts.
+//! Serializing values of reports as text.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::Error;
 use serde::Serializer;
 
-/// Serializes a path, in which what isn't Unicode is replaced.
+/// Serializes a path, replacing invalid Unicode.
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 
-/// Serializes errors as their lines.
+/// Serializes errors as their messages.
 pub(crate) fn errors<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(errors.iter().map(Error::to_string))
 }
@@ -21,7 +21,7 @@ pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<
     optional(&sum.map(|sum| format!("{sum:08x}")), serializer)
 }
 
-/// Serializes what can be displayed.
+/// Serializes a value by its `Display`.
 pub(crate) fn optional<T: Display, S: Serializer>(
     value: &Option<T>,
     serializer: S,

@@ -30,7 +30,7 @@ impl Default for DiffOptions {
 }
 
 impl DiffOptions {
-    /// The defaults: up to ten differences.
+    /// Returns the defaults: up to ten differences.
     #[must_use]
     pub fn new() -> Self {
         DiffOptions::default()
@@ -43,7 +43,7 @@ impl DiffOptions {
         self
     }
 
-    /// Sets what is told how far the work is, and may cancel it. Default: nothing.
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -56,13 +56,13 @@ impl DiffOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DiffReport {
-    /// The path or URL of the first input.
+    /// Path or URL of the first input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub first: PathBuf,
-    /// The path or URL of the second input.
+    /// Path or URL of the second input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub second: PathBuf,
-    /// How the two compare, and the first differences.
+    /// The outcome and the first differences.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub details: DiffDetails,
     /// True if there may be more differences than these.
@@ -70,7 +70,7 @@ pub struct DiffReport {
 }
 
 impl DiffReport {
-    /// Returns how the two compare.
+    /// Returns the outcome.
     pub fn result(&self) -> Outcome {
         match self.details {
             DiffDetails::Messages { result, .. } | DiffDetails::Tensors { result, .. } => result,
@@ -78,7 +78,7 @@ impl DiffReport {
     }
 }
 
-/// How two inputs compare.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -87,15 +87,15 @@ impl DiffReport {
 )]
 #[non_exhaustive]
 pub enum Outcome {
-    /// They have the same bytes, or the same tensors.
+    /// The inputs have the same bytes, or the same tensors.
     Identical,
-    /// They are equal as messages, their bytes differ.
+    /// The inputs are equal as messages, but their bytes differ.
     Equal,
-    /// They differ.
+    /// The inputs differ.
     Different,
 }
 
-/// What two inputs were compared as, and their first differences.
+/// The kind of comparison, and the first differences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
@@ -103,21 +103,21 @@ pub enum DiffDetails {
     /// Messages.
     #[non_exhaustive]
     Messages {
-        /// The full name of the type by which they were compared, if one is known.
+        /// Full name of the type by which they were compared, if known.
         message: Option<String>,
-        /// How they compare.
+        /// Outcome.
         result: Outcome,
-        /// The first differences.
+        /// First differences.
         differences: Vec<MessageDifference>,
     },
-    /// Tensors by name: at least one of the inputs has no message.
+    /// Tensors, compared by name because an input has no message.
     #[non_exhaustive]
     Tensors {
-        /// How they compare.
+        /// Outcome.
         result: Outcome,
-        /// The number of tensors that are equal.
+        /// Number of equal tensors.
         equal: usize,
-        /// The first differences.
+        /// First differences.
         differences: Vec<TensorDifference>,
     },
 }
@@ -127,12 +127,12 @@ pub enum DiffDetails {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MessageDifference {
-    /// The path in the first message; of what only the second has, in that.
+    /// Path in the first message, or in the second for values that only it has.
     pub path: String,
-    /// What the element there is called, if its list has names.
+    /// Name of the element at the path, if its list has names.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
-    /// What is different, in words.
+    /// Description of the difference.
     pub how: String,
 }
 
@@ -141,9 +141,9 @@ pub struct MessageDifference {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TensorDifference {
-    /// The name of the tensor.
+    /// Name of the tensor.
     pub tensor: String,
-    /// What is different, in words.
+    /// Description of the difference.
     pub how: String,
 }
 
@@ -167,8 +167,8 @@ pub struct TensorDifference {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if they say that they are of different types; if one can't be read
-/// or is damaged, or the work was cancelled.
+/// [`ErrorKind::InvalidConfig`] if the inputs record different types. Also fails if an input can't be read or is damaged, or the work was
+/// cancelled.
 pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<DiffReport> {
     let inputs = [first, second];
     let details = if inputs.iter().all(|input| input.has_message()) {
@@ -188,11 +188,11 @@ pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<Di
     })
 }
 
-/// Compares two messages, by the type that one of them says.
+/// Compares two messages by the type that one of them records.
 fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
     let message = one_type(inputs)?;
     let [first, second] = inputs.map(|input| input.reading_options().descriptor(message.cloned()));
-    // Of the two only the first is followed.
+    // Only the first reports progress.
     let readings = [first.progress(options.progress.clone()), second];
     let typed = |side: usize, reading: ReadOptions| {
         let input: &Opened = inputs[side];
@@ -209,7 +209,7 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
         Comparison::Identical => (Outcome::Identical, Vec::new()),
         Comparison::Equal => (Outcome::Equal, Vec::new()),
         Comparison::Different(differences) => {
-            // What is said of messages of another type would mislead.
+            // Differences to a message of another type would mislead.
             for (input, view) in inputs.into_iter().zip(&views) {
                 view.check_whole_type().map_err(|error| at(input, error))?;
             }
@@ -228,7 +228,7 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
     })
 }
 
-/// Returns the type that one of the two says. Fails if both do, and not the same.
+/// Returns the type recorded in either input. Fails if they record different ones.
 fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
     let types = inputs.map(Opened::descriptor);
     if let [Some(a), Some(b)] = types

@@ -1,16 +1,16 @@
-//! Errors that name the input they are about.
+//! Adding the input's name to errors.
 
 use std::path::Path;
 
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::{Error, ErrorKind};
 
-/// Puts the input's name in front of an error, unless the error names it or is about something else.
+/// Prefixes an error with the input's name, unless it has the name already or concerns something else.
 pub(crate) fn at(input: &Opened, error: Error) -> Error {
     at_path(input.input(), error)
 }
 
-/// As [`at`], of an error about one of two inputs.
+/// Does the same as [`at`] for an error about one of two inputs.
 pub(crate) fn at_either(inputs: [&Opened; 2], error: Error) -> Error {
     let [first, second] = inputs.map(|input| input.input().display().to_string());
     let message = error.to_string();
@@ -32,7 +32,7 @@ pub(crate) fn at_path(path: &Path, error: Error) -> Error {
     error.context(name)
 }
 
-/// Returns true if the message has this name in it, at the beginning of a word.
+/// Returns true if the message contains this name at the start of a word.
 fn names(message: &str, name: &str) -> bool {
     let mut found = message.match_indices(name).map(|(at, _)| at);
     found.any(|at| at == 0 || message[..at].ends_with(' '))

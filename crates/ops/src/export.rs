@@ -1,4 +1,4 @@
-//! All tensors of an input in one file for other programs.
+//! Exporting all tensors of an input to one file for other programs.
 
 mod npz;
 mod safetensors;
@@ -22,16 +22,16 @@ use crate::error_place::at;
 pub enum ExportFormat {
     /// A safetensors file.
     Safetensors,
-    /// A NumPy archive, not compressed.
+    /// An uncompressed NumPy archive.
     Npz,
 }
 
 impl ExportFormat {
-    /// Returns the format that a file's name tells: `.safetensors` or `.npz`.
+    /// Returns the format implied by a file's extension: `.safetensors` or `.npz`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if it tells none.
+    /// [`ErrorKind::InvalidConfig`] for any other extension.
     pub fn of_name(file: &Path) -> Result<ExportFormat> {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("safetensors") => Ok(ExportFormat::Safetensors),
@@ -61,27 +61,27 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
-    /// The defaults: the format that the name of the output tells, and nothing is replaced.
+    /// Returns the defaults: the format implied by the output's name, and no overwriting.
     #[must_use]
     pub fn new() -> Self {
         ExportOptions::default()
     }
 
-    /// Sets the format. Default: what the name of the output tells.
+    /// Sets the format. Default: that implied by the output's name.
     #[must_use]
     pub fn format(mut self, format: impl Into<Option<ExportFormat>>) -> Self {
         self.format = format.into();
         self
     }
 
-    /// Sets whether a file in the way is replaced. Default: false.
+    /// Sets whether to overwrite an existing file. Default: false.
     #[must_use]
     pub fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets what is told how far the work is, and may cancel it. Default: nothing.
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -94,30 +94,28 @@ impl ExportOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// The file that was written.
+    /// The file written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
-    /// The number of tensors in it.
+    /// Number of tensors in it.
     pub tensors: usize,
-    /// Its size.
+    /// Size of the file, in bytes.
     pub output_bytes: u64,
-    /// The tensors that the format has no type for.
+    /// Tensors whose type the format lacks.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub left_out: Vec<String>,
-    /// The tensors whose names would lead out of the archive, and what they are called in it.
+    /// Tensors whose names could escape the archive's folder, each with its name in the archive.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub renamed: Vec<(String, String)>,
 }
 
-/// Writes all tensors of an input to one file, which appears complete or not at all. They are copied
-/// as they are read.
+/// Writes all tensors of an input to one file, which appears complete or not at all. The tensors are streamed.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidMessage`] if there are no tensors that the format has a type for, or two
-///   have one name.
-/// - [`ErrorKind::AlreadyExists`] if the file is there and isn't to be replaced.
-/// - [`ErrorKind::InvalidConfig`] if the file is one that is read, or its name tells no format.
+/// - [`ErrorKind::InvalidMessage`] if the format has a type for none of the tensors, or two have the same name.
+/// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.
+/// - [`ErrorKind::InvalidConfig`] if the file is an input, or its name implies no format.
 /// - If the input is damaged, or something can't be read or written.
 pub fn export(
     input: &Opened,
@@ -154,7 +152,7 @@ pub fn export(
     })
 }
 
-/// Fails if there are no tensors, or two have one name: the formats find tensors by their names.
+/// Fails if there are no tensors, or two have the same name, as the formats find tensors by name.
 fn check(tensors: &[TensorInfo]) -> Result<()> {
     let wrong = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     if tensors.is_empty() {
@@ -188,7 +186,7 @@ fn write(
     })
 }
 
-/// Counts what is written through it as done.
+/// A writer that reports the bytes written as progress.
 struct Metered<'a> {
     sink: &'a mut dyn Write,
     meter: &'a Meter,

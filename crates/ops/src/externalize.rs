@@ -1,4 +1,4 @@
-//! Large constants moved out of a SavedModel, and back.
+//! Moving large constants out of a SavedModel, and back.
 
 use std::path::{Path, PathBuf};
 
@@ -11,15 +11,15 @@ use proto_splitter_tensor_bundle::dtype_name;
 
 use crate::error_place::at_path;
 
-/// The place of an externalized model.
+/// The destination of an externalized model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExternalizeTo<'a> {
     /// A new folder.
     Folder(&'a Path),
-    /// The folder that is read.
+    /// The input folder itself.
     InPlace,
-    /// Nowhere: only the plan is made.
+    /// No output: only the plan is made.
     Nowhere,
 }
 
@@ -34,24 +34,22 @@ pub struct ExternalizeReport {
         serde(serialize_with = "crate::as_text::optional_path")
     )]
     pub output: Option<PathBuf>,
-    /// The size of the model as a message, before.
+    /// Size of the model as a message before the change, in bytes.
     pub message_bytes: u64,
-    /// The size of the new saved_model.pb; `None` if nothing was written.
+    /// Size of the new saved_model.pb, in bytes; `None` if nothing was written.
     pub model_bytes: Option<u64>,
-    /// The size of the contents of all constants that move, each once.
+    /// Size of the moved constants, counting equal ones once, in bytes.
     pub stored_bytes: u64,
     /// The constants that move.
     pub moved: Vec<Constant>,
     /// The large constants that stay.
     pub left_in: Vec<LeftIn>,
-    /// The files of a model that was externalized to the folder before, which the output goes
-    /// without.
+    /// Files of a model externalized to the folder before, which the output no longer uses.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub stale: Vec<PathBuf>,
-    /// True if the constants are mapped from files that must stay at their paths.
+    /// True if the constants are mapped from files at absolute paths.
     pub mapped: bool,
-    /// True if the model was externalized before, in place: by a run that was interrupted later, or
-    /// that ended.
+    /// True if the model was externalized in place before, completely or by an interrupted run.
     pub already: bool,
 }
 
@@ -60,17 +58,17 @@ pub struct ExternalizeReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Constant {
-    /// The index of its meta graph.
+    /// Index of its meta graph.
     pub meta_graph: usize,
-    /// The name of the function that it is in; `None` in the graph itself.
+    /// Name of the function that contains it; `None` for the graph itself.
     pub function: Option<String>,
-    /// The name of its node.
+    /// Name of its node.
     pub node: String,
-    /// The name of its type.
+    /// Name of its type.
     pub dtype: String,
-    /// The sizes of its dimensions.
+    /// Sizes of its dimensions.
     pub shape: Vec<u64>,
-    /// The size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
@@ -108,15 +106,13 @@ impl From<(ConstantInfo, Reason)> for LeftIn {
     }
 }
 
-/// Moves the large constants of the SavedModel in a folder into a checkpoint that the model reads
-/// itself.
+/// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself reads.
 ///
-/// A run in place that was interrupted is finished by the next; on a model that is externalized
-/// already it changes nothing.
+/// A second run in place finishes an interrupted one, and leaves an externalized model unchanged.
 ///
 /// # Errors
 ///
-/// As [`ExternalizePlan::new`] and [`ExternalizePlan::write`].
+/// The errors of [`ExternalizePlan::new`] and [`ExternalizePlan::write`].
 pub fn externalize(
     folder: impl AsRef<Path>,
     to: ExternalizeTo<'_>,
@@ -153,7 +149,7 @@ pub fn externalize(
 }
 
 impl ExternalizeReport {
-    /// Reports a model that was externalized before.
+    /// Returns the report for a model that was externalized before.
     fn already(done: Externalized, mapped: bool) -> ExternalizeReport {
         ExternalizeReport {
             output: Some(done.path),
@@ -179,15 +175,15 @@ pub struct InternalizeReport {
     pub output: PathBuf,
     /// True if the model is in chunks.
     pub split: bool,
-    /// The size of the model as a message.
+    /// Size of the model as a message, in bytes.
     pub message_bytes: u64,
 }
 
-/// Writes the original of a SavedModel that was externalized to a new folder.
+/// Writes the original of an externalized SavedModel to a new folder.
 ///
 /// # Errors
 ///
-/// As [`proto_splitter_externalize::internalize`].
+/// The errors of [`proto_splitter_externalize::internalize`].
 pub fn internalize(
     folder: impl AsRef<Path>,
     output: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! A SavedModel's fingerprint beside the one that is stored.
+//! Computing a SavedModel's fingerprint and comparing it with the stored one.
 
 use std::path::{Path, PathBuf};
 
@@ -18,17 +18,17 @@ pub struct FingerprintReport {
     /// The model's file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// The fingerprint that TensorFlow would compute; `None` if it can't.
+    /// The fingerprint that TensorFlow would compute; `None` if TensorFlow can't.
     pub computed: Option<Fingerprint>,
-    /// The fingerprint that is stored.
+    /// The stored fingerprint.
     pub stored: Option<Fingerprint>,
-    /// True if the two are the same but for the uuid; `None` if one is missing.
+    /// True if the two are equal except for the uuid; `None` if one is missing.
     pub agrees: Option<bool>,
-    /// The names of the fields in which they differ.
+    /// Names of the fields that differ.
     pub differs_in: Vec<&'static str>,
-    /// The reason that TensorFlow can't compute it.
+    /// The reason why TensorFlow can't compute it.
     pub refused: Option<String>,
-    /// The one hash of all, of the computed fingerprint.
+    /// The single hash that combines all others, of the computed fingerprint.
     pub singleprint: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl FingerprintReport {
     }
 }
 
-/// A fingerprint. Its hashes are texts: most readers of JSON know no integers over 2^53.
+/// A fingerprint. Its hashes are strings, as most JSON readers lose the precision of integers over 2^53.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the fields of tensorflow.FingerprintDef")]
@@ -72,7 +72,7 @@ impl From<&FingerprintDef> for Fingerprint {
 ///
 /// # Errors
 ///
-/// If there is no SavedModel, or it can't be read or is damaged; if the work was cancelled.
+/// Fails if there is no SavedModel, it can't be read or is damaged, or the work was cancelled.
 pub fn fingerprint(folder: impl AsRef<Path>, progress: &Progress) -> Result<FingerprintReport> {
     let folder = folder.as_ref();
     let failed = |error| at_path(folder, error);

@@ -1,4 +1,4 @@
-//! What an input says of itself, without its content being read.
+//! Describing an input without reading its contents.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -12,8 +12,7 @@ use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
 
-/// The number of chunks that are listed for each that shares a record chunk. A million may share
-/// one, and each has all others.
+/// Largest number of chunks to list for each that shares a record chunk. A million may share one, and each would list all others.
 const MOST_LISTED: usize = 100;
 
 /// The result of [`info`].
@@ -23,8 +22,7 @@ const MOST_LISTED: usize = 100;
 pub enum Info {
     /// A message in one file.
     Message(MessageInfo),
-    /// An input that its format describes: an archive of tensors, a message that several files
-    /// make, or one with named tensors.
+    /// An input described by its format: an archive of tensors, a message in several files, or one with named tensors.
     Format(FormatInfo),
 }
 
@@ -33,53 +31,51 @@ pub enum Info {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MessageInfo {
-    /// The path or URL of the input.
+    /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
     /// True if the message is in chunks.
     pub split: bool,
-    /// The full name of the message's type, if it is known.
+    /// Full name of the message's type, if known.
     pub message: Option<String>,
-    /// The size of the file and of the other files that have chunks.
+    /// Size of the file and of the other files with chunks, in bytes.
     pub file_bytes: u64,
-    /// The other files that have chunks.
+    /// Other files with chunks.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub files: Vec<OtherFile>,
-    /// The size of the message that was split, if the file says it.
+    /// Size of the original message, if recorded.
     pub source_bytes: Option<u64>,
-    /// The checksum of the message that was split, if the file says it.
+    /// Checksum of the original message, if recorded.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub source_crc32c: Option<u32>,
-    /// The size of the chunks, each as often as it belongs somewhere, if the file doesn't say the
-    /// size of the message.
+    /// Total size of the chunks, counting each once for every path, if the file doesn't record the message's size.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub merged_bytes: Option<u64>,
-    /// True if a merge gives the bytes that were split; `None` if that may depend on the message's
-    /// type.
+    /// True if a merge restores the original bytes; `None` if that may depend on the message's type.
     pub byte_exact: Option<bool>,
-    /// True if what was cut left placeholders, so that a merge needs no type.
+    /// True if the chunks were replaced by placeholders, so that a merge needs no type.
     pub placeholders: bool,
-    /// The version of the splitter.
+    /// Version of the splitter.
     pub splitter_version: Option<i32>,
-    /// The version that a reader has to have.
+    /// Minimum version of a reader.
     pub join_version: Option<i32>,
-    /// The versions of readers that can't read the file.
+    /// Versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
-    /// What the message says of itself, by name.
+    /// Metadata in the message, by name.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub properties: Vec<(String, String)>,
-    /// The chunks by index.
+    /// Chunks by index.
     pub chunks: Vec<ChunkInfo>,
 }
 
-/// A file with chunks, which another names.
+/// A file with chunks that another file names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OtherFile {
-    /// The path, relative to the folder of the file that names it.
+    /// Path relative to the folder of the file that names it.
     pub file: String,
-    /// The size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
@@ -88,34 +84,33 @@ pub struct OtherFile {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ChunkInfo {
-    /// The index.
+    /// Index.
     pub index: u64,
-    /// What the chunk has, as `message` or `bytes`.
+    /// Kind of contents, such as `message` or `bytes`.
     pub kind: String,
-    /// The path that it belongs at; `None` if it belongs nowhere.
+    /// Path in the message; `None` for an unused chunk.
     pub path: Option<String>,
-    /// The other paths that it belongs at.
+    /// Further paths at which the same chunk is used.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_paths: Vec<String>,
-    /// The size, uncompressed.
+    /// Uncompressed size, in bytes.
     pub size: u64,
-    /// The size in the file; `None` if other records share its record chunk, or its header wasn't
-    /// read.
+    /// Size in the file, in bytes; `None` if other records share its record chunk, or its header wasn't read.
     pub stored_size: Option<u64>,
-    /// The first of the chunks in the same record chunk, or that are the very same record.
+    /// First few chunks in the same record chunk, or that are the same record.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
-    /// The number of those that are not listed.
+    /// Number of such chunks not listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
-    /// The compression; `None` if its header wasn't read.
+    /// Compression; `None` if its header wasn't read.
     pub compression: Option<String>,
-    /// The number of the file that it is in among the `files`, from 1; 0 for the file itself.
+    /// Index in `files`, counted from 1; 0 for the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub file: usize,
-    /// The position of its record.
+    /// Position of its record.
     pub position: u64,
-    /// The checksum, if the file says it.
+    /// Checksum, if recorded.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub crc32c: Option<u32>,
 }
@@ -125,50 +120,50 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// An input as its format describes it.
+/// A description of an input by its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FormatInfo {
-    /// The path or URL of the input.
+    /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// The name of the format.
+    /// Name of the format.
     pub format: &'static str,
-    /// The full name of the message's type, if there is a message.
+    /// Full name of the message's type, if there is a message.
     pub message: Option<String>,
-    /// The size of the message, if there is one in one piece.
+    /// Size of the message, if it is in one piece.
     pub message_bytes: Option<u64>,
-    /// The number of tensors.
+    /// Number of tensors.
     pub tensors: usize,
-    /// The size of all tensors.
+    /// Size of all tensors, in bytes.
     pub tensor_bytes: u64,
-    /// The tensors with the most bytes, the largest first.
+    /// Largest tensors, in descending order.
     pub largest: Vec<LargeTensor>,
-    /// The files that it is read from.
+    /// Files of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub files: Vec<PathBuf>,
-    /// What the input says of itself, by name.
+    /// Metadata of the input, by name.
     pub properties: Vec<(String, String)>,
 }
 
-/// A tensor with many bytes.
+/// A large tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LargeTensor {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The type and shape.
+    /// Type and shape.
     pub what: Option<String>,
-    /// The size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// The number of the largest tensors that are listed.
+/// Number of the largest tensors to list.
 const LARGEST: usize = 5;
 
-/// Returns the largest tensors, of equals the first.
+/// Returns the largest tensors; equal ones in their order.
 fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
     let mut all: Vec<&TensorInfo> = tensors.iter().collect();
     all.sort_by_key(|tensor| Reverse(tensor.bytes));
@@ -182,8 +177,8 @@ fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
     large.collect()
 }
 
-/// Describes an input: of a file in chunks, every chunk with its place and sizes; of an input that
-/// its format describes, what the format knows.
+/// Describes an input: for a chunked file, every chunk with its path and sizes; for an input of another format, the information that the
+/// format provides.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -201,7 +196,7 @@ fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
 ///
 /// # Errors
 ///
-/// If headers can't be read or are damaged.
+/// Fails if headers can't be read or are damaged.
 pub fn info(input: &Opened) -> Result<Info> {
     if input.is_described_by_format() {
         let described = of_format(input).map_err(|error| at(input, error));
@@ -229,7 +224,7 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
     })
 }
 
-/// Returns what a message says of itself. One that is damaged has chunks to be listed all the same.
+/// Returns the metadata in a message. Empty for a damaged message, whose chunks can still be listed.
 fn own_properties(input: &Opened) -> Vec<(String, String)> {
     let said = input.properties();
     said.unwrap_or_else(|error| vec![("unreadable".to_owned(), error.to_string())])
@@ -364,14 +359,14 @@ impl Default for ListOptions {
 }
 
 impl ListOptions {
-    /// The defaults.
+    /// Returns the defaults.
     #[must_use]
     pub fn new() -> Self {
         ListOptions::default()
     }
 
-    /// Sets whether the header of every chunk is read, which takes a request each of an object in a
-    /// store, and tells how chunks are stored. Default: true.
+    /// Sets whether to read the header of every chunk, which tells how it is stored, but takes a request each for an object in a store.
+    /// Default: true.
     #[must_use]
     pub fn read_headers(mut self, read_headers: bool) -> Self {
         self.read_headers = read_headers;
@@ -384,33 +379,33 @@ impl ListOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Listing {
-    /// The chunks of a message in one file; a message in one piece is listed as one.
+    /// The chunks of a message in one file; a message in one piece is listed as one chunk.
     #[non_exhaustive]
     Chunks {
-        /// The path or URL of the input.
+        /// Path or URL of the input.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
         file: PathBuf,
         /// True if the message is in chunks.
         split: bool,
-        /// The size of the file itself.
+        /// Size of the main file, in bytes.
         file_bytes: u64,
-        /// The other files that have chunks.
+        /// Other files with chunks.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
         files: Vec<OtherFile>,
-        /// The chunks by index.
+        /// Chunks by index.
         chunks: Vec<ListedChunk>,
     },
-    /// What takes up space in an archive, or in a message that several files make.
+    /// The contents of an archive, or of a message in several files.
     #[non_exhaustive]
     Entries {
-        /// The path or URL of the input.
+        /// Path or URL of the input.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
         file: PathBuf,
-        /// The name of the format.
+        /// Name of the format.
         format: &'static str,
-        /// The entries, in the order of the input.
+        /// Entries in the order of the input.
         entries: Vec<ListedEntry>,
-        /// The size of all entries.
+        /// Size of all entries, in bytes.
         bytes: u64,
     },
 }
@@ -423,8 +418,8 @@ pub struct ListedChunk {
     /// The chunk.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub chunk: ChunkInfo,
-    /// The stored size as a part of the size, in thousandths; `None` if other records share its
-    /// record chunk, it is empty, or its header wasn't read.
+    /// Ratio of the stored size to the size, rounded to thousandths; `None` if other records share its record chunk, it is empty, or its
+    /// header wasn't read.
     pub ratio: Option<f64>,
 }
 
@@ -433,22 +428,21 @@ pub struct ListedChunk {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ListedEntry {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// What it is, as `float32[4, 2]`.
+    /// Description, such as `float32[4, 2]`.
     pub what: Option<String>,
-    /// The size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The file or entry that it is in, and its offset there; or its path in the message.
+    /// File or entry that contains it and its offset there, or its path in the message.
     pub location: String,
 }
 
-/// Lists what takes up space in an input: the chunks of a file in chunks, else the tensors or what
-/// its archive says.
+/// Lists the contents of an input: the chunks of a chunked file, otherwise the entries or tensors of its format.
 ///
 /// # Errors
 ///
-/// If headers can't be read or are damaged.
+/// Fails if headers can't be read or are damaged.
 pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
     let failed = |error| at(input, error);
     let file = input.input().to_owned();
@@ -488,11 +482,11 @@ pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
     })
 }
 
-/// Returns all that takes up space in an archive, or else the tensors.
+/// Returns the entries of an archive, otherwise the tensors.
 ///
 /// # Errors
 ///
-/// As [`list`].
+/// The errors of [`list`].
 pub fn entries(input: &Opened) -> Result<Vec<Entry>> {
     match input.archive() {
         Some(archive) => archive.entries(),

@@ -1,4 +1,4 @@
-//! Where everything is in a record file, to the last byte.
+//! The layout of a record file, to the last byte.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use record_file::{
 
 use crate::error_place::at_path;
 
-/// The size of the blocks that the chunks of a record file are cut into.
+/// Size of the blocks of a record file, in bytes.
 const BLOCK: u64 = 64 << 10;
 
-/// A file in chunks, wherever it is.
+/// A chunked file from any source.
 type Chunked = ChunkedFile<Arc<dyn ReadAt>>;
 
 /// Options for [`layout`].
@@ -29,27 +29,27 @@ pub struct LayoutOptions {
 }
 
 impl LayoutOptions {
-    /// The defaults: regions alone.
+    /// Returns the defaults: only regions.
     #[must_use]
     pub fn new() -> Self {
         LayoutOptions::default()
     }
 
-    /// Sets whether the parts of each region are listed, block headers included. Default: false.
+    /// Sets whether to list the parts of each region, including block headers. Default: false.
     #[must_use]
     pub fn parts(mut self, parts: bool) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Sets how the input is opened. Default: [`OpenOptions::new`].
+    /// Sets the options for opening the input. Default: [`OpenOptions::new`].
     #[must_use]
     pub fn open(mut self, options: OpenOptions) -> Self {
         self.open = options;
         self
     }
 
-    /// Sets what is told how far the work is, and may cancel it. Default: nothing.
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -65,10 +65,10 @@ pub struct Layout {
     /// The file.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub main: FileLayout,
-    /// The other files that have chunks of it.
+    /// Other files with chunks of it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_files: Vec<FileLayout>,
-    /// The damage at which it ends, if there is any.
+    /// Damage at which the layout ends, if any.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub damage: Option<Error>,
 }
@@ -78,22 +78,22 @@ pub struct Layout {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FileLayout {
-    /// The path or URL of the file.
+    /// Path or URL of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// The size of the file.
+    /// Size of the file, in bytes.
     pub file_bytes: u64,
-    /// The regions in the order of the file, to its last byte.
+    /// Regions in the order of the file, to its last byte.
     pub regions: Vec<Region>,
-    /// The sizes of the regions by what they are.
+    /// Total size of the regions of each kind.
     pub totals: Vec<RegionTotal>,
-    /// The number of blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// The size of the records, as stored, without the trailer's.
+    /// Stored size of the records without the trailer's, in bytes.
     pub data_bytes: u64,
-    /// The number of all other bytes that can be read.
+    /// Number of all other readable bytes.
     pub overhead_bytes: u64,
-    /// The number of bytes that can't be read.
+    /// Number of unreadable bytes.
     pub unreadable_bytes: u64,
 }
 
@@ -102,29 +102,29 @@ pub struct FileLayout {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Region {
-    /// The offset of the first byte.
+    /// Offset of the first byte.
     pub begin: u64,
-    /// The offset behind the last byte.
+    /// Offset after the last byte.
     pub end: u64,
-    /// What it is.
+    /// Kind of region.
     pub what: RegionKind,
-    /// The chunks of the message that are in it.
+    /// Chunks of the message in it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<usize>,
-    /// The number of records.
+    /// Number of records.
     pub records: u64,
-    /// The size of its header.
+    /// Size of its header, in bytes.
     pub header_bytes: u64,
-    /// The size of the block headers in it.
+    /// Size of the block headers in it, in bytes.
     pub block_header_bytes: u64,
-    /// The size of its data, as stored.
+    /// Stored size of its data, in bytes.
     pub data_bytes: u64,
-    /// The number of bytes that fill it up.
+    /// Number of padding bytes.
     pub fill_bytes: u64,
-    /// The compression of its records.
+    /// Compression of its records.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub compression: Option<String>,
-    /// What is in it, if that is asked for.
+    /// Parts of the region, if requested.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub parts: Vec<RegionPart>,
 }
@@ -134,15 +134,15 @@ pub struct Region {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RegionPart {
-    /// The offset of the first byte.
+    /// Offset of the first byte.
     pub begin: u64,
-    /// The offset behind the last byte.
+    /// Offset after the last byte.
     pub end: u64,
-    /// What it is, as `block header`.
+    /// Kind of part, such as `block header`.
     pub what: &'static str,
 }
 
-/// What a region is.
+/// The kind of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -157,40 +157,40 @@ pub enum RegionKind {
     FileMetadata,
     /// Padding.
     Padding,
-    /// Records, one after the other.
+    /// Consecutive records.
     Records,
     /// Records of messages, stored by field.
     TransposedRecords,
-    /// The trailer of a file in chunks.
+    /// Trailer of a chunked file.
     Trailer,
-    /// A chunk of a type that isn't known.
+    /// A chunk of unknown type.
     Unknown,
-    /// All behind damage.
+    /// All bytes after damage.
     Unreadable,
-    /// All of a file that is no record file.
+    /// The whole of a file without records.
     Message,
 }
 
-/// The regions of a kind.
+/// Total of the regions of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RegionTotal {
-    /// The kind.
+    /// Kind.
     pub what: RegionKind,
-    /// The number of regions.
+    /// Number of regions.
     pub regions: u64,
-    /// Their size.
+    /// Their total size, in bytes.
     pub bytes: u64,
 }
 
-/// Describes all bytes of any record file, up to damage if there is any, and of the other files that
-/// have chunks of its message. A file that is no record file is one region.
+/// Describes all bytes of a record file, up to any damage, and of the other files with chunks of its message. A file without records is one
+/// region.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidConfig`] for an archive, or a message that several files make.
-/// - If the input can't be read, or nothing of it.
+/// - [`ErrorKind::InvalidConfig`] for an archive, or a message in several files.
+/// - Any error if no part of the input can be read.
 pub fn layout(
     formats: &Registry,
     input: &Candidate<'_>,
@@ -204,7 +204,7 @@ pub fn layout(
         None if is_chunked => Some(formats.open_input(input, &options.open)),
         None => None,
     };
-    // Any record file has a layout; only one of ours has a trailer.
+    // Any record file has a layout, but only a chunked message has a trailer.
     let opened = match opened {
         Some(Err(error)) if !is_chunked => return Err(failed(error)),
         Some(opened) => opened.ok(),
@@ -231,7 +231,7 @@ pub fn layout(
     let chunked = opened.as_ref().and_then(Opened::chunked);
     let source = input.source().map_err(failed)?;
     if let Err(damage) = layout.chunked(chunked, source, options) {
-        // Nor is there anything to be seen of an empty file but its size.
+        // An empty file has no regions to show either.
         if layout.main.regions.is_empty() || damage.kind() == ErrorKind::Cancelled {
             return Err(damage);
         }
@@ -258,7 +258,7 @@ impl Layout {
         if let Some(main) = files.next() {
             walk.file(0, main, &mut self.main)?;
         }
-        // Beside the file itself, not beside a link to it.
+        // In the file's own folder, not that of a link to it.
         let main = &self.main.file;
         let real = main
             .is_symlink()
@@ -277,14 +277,14 @@ impl Layout {
     }
 }
 
-/// A walk through the chunks of files.
+/// A walk through the chunks of several files.
 struct Walk<'a> {
     chunked: Option<&'a Chunked>,
     options: &'a LayoutOptions,
 }
 
 impl Walk<'_> {
-    /// Goes through one of the files, up to its end or to what can't be read.
+    /// Walks one of the files, up to its end or to damage.
     fn file<S: ReadAt>(
         &self,
         number: usize,
@@ -330,7 +330,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The message's chunks in a file, by where their record chunks begin.
+    /// Returns the message's chunks in a file, by the positions of their record chunks.
     fn chunks_by_begin(&self, number: usize) -> HashMap<u64, Vec<usize>> {
         let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
         let Some(chunked) = self.chunked else {
@@ -419,7 +419,7 @@ impl FileLayout {
 }
 
 impl Region {
-    /// One without headers.
+    /// Creates a region without headers.
     fn plain(begin: u64, end: u64, what: RegionKind) -> Self {
         Region {
             begin,

@@ -1,9 +1,8 @@
-//! What is done with messages and models of any size besides splitting and merging them: verifying,
-//! describing, comparing, exporting. The `protosplit` command is made of these functions.
+//! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting. The
+//! `protosplit` command consists of these functions.
 //!
-//! Each takes an input that is [open](proto_splitter_core::formats::Opened), and options with
-//! progress and cancellation. It returns a report, a struct with public fields; with the feature
-//! `serde` a report is serialized with the keys of the command's `--json`. Nothing is printed.
+//! Each takes an [open](proto_splitter_core::formats::Opened) input, and options with progress and cancellation. It returns a report, a
+//! struct with public fields. With the feature `serde` a report serializes to the keys of the command's `--json`. Nothing is printed.
 //!
 //! ```
 //! use proto_splitter_core::formats::{OpenOptions, Opened};

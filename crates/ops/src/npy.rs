@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use proto_splitter_core::tensor::{ByteOrder, DType, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind};
 
-/// How much is unpacked at a time.
+/// Number of bytes unpacked at a time.
 const STEP: usize = 64 << 10;
 
-/// Writes a tensor as a NumPy file, its elements as they are read.
+/// Writes a tensor as a NumPy file, streaming its elements.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
@@ -26,8 +26,7 @@ const STEP: usize = 64 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements; if they can't be read, or the
-/// sink fails.
+/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements. Also fails if they can't be read, or the sink fails.
 pub fn write_npy(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<(), Error> {
     let info = reader.info().clone();
     sink.write_all(&header(&info)?)?;
@@ -54,14 +53,14 @@ pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
     Ok(header(info)?.len() as u64 + elements)
 }
 
-/// Bits of an element, if several share a byte: in NumPy each has one of its own.
+/// Returns the bits of an element if several share a byte; in NumPy each has a whole byte.
 fn packed(info: &TensorInfo) -> Option<u32> {
     info.dtype.bits().filter(|_| info.is_packed())
 }
 
-/// All that is in front of the elements.
+/// Returns the header that precedes the elements.
 fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
-    // Strings are as long as the longest is.
+    // NumPy pads all strings to the longest.
     let strings = (info.dtype == DType::String).then(|| {
         let width = info.bytes.checked_div(info.elements().unwrap_or(0));
         format!("S{}", width.unwrap_or(1).max(1))
@@ -71,7 +70,7 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     };
     let order = match info.byte_order {
-        // A single byte has no order.
+        // A single byte has no byte order.
         _ if info.dtype.width() == Some(1) || info.dtype == DType::String => '|',
         ByteOrder::Little => '<',
         ByteOrder::Big => '>',
@@ -101,11 +100,11 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     .concat())
 }
 
-/// Gives each of the elements that share a byte one of its own. The first is in the lowest bits.
+/// A writer that gives a whole byte to each element that shares one. The first is in the lowest bits.
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,
-    /// Bits that don't make an element yet, and how many.
+    /// Bits that don't complete an element yet, and their number.
     pending: (u16, u32),
     left: u64,
 }
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!(file(info, b"\x21\x43").1, [1, 2, 3]);
         let info = TensorInfo::new("t", DType::U2, vec![5]);
         assert_eq!(file(info, b"\xe4\x01").1, [0, 1, 2, 3, 1]);
-        // Of six bits, four share three bytes.
+        // At six bits each, four share three bytes.
         let info = TensorInfo::new("t", DType::F6E2M3, vec![5]);
         assert_eq!(file(info, b"\x81\x30\x10\x05").1, [1, 2, 3, 4, 5]);
     }

@@ -1,4 +1,4 @@
-//! A message with a long list as several messages that other tools open.
+//! Writing a message with a long list as several messages that other tools open.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -13,7 +13,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;
 
-/// How much is gathered for a write to a file.
+/// Size of the buffer for writing a file, in bytes.
 const GATHER: usize = 256 << 10;
 
 /// Options for [`pieces`].
@@ -24,21 +24,20 @@ pub struct PiecesOptions {
 }
 
 impl PiecesOptions {
-    /// The defaults: all elements in one piece, without the rest of the message.
+    /// Returns the defaults: all elements in one piece, without the other fields of the message.
     #[must_use]
     pub fn new() -> Self {
         PiecesOptions::default()
     }
 
-    /// Sets how large the pieces are and what is in them. Default: [`PieceOptions::new`].
+    /// Sets the size and contents of pieces. Default: [`PieceOptions::new`].
     #[must_use]
     pub fn pieces(mut self, pieces: PieceOptions) -> Self {
         self.pieces = pieces;
         self
     }
 
-    /// Sets what is told how far the work is, and may cancel it. Default: what the input was opened
-    /// with.
+    /// Sets progress reporting and cancellation. Default: that with which the input was opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -51,13 +50,13 @@ impl PiecesOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PiecesReport {
-    /// The path or URL of the input.
+    /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub input: PathBuf,
-    /// The folder that was written.
+    /// The folder written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
-    /// The pieces, in the order of their elements.
+    /// Pieces, in the order of their elements.
     pub pieces: Vec<WrittenPiece>,
 }
 
@@ -66,28 +65,28 @@ pub struct PiecesReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WrittenPiece {
-    /// The path of the file.
+    /// Path of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// The index of its first element.
+    /// Index of its first element.
     pub first: u64,
-    /// The number of its elements.
+    /// Number of its elements.
     pub count: u64,
-    /// The size of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
 }
 
-/// Writes the elements of a field, a piece of them to each file of a new folder, which appears
-/// complete or not at all. Each file is a message of the input's type.
+/// Divides the elements of a field among the files of a new folder, which appears complete or not at all. Each file is a message of the
+/// input's type.
 ///
-/// `field` is the path of a repeated field, as `packet` or `graph.node`.
+/// `field` is the path of a repeated field, such as `packet` or `graph.node`.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidPath`] if the path leads to no repeated field, or that has no element.
+/// - [`ErrorKind::InvalidPath`] if the path isn't that of a repeated field, or the field has no elements.
 /// - [`ErrorKind::InvalidConfig`] if the input has no message.
-/// - [`ErrorKind::AlreadyExists`] if the folder is there and not empty.
-/// - If the input is damaged, or something can't be read or written.
+/// - [`ErrorKind::AlreadyExists`] if the folder exists and is not empty.
+/// - Any error if the input is damaged, or something can't be read or written.
 pub fn pieces(
     input: &Opened,
     field: &str,
@@ -109,7 +108,7 @@ pub fn pieces(
     })
 }
 
-/// Returns true if something is at the path that a new folder can't take the place of.
+/// Returns true if the path exists and a new folder can't replace it.
 fn is_taken(output: &Path) -> bool {
     let has_files = || fs::read_dir(output).is_ok_and(|mut all| all.next().is_some());
     output.is_file() || (output.is_dir() && has_files())
@@ -161,13 +160,13 @@ fn write(
     Ok(written)
 }
 
-/// Returns the path of the field that is named. The way there may be said by names, as in any path.
+/// Returns the path of the named field. Like any path, it may select elements by name.
 fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     let query = PathQuery::parse(field, input.descriptor())?;
     if let Some(path) = query.as_path() {
         return Ok(path);
     }
-    // A query leads to values, and so to the first element of the field.
+    // A query selects values, so this one selects the first element of the field.
     let mut path = input.find(&format!("{field}[0]"))?;
     if let Some(step) = path.pop() {
         path.push(Step::field(step.field.0));
@@ -175,7 +174,7 @@ fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     Ok(path)
 }
 
-/// Gives a temporary folder, which is its owner's alone, the permissions of any other.
+/// Gives a temporary folder, which is private, the usual permissions.
 #[cfg(unix)]
 fn open_to_others(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,15 +1,14 @@
-//! Bytes that one thread writes and another reads.
+//! A pipe between two threads.
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// How many pieces may wait to be read: as many writes as the writing thread is ahead.
+/// Number of writes by which the writing thread can be ahead.
 const WAITING: usize = 8;
 
-/// A pipe's two ends.
+/// Creates the two ends of a pipe.
 ///
-/// Writing fails with [`io::ErrorKind::BrokenPipe`] once the reader is dropped; reading comes to an
-/// end once the writer is.
+/// Writing fails with [`io::ErrorKind::BrokenPipe`] once the reader is dropped. Reading ends once the writer is dropped.
 pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
     let (sender, receiver) = sync_channel(WAITING);
     let reader = PipeReader {
@@ -20,7 +19,7 @@ pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
     (PipeWriter(sender), reader)
 }
 
-/// The end that is written to.
+/// The end to write to.
 #[derive(Debug)]
 pub(crate) struct PipeWriter(SyncSender<Vec<u8>>);
 
@@ -36,12 +35,12 @@ impl Write for PipeWriter {
     }
 }
 
-/// The end that is read.
+/// The end to read from.
 #[derive(Debug)]
 pub(crate) struct PipeReader {
     receiver: Receiver<Vec<u8>>,
     piece: Vec<u8>,
-    /// How many bytes of the piece are read.
+    /// Number of bytes of the current piece already read.
     used: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Checking all that can be checked of an input.
+//! Checking an input as far as possible.
 
 mod deep;
 mod original;
@@ -28,28 +28,27 @@ pub struct VerifyOptions<'a> {
 }
 
 impl<'a> VerifyOptions<'a> {
-    /// The defaults: checksums and structure alone.
+    /// Returns the defaults: only checksums and structure.
     #[must_use]
     pub fn new() -> Self {
         VerifyOptions::default()
     }
 
-    /// Sets whether all of the message is parsed by its type, too. Default: false.
+    /// Sets whether to also parse the whole message by its type. Default: false.
     #[must_use]
     pub fn deep(mut self, deep: bool) -> Self {
         self.deep = deep;
         self
     }
 
-    /// Sets the message, in one piece, that this one is compared with byte by byte. Default: none.
+    /// Sets the original message, in one piece, to compare the input with byte by byte. Default: none.
     #[must_use]
     pub fn against(mut self, original: impl Into<Option<&'a Opened>>) -> Self {
         self.against = original.into();
         self
     }
 
-    /// Sets what is told how far the work is, and may cancel it. Default: what the input was opened
-    /// with.
+    /// Sets progress reporting and cancellation. Default: that with which the input was opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -62,27 +61,27 @@ impl<'a> VerifyOptions<'a> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// The path or URL of the input.
+    /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
     /// True if there are no problems.
     pub ok: bool,
-    /// What was checked.
+    /// Extent of the checks.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub checked: Checked,
-    /// What the message has, if it was parsed to its end.
+    /// Statistics of the message, if it was parsed completely.
     pub deep: Option<Parsed>,
-    /// How the message compares with the original, if there is one.
+    /// Result of the comparison with the original, if there is one.
     pub against: Option<Against>,
-    /// All that is wrong; each names the file.
+    /// All errors found; each names the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::errors"))]
     pub problems: Vec<Error>,
-    /// What is odd, but does no harm.
+    /// Harmless irregularities.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub warnings: Vec<String>,
 }
 
-/// What was checked of an input.
+/// The extent of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
@@ -92,60 +91,57 @@ pub enum Checked {
     Message {
         /// True if the message is in chunks.
         split: bool,
-        /// True if there are checksums that the content was checked against. Only a message in
-        /// chunks has any.
+        /// True if contents were compared with stored checksums. Only a chunked message has any.
         checksums: bool,
-        /// The full name of the message's type, if it is known.
+        /// Full name of the message's type, if known.
         message: Option<String>,
-        /// The number of records in the file, the trailer included.
+        /// Number of records in the file, including the trailer.
         records: Option<u64>,
-        /// The number of chunks.
+        /// Number of chunks.
         chunk_count: usize,
-        /// The size of all chunks, uncompressed.
+        /// Total size of the chunks, uncompressed, in bytes.
         chunk_bytes: u64,
-        /// The size of the message that a merge gives.
+        /// Size of the merged message, in bytes.
         merged_bytes: Option<u64>,
-        /// The checksum of that message.
+        /// Checksum of the merged message.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
         merged_crc32c: Option<u32>,
-        /// True if a merge gives the bytes that were split; `None` if the file doesn't say what
-        /// those were.
+        /// True if a merge restores the original bytes; `None` if the file doesn't record their checksum.
         byte_exact: Option<bool>,
     },
-    /// An archive of tensors, or a message that several files make: checked as its format does.
+    /// An archive of tensors, or a message in several files, checked by its format.
     #[non_exhaustive]
     Format {
-        /// The name of the format.
+        /// Name of the format.
         format: &'static str,
-        /// True if there are checksums that the content was checked against; `None` if the check
-        /// failed.
+        /// True if contents were compared with stored checksums; `None` if the check failed.
         checksums: Option<bool>,
-        /// The number of tensors.
+        /// Number of tensors.
         tensors: Option<u64>,
-        /// The number of bytes that were read.
+        /// Number of bytes read.
         bytes: Option<u64>,
     },
 }
 
-/// How a message compares with the original.
+/// The comparison of a message with the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Against {
-    /// The path or URL of the original.
+    /// Path or URL of the original.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub original: PathBuf,
-    /// How they agree.
+    /// Degree of agreement.
     pub result: Agreement,
-    /// The offset of the first byte that differs.
+    /// Offset of the first byte that differs.
     pub byte: Option<u64>,
-    /// The path of the first field that differs.
+    /// Path of the first field that differs.
     pub path: Option<String>,
-    /// How that field differs.
+    /// Description of that field's difference.
     pub how: Option<String>,
 }
 
-/// How far two messages agree.
+/// The degree to which two messages agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -154,28 +150,27 @@ pub struct Against {
 )]
 #[non_exhaustive]
 pub enum Agreement {
-    /// They have the same bytes.
+    /// The messages have the same bytes.
     ByteExact,
-    /// They are equal as messages, their bytes differ.
+    /// The messages are equal, but their bytes differ.
     Equal,
-    /// They differ.
+    /// The messages differ.
     Different,
 }
 
-/// Checks every checksum, size and position of a file in chunks, what a format can check of its own,
-/// and of any other message that it has the form of one.
+/// Checks every checksum, size and position of a chunked file; for other formats, everything that the format can check; and for any other
+/// message, that it is a sequence of fields.
 ///
-/// What is wrong with the data is in the report.
+/// Errors in the data are in the report.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::SchemaNeeded`] if the message is to be parsed and its type isn't known.
-/// - [`ErrorKind::InvalidConfig`] if the message is to be parsed or compared and there is none, or
-///   the original is not a message in one piece.
-/// - If something can't be read, or the work was cancelled.
+/// - [`ErrorKind::SchemaNeeded`] if the message is to be parsed but its type is unknown.
+/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original is not a message in one piece.
+/// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();
-    // What a format checks of its own stands in for neither of the other ways.
+    // The checks of a format replace neither parsing nor comparing.
     let is_checked_by_format = if asks_for_message {
         !input.is_single()
     } else {
@@ -217,7 +212,7 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
     Ok(report)
 }
 
-/// Returns the type by which all of the message is parsed, if that is asked for.
+/// Returns the type by which to parse the whole message, if requested.
 fn deep_type<'a>(
     input: &'a Opened,
     options: &VerifyOptions<'_>,
@@ -233,7 +228,7 @@ fn deep_type<'a>(
     known.map(Some).map_err(|error| at(input, error))
 }
 
-/// A verification, and what is asked of it.
+/// A verification and its options.
 struct Job<'a> {
     input: &'a Opened,
     deep: Option<&'a MessageDescriptor>,
@@ -242,7 +237,7 @@ struct Job<'a> {
 }
 
 impl VerifyReport {
-    /// Reports a file in chunks that can't be opened, since it was cut or its trailer is damaged.
+    /// Returns the report of a chunked file that can't be opened, because it is truncated or its trailer is damaged.
     pub fn of_unreadable(file: impl Into<PathBuf>, problem: Error) -> VerifyReport {
         VerifyReport {
             file: file.into(),
@@ -265,7 +260,7 @@ impl VerifyReport {
         }
     }
 
-    /// Returns the size of the message; `None` if no merge gives one.
+    /// Returns the size of the message; `None` if it can't be merged.
     fn message_bytes(&self, input: &Opened) -> Option<u64> {
         match self.checked {
             Checked::Message { merged_bytes, .. } => merged_bytes,
@@ -273,7 +268,7 @@ impl VerifyReport {
         }
     }
 
-    /// Checks an input as its format does.
+    /// Checks an input by its format.
     fn check_format(&mut self, job: &Job<'_>) {
         let found = job.input.verify_with(&job.reading.progress);
         let format = job.input.format();
@@ -290,7 +285,7 @@ impl VerifyReport {
         self.warnings = found.map(|found| found.warnings).unwrap_or_default();
     }
 
-    /// Reads all of a file that is one message.
+    /// Reads the whole of a file that is one message.
     fn check_message(&mut self, job: &Job<'_>) {
         let Checked::Message {
             message,
@@ -308,7 +303,7 @@ impl VerifyReport {
         let Some(file) = job.input.chunked() else {
             let walked = job.input.plain().map_or(Ok(()), |(bytes, size)| {
                 *merged_bytes = Some(size);
-                // To parse all of it says the same, and more.
+                // Parsing the message includes this check.
                 match job.deep {
                     Some(_) => Ok(()),
                     None => walk(bytes, size),
@@ -359,7 +354,7 @@ impl VerifyReport {
 }
 
 impl Checked {
-    /// Returns what is known of a message before anything is read.
+    /// Returns the facts known about a message before it is read.
     fn message(input: &Opened) -> Checked {
         let is_chunked = input.chunked().is_some();
         let known = input.descriptor();
@@ -377,8 +372,7 @@ impl Checked {
     }
 }
 
-/// Walks over the fields of a message, which is all that can be checked of one whose type needn't be
-/// known.
+/// Walks the fields of a message, the only check possible without its type.
 fn walk(bytes: &impl record_file::ReadAt, size: u64) -> Result<()> {
     let mut cursor = WireCursor::new(SourceInput::new(bytes, size));
     while cursor.next()?.is_some() {}
@@ -421,7 +415,7 @@ impl Against {
         Ok(against)
     }
 
-    /// Returns the difference as an error of the input.
+    /// Returns the difference as an error about the input.
     fn problem(&self, input: &Opened) -> Option<Error> {
         (self.result == Agreement::Different).then(|| {
             let (file, difference) = (input.input().display(), self.difference());
@@ -429,7 +423,7 @@ impl Against {
         })
     }
 
-    /// Returns the first difference in words that follow the input's name.
+    /// Describes the first difference in words that follow the input's name.
     pub fn difference(&self) -> String {
         let place = match (self.path.as_deref(), self.byte) {
             (Some(""), _) => " in the message itself".into(),

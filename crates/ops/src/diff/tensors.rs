@@ -1,4 +1,4 @@
-//! Two inputs compared tensor by tensor.
+//! Comparing two inputs tensor by tensor.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -67,7 +67,7 @@ fn differences(
     Ok((equal, differences))
 }
 
-/// Returns how two tensors differ; `None` if they don't.
+/// Returns the difference between two tensors, if any.
 fn difference(
     inputs: [&Opened; 2],
     first: &TensorInfo,
@@ -99,7 +99,7 @@ fn difference(
         };
         let read = readers.write_to(&mut against);
         let differs = against.differs;
-        // What is left is read by nobody, so the other side ends.
+        // Ends the other side, whose remaining bytes aren't needed.
         drop(against);
         let other = other.join();
         match differs {
@@ -115,11 +115,11 @@ fn difference(
     })
 }
 
-/// Compares what is written to it with what the other side writes.
+/// A writer that compares its input with the bytes of the other side.
 struct Against {
     other: PipeReader,
     offset: u64,
-    /// Where the first difference is.
+    /// Offset of the first difference.
     differs: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ impl Write for Against {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let there = self.other.fill_buf()?;
         if there.is_empty() {
-            // The other side ends early only by an error, which it reports itself.
+            // The other side ends early only after an error, which it reports.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let len = bytes.len().min(there.len());

@@ -1,4 +1,4 @@
-//! NumPy's archive: a zip file of NumPy files, here not compressed.
+//! NumPy's archive: an uncompressed zip file of NumPy files.
 
 use std::borrow::Cow;
 use std::io::{Seek, Write};
@@ -21,7 +21,7 @@ pub(super) fn write(
     sink: &mut (impl Write + Seek),
     meter: &Meter,
 ) -> Result<(), Error> {
-    // It completes the archive when it is dropped, also where writing has failed.
+    // Dropping it completes the archive, even after a failed write.
     let mut archive = ZipWriter::new(FailsOnce::new(sink));
     for tensor in tensors {
         let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
@@ -50,8 +50,8 @@ fn failure(error: ZipError) -> Error {
     }
 }
 
-/// The name of an array, with `%` and two digits for what would have its file lie elsewhere than
-/// below the folder that the archive is unpacked to, on any system.
+/// Returns the name of an array, with `%` and two digits for characters that could place its file outside the folder to which the archive
+/// is unpacked, on any system.
 pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     let below = name.trim_start_matches(SEPARATORS);
     let (root, drive) = (name.len() - below.len(), has_drive(name));
@@ -65,7 +65,7 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     };
     name[..root].chars().for_each(|char| put(char, true));
     for (index, step) in below.split_inclusive(SEPARATORS).enumerate() {
-        // Some systems pass over spaces and dots at the end.
+        // Some systems ignore trailing spaces and dots.
         let climbs = step.starts_with("..")
             && step
                 .trim_end_matches(SEPARATORS)
@@ -83,11 +83,10 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is between folders, on one system or another.
+/// Path separators of all systems.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// Whether a name begins with a drive's letter, and not with a value and the number of an output, as
-/// in `x:0`.
+/// Returns true if a name starts with a drive letter, unlike the name of a graph's output such as `x:0`.
 fn has_drive(name: &str) -> bool {
     let step = name.split(SEPARATORS).next().unwrap_or_default();
     match step.as_bytes() {

@@ -1,4 +1,4 @@
-//! The safetensors format: a header in JSON, then all tensors one after the other.
+//! The safetensors format: a JSON header followed by all tensors.
 //!
 //! ```text
 //! | length of the header, u64 LE | header, padded with spaces to 8 bytes | bytes of the tensors |
@@ -14,9 +14,9 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
 use super::Metered;
 
-/// Whether the format has a type for the tensor's elements, and room for them.
+/// Returns true if the format has a type for the tensor's elements and can store its shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
-    // Elements that share bytes fill them to the last.
+    // Elements that share bytes must fill the last one.
     let bits = tensor
         .elements()
         .zip(tensor.dtype.bits())
@@ -35,7 +35,7 @@ pub(super) fn write(
     sink: &mut dyn Write,
     meter: &Meter,
 ) -> Result<(), Error> {
-    // By the width of their elements, the widest first, so that each begins at a multiple of it.
+    // The widest elements first, so that each tensor is aligned to its elements.
     let mut tensors: Vec<&TensorInfo> = tensors.iter().collect();
     tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.dtype.bits()), &tensor.name));
     let header = header(&tensors)?;
@@ -95,11 +95,11 @@ fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
     Ok(header)
 }
 
-/// Turns the bytes of numbers around.
+/// A writer that reverses the bytes of each number.
 struct Swapping<'a> {
     sink: &'a mut dyn Write,
     width: usize,
-    /// The front of a number whose end is still to come.
+    /// The first bytes of an incomplete number.
     begun: Vec<u8>,
 }
 

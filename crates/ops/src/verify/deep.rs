@@ -1,4 +1,4 @@
-//! Parsing all of a message without holding it: nesting, wire types, packed runs, strings.
+//! Parsing a message without holding it in memory: nesting, wire types, packed runs, strings.
 
 use std::ops::Range;
 
@@ -7,23 +7,23 @@ use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// How much of a long value is looked at at a time.
+/// Number of bytes of a long value to examine at a time.
 const PIECE: u64 = 64 << 10;
 
-/// What a message has that was parsed to its end.
+/// Statistics of a completely parsed message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Parsed {
-    /// The number of messages, the outermost included.
+    /// Number of messages, including the outermost.
     pub messages: u64,
-    /// The number of fields in all of them.
+    /// Number of fields in all messages.
     pub fields: u64,
-    /// The number of fields that the type doesn't know, or knows with another wire type.
+    /// Number of fields that the type lacks, or declares with another wire type.
     pub unknown_fields: u64,
 }
 
-/// Parses all of `input`, a message of this type in which messages nest at most `depth` deep.
+/// Parses the whole of `input`, a message of this type, with messages nested at most `depth` deep.
 pub(super) fn parse(
     input: impl Input,
     descriptor: &MessageDescriptor,
@@ -43,14 +43,14 @@ pub(super) fn parse(
 
 struct Parser<I> {
     cursor: WireCursor<I>,
-    /// Where the parser is; left there by an error.
+    /// The parser's position, which remains there after an error.
     path: FieldPath,
     parsed: Parsed,
     max_depth: usize,
 }
 
 impl<I: Input> Parser<I> {
-    /// Parses the message that the cursor is at, up to its end or, for a group, to its end tag.
+    /// Parses the message at the cursor, up to its end or, for a group, to its end tag.
     fn message(&mut self, descriptor: &MessageDescriptor, group: Option<&Field>) -> Result<()> {
         if self.path.steps().len() > self.max_depth {
             let message = format!(
@@ -137,8 +137,7 @@ impl<I: Input> Parser<I> {
         }
     }
 
-    /// Hands out the value in pieces. `look` says how much of its piece is done, and whether it
-    /// could go on with more.
+    /// Passes the value in pieces to `look`, which returns how much of its piece it has consumed and whether it could continue with more.
     fn pieces(
         &mut self,
         value: Range<u64>,
@@ -188,7 +187,7 @@ impl<I: Input> Parser<I> {
     }
 }
 
-/// How to read a value on the wire.
+/// The way to read a value.
 enum Reading {
     Message(MessageDescriptor),
     Utf8,
@@ -196,11 +195,11 @@ enum Reading {
     Varints,
     /// A packed run of values of this width.
     Fixed(u64),
-    /// Nothing to look at.
+    /// No check needed.
     Any,
 }
 
-/// A field or an extension that the type has.
+/// A field or extension declared by the type.
 struct Known {
     number: u32,
     kind: Kind,
@@ -231,8 +230,7 @@ impl Known {
     }
 }
 
-/// How a field's type reads a value of this wire type; none if parsers take it for an unknown
-/// field.
+/// Returns how a field of this wire type is read; `None` if parsers treat it as an unknown field.
 fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     let own = wire_type(&field.kind, field.is_group);
     let reading = match &field.kind {
@@ -248,7 +246,7 @@ fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     (wire == own).then_some(reading)
 }
 
-/// How often the repeated fields of one message have come so far.
+/// The number of elements seen so far in each repeated field of a message.
 #[derive(Debug, Default)]
 struct Counts(Vec<(u32, u64)>);
 
@@ -347,7 +345,7 @@ mod tests {
         assert!(parse_as(tensor, &field(10, &[0x80])).is_err());
         let too_long = [[0x80; 10].as_slice(), &[1]].concat();
         assert!(parse_as(tensor, &field(10, &too_long)).is_err());
-        // Every varint is cut by a piece's end at some length.
+        // At some length, every varint is divided by the end of a piece.
         assert!(parse_as(tensor, &field(10, &[0xff, 0xff, 1].repeat(100_000))).is_ok());
     }
 
@@ -366,7 +364,7 @@ mod tests {
 
     #[test]
     fn nesting_has_an_end() {
-        // An AttrValue holds a function, whose attributes are AttrValues.
+        // An AttrValue contains a function, whose attributes are AttrValues.
         let nested = |levels| {
             (0..levels).fold(Vec::new(), |inner, _| {
                 field(10, &field(2, &field(2, &inner)))

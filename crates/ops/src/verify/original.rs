@@ -1,4 +1,4 @@
-//! Comparing a merge with the message that is said to have been split.
+//! Comparing a merge with its supposed original.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use proto_splitter_core::formats::Opened;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-/// How much of the original is read at a time.
+/// Number of bytes of the original to read at a time.
 const LARGEST_READ: usize = 1 << 20;
 
-/// The message that a merge is compared with.
+/// The message to compare a merge with.
 pub(super) struct Original<'a> {
     pub(super) input: &'a Opened,
-    /// One in a file, or one that several files make.
+    /// The bytes of a file, or of a message assembled from several files.
     pub(super) bytes: &'a Arc<dyn ReadAt>,
     size: u64,
 }
 
 impl<'a> Original<'a> {
-    /// The message of an input. Fails if it can't be compared with: reading all of the other first
+    /// Returns the message of an input. Fails at once if it isn't comparable, rather than after reading the other input.
     /// would be long to wait for that error.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let Some((bytes, size)) = input.plain() else {
@@ -35,7 +35,7 @@ impl<'a> Original<'a> {
     }
 }
 
-/// Compares what is written to it with the original, byte by byte.
+/// A writer that compares its input with the original, byte by byte.
 pub(super) struct Compare<'a> {
     original: &'a Original<'a>,
     position: u64,
@@ -53,8 +53,7 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Returns the offset of the first byte that differs, all being written; where one ends and the
-    /// other goes on counts too.
+    /// Returns the offset of the first difference after everything was written. If one is a prefix of the other, that is its end.
     pub(super) fn finish(self) -> Option<u64> {
         let goes_on = self.position < self.original.size;
         self.different.or(goes_on.then_some(self.position))

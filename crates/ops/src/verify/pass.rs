@@ -1,4 +1,4 @@
-//! One pass over a message, whole or in chunks: compared, parsed, or both, without holding it.
+//! One pass over a message, whole or in chunks, that compares or parses it without holding it in memory.
 
 use std::io::{self, Write};
 use std::thread;
@@ -11,16 +11,16 @@ use super::deep::{self, Parsed};
 use super::original::Compare;
 use crate::pipe::{PipeWriter, pipe};
 
-/// What a pass found out.
+/// The findings of a pass.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// What was parsed, if that was asked for.
+    /// Result of parsing, if requested.
     pub(super) parsed: Option<Result<Parsed>>,
-    /// The offset of the first byte that differs, if the bytes were compared and any does.
+    /// Offset of the first byte that differs, if the bytes were compared and any differ.
     pub(super) different: Option<Option<u64>>,
 }
 
-/// Goes over the message of the input, which has `size` bytes.
+/// Makes a pass over the message of the input, which has `size` bytes.
 pub(super) fn go(job: &Job<'_>, size: u64) -> Result<Found> {
     let mut compare = job.original.as_ref().map(Compare::with);
     let mut tee = Tee {
@@ -39,7 +39,7 @@ pub(super) fn go(job: &Job<'_>, size: u64) -> Result<Found> {
             let parser = thread::Builder::new().spawn_scoped(scope, parse)?;
             tee.parser = Some(writer);
             let produced = job.input.write_to_with(&mut tee, &job.reading);
-            // The parser waits for more as long as there is a writer.
+            // Ends the parser's input, for which it would wait otherwise.
             drop(tee);
             let parsed = parser
                 .join()
@@ -53,7 +53,7 @@ pub(super) fn go(job: &Job<'_>, size: u64) -> Result<Found> {
     })
 }
 
-/// Gives what is written to it to both, if they are there.
+/// A writer that passes its input to both the parser and the comparison.
 struct Tee<'a, 'b> {
     compare: Option<&'a mut Compare<'b>>,
     parser: Option<PipeWriter>,
@@ -67,7 +67,7 @@ impl Write for Tee<'_, '_> {
         if let Some(parser) = &mut self.parser
             && parser.write_all(bytes).is_err()
         {
-            // The parser has seen enough, and will say of what.
+            // The parser has stopped early, and reports the reason.
             self.parser = None;
         }
         Ok(bytes.len())
