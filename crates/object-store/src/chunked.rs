@@ -11,15 +11,13 @@ use crate::location::ObjectLocation;
 use crate::options::ObjectReadOptions;
 use crate::reader::ObjectReader;
 
-/// Opens a chunked message, some of whose chunks may be in other objects beside it: all of these at
-/// once.
+/// Opens a chunked message, some of whose chunks may be in other objects in the same folder. Opens all of them at once.
 ///
-/// `main` is the object with the trailer, which may be open already.
+/// `main` is the object with the trailer, which may already be open.
 ///
 /// # Errors
 ///
-/// As [`ChunkedFile::from_sources`]; [`ErrorKind::InvalidTrailer`] if the trailer
-/// names an object that isn't in the same folder or below.
+/// The errors of [`ChunkedFile::from_sources`]; [`ErrorKind::InvalidTrailer`] if the trailer names an object outside the folder of `main`.
 ///
 /// # Examples
 ///
@@ -59,11 +57,11 @@ pub fn open_chunked(
     })
 }
 
-/// The object that a trailer names, beside the one that it is in.
+/// Returns the object that a trailer names, relative to the object that contains the trailer.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidTrailer`] if the name leads out of the folder, or is not a name.
+/// [`ErrorKind::InvalidTrailer`] if the name leads outside the folder, or is not valid.
 pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
     let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
     if named.split('/').any(is_strange) {
@@ -71,7 +69,7 @@ pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
         return Err(Error::new(ErrorKind::InvalidTrailer, message));
     }
     let part = main.beside(named);
-    // A store can't hold some names as they are.
+    // A store can't represent some names unchanged.
     if part.path().as_ref().ends_with(named) {
         Ok(part)
     } else {

@@ -1,4 +1,4 @@
-//! Failures reported by stores, as errors of reading and writing.
+//! Failures of stores, as I/O errors.
 
 use std::error::Error as _;
 use std::io;
@@ -8,10 +8,10 @@ use object_store::Error;
 use crate::redact::redact;
 use crate::trouble::Trouble;
 
-/// What stores call an error by which there is no bucket, or container.
+/// Error codes of stores for a missing bucket or container.
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 
-/// A failed request. The failure can be reported several times.
+/// A failed request. It can be reported several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: io::ErrorKind,
@@ -26,13 +26,13 @@ impl Failure {
         }
     }
 
-    /// That the object isn't the one that was opened any more.
+    /// Creates the failure for an object that was replaced since it was opened.
     pub(crate) fn replaced(name: &str) -> Self {
         let message = format!("{name}: the object was replaced while it was read");
         Failure::new(io::ErrorKind::InvalidData, message)
     }
 
-    /// Returns what a store says, about the object that has this name.
+    /// Creates a failure from a store's error about the object of this name.
     pub(crate) fn of(name: &str, error: &Error) -> Self {
         let kind = match error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,
@@ -43,7 +43,7 @@ impl Failure {
             Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
-        // Where objects are listed, it is an error like any other.
+        // In a listing it is an error like any other.
         let may_lack = matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::Other);
         if may_lack && NO_BUCKET.iter().any(|code| chain(error).contains(code)) {
             let message = redact(&format!("{name}: no such bucket")).into_owned();
@@ -65,7 +65,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// An error of reading or writing, as one of the library: what is there already has a kind of its
+/// Converts an I/O error to an error of the library, which has a separate kind for existing files.
 /// own there.
 pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     match error.kind() {
@@ -77,7 +77,7 @@ pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     }
 }
 
-/// An error and what caused it, in one line, each cause once.
+/// Returns an error and its causes on one line, each once.
 fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

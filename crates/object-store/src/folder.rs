@@ -1,4 +1,4 @@
-//! Folders of objects, copied from and to folders of files.
+//! Folders of objects, and copying them from and to local folders.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -21,13 +21,13 @@ use crate::runtime;
 use crate::trouble::Trouble;
 use crate::writer::ObjectWriter;
 
-/// The number of files copied at once.
+/// Number of files to copy at once.
 const AT_ONCE: usize = 8;
 
-/// The part of a file that is copied at a time.
+/// Size of the pieces in which a file is copied, in bytes.
 const COPY_LEN: usize = 1 << 20;
 
-/// All objects whose names begin with one and a slash.
+/// All objects whose names begin with the same prefix and a slash.
 #[derive(Clone, Debug)]
 pub struct Folder {
     location: ObjectLocation,
@@ -37,21 +37,21 @@ pub struct Folder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Item {
-    /// Its name within the folder, with slashes.
+    /// Name within the folder, with slashes.
     pub name: String,
-    /// Bytes of it.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl Folder {
-    /// The folder of this name. No request is made.
+    /// Creates a folder of this name. Makes no request.
     pub fn new(location: &ObjectLocation) -> Folder {
         Folder {
             location: location.clone(),
         }
     }
 
-    /// Returns what is in it, and in the folders in it, by name.
+    /// Returns the objects in it and its subfolders, sorted by name.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Folder {
         let listed = self.location.store().list(Some(path));
         let listed = match runtime::wait(listed.try_collect::<Vec<_>>())? {
             Ok(listed) => listed,
-            // Most web servers know no lists.
+            // Most web servers can't list folders.
             Err(error) if self.location.is_read_only() && is_answer(&error) => Vec::new(),
             Err(error) => {
                 let name = self.location.to_string();
@@ -110,12 +110,12 @@ impl Folder {
         Ok(items)
     }
 
-    /// Copies all objects to files in a folder that is there, several at once.
+    /// Copies all objects to files in an existing folder, several at once.
     ///
     /// # Errors
     ///
-    /// The first that can't be read or written; [`ErrorKind::AlreadyExists`] if a file of such a
-    /// name is there; [`ErrorKind::Cancelled`]. What was copied before stays.
+    /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if a file exists; [`ErrorKind::Cancelled`]. Files copied before
+    /// remain.
     pub fn download(&self, target: &Path, progress: &Progress) -> Result<Vec<Item>> {
         let items = self.list()?;
         let meter = progress.meter(items.iter().map(|item| item.size).sum());
@@ -130,12 +130,12 @@ impl Folder {
         Ok(items)
     }
 
-    /// Copies one object to a new file, in a folder that is made if it isn't there. A web server that
-    /// doesn't send ranges of it sends it in one piece.
+    /// Copies one object to a new file, creating its folder if needed. A web server that doesn't support ranges sends the object in one
+    /// piece.
     ///
     /// # Errors
     ///
-    /// As [`download`](Self::download).
+    /// The errors of [`download`](Self::download).
     pub fn download_one(
         location: &ObjectLocation,
         target: &Path,
@@ -156,14 +156,12 @@ impl Folder {
         }
     }
 
-    /// Copies all files of a folder to objects, several at once; those that `last` names only when
-    /// all others are there.
+    /// Copies all files of a folder to objects, several at once. Those selected by `last` are copied after all others.
     ///
     /// # Errors
     ///
-    /// The first that can't be read or written; [`ErrorKind::AlreadyExists`] if an object of such a
-    /// name is there and isn't to be replaced; [`ErrorKind::Cancelled`]. What was copied before
-    /// stays.
+    /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if an object exists and may not be replaced;
+    /// [`ErrorKind::Cancelled`]. Objects copied before remain.
     pub fn upload(
         &self,
         source: &Path,
@@ -226,7 +224,7 @@ fn copy_down(
     Ok(())
 }
 
-/// Copies an object to a new file, by one request for all of it.
+/// Copies an object to a new file with a single request.
 fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> Result<()> {
     let failed = |error: &object_store::Error| {
         Error::from(io::Error::from(Failure::of(&location.to_string(), error)))
@@ -255,7 +253,7 @@ fn create(target: &Path) -> Result<File> {
     File::create_new(target).map_err(|error| lifted(error).context(target.display()))
 }
 
-/// Returns whether a server has answered that it doesn't do what it is asked for.
+/// Returns true if a server has answered that it doesn't support the request.
 fn is_answer(error: &object_store::Error) -> bool {
     let status = Trouble::of(error).and_then(Trouble::status);
     status.is_some_and(|status| status < 500 || matches!(status, 501 | 505))
@@ -284,7 +282,7 @@ fn upload(
     Ok(())
 }
 
-/// The files in a folder, and in the folders in it.
+/// Returns the files in a folder and its subfolders.
 fn files_in(folder: &Path) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut folders = vec![(folder.to_owned(), String::new())];
@@ -313,7 +311,7 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Does something for each item, for several at once, until one fails.
+/// Calls `work` for each item, several at once, until one fails.
 fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let has_failed = AtomicBool::new(false);
@@ -332,7 +330,7 @@ fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Res
     };
     std::thread::scope(|scope| {
         for _ in 1..AT_ONCE.min(items.len()) {
-            // Where the system lets no more begin, those that run do the work.
+            // If the system refuses another thread, those running do the work.
             if std::thread::Builder::new()
                 .spawn_scoped(scope, run)
                 .is_err()

@@ -1,13 +1,11 @@
-//! Messages in object stores: S3, Google Cloud Storage, Azure and whatever serves ranges over HTTP,
-//! by the crate [`object_store`].
+//! Messages in object stores: S3, Google Cloud Storage, Azure and any HTTP server that supports ranges, based on the crate
+//! [`object_store`].
 //!
-//! A [`ObjectLocation`] is a URL and the store behind it. An [`ObjectReader`] reads an object by position,
-//! as a file is read: what comes next is fetched in several requests at once, and an object that is
-//! replaced meanwhile is an error. An [`ObjectWriter`] takes what a split or a merge writes. A
-//! [`Folder`] copies whole folders.
+//! An [`ObjectLocation`] is a URL and its store. An [`ObjectReader`] reads an object by position, like a file: it prefetches with several
+//! requests at once, and reports an error if the object is replaced meanwhile. An [`ObjectWriter`] receives the output of a split or merge.
+//! A [`Folder`] copies whole folders.
 //!
-//! The rest of the library is synchronous and knows no store. Requests run on threads of this
-//! crate's own.
+//! The rest of the library is synchronous and independent of stores. Requests run on threads of this crate.
 //!
 //! ```
 //! use std::io::Write;

@@ -1,4 +1,4 @@
-//! The location of an object: a URL, and the store it belongs to.
+//! The location of an object: a URL and its store.
 
 use std::fmt;
 use std::io;
@@ -15,16 +15,15 @@ use crate::redact::redact;
 use crate::runtime;
 use crate::store::{Store, store};
 
-/// What URLs of objects begin with, before `://`.
+/// The schemes of object URLs, without `://`.
 pub const SCHEMES: &[&str] = &[
     "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https", "memory",
 ];
 
-/// An object, or the common front of several objects' names, by its URL.
+/// An object, or a common prefix of object names, given by a URL.
 ///
-/// The stores take their credentials from the environment, in the variables that the command-line
-/// tools of each use, such as `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT` and
-/// `AZURE_STORAGE_ACCOUNT_NAME`, or from where the machine itself runs.
+/// Stores take their credentials from the environment, from the variables that their command-line tools use, such as `AWS_ACCESS_KEY_ID`,
+/// `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT` and `AZURE_STORAGE_ACCOUNT_NAME`, or from the metadata service of a cloud machine.
 ///
 /// ```
 /// use proto_splitter_object_store::ObjectLocation;
@@ -40,13 +39,13 @@ pub const SCHEMES: &[&str] = &[
 #[derive(Clone)]
 pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
-    /// The same store, if several hosts can upload parts of one object there.
+    /// The same store for uploads in parts by several hosts, if it supports them.
     uploads: Option<Uploads>,
-    /// What all objects of the store begin with.
+    /// Common prefix of the URLs of all objects in the store.
     base: String,
     path: Path,
     is_read_only: bool,
-    /// True if ranges that count from the end can be asked for.
+    /// True if the store supports ranges counted from the end.
     pub(crate) has_suffixes: bool,
 }
 
@@ -65,28 +64,27 @@ impl fmt::Display for ObjectLocation {
 }
 
 impl ObjectLocation {
-    /// Returns whether a text is the URL of an object, by what it begins with.
+    /// Returns true if a text is the URL of an object, judging by its scheme.
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
     }
 
-    /// Returns the object that a URL names, in a store that is asked as
-    /// [`StoreOptions::from_env`] says. No request is made.
+    /// Returns the object that a URL names, in a store with the options of [`StoreOptions::from_env`]. Makes no request.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not a URL of a kind of store that is
-    /// known, or what the environment says of the store can't be used.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL isn't that of a known kind of store, or the environment's settings for the
+    /// store are invalid.
     pub fn parse(text: &str) -> io::Result<ObjectLocation> {
         ObjectLocation::parse_with(text, &StoreOptions::from_env()?)
     }
 
-    /// As [`parse`](Self::parse), in a store that is asked as the options say.
+    /// Returns the object that a URL names, like [`parse`](Self::parse), in a store with the given options.
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse).
+    /// The errors of [`parse`](Self::parse).
     pub fn parse_with(text: &str, options: &StoreOptions) -> io::Result<ObjectLocation> {
         let invalid = |why: String| {
             let message = format!("{}: {why}", redact(text));
@@ -101,7 +99,7 @@ impl ObjectLocation {
         let (scheme, path) = ObjectStoreScheme::parse(&url)
             .map_err(|_| invalid(format!("not a URL of {}", SCHEMES.join(", "))))?;
         let path_at = url.as_str().len() - url.path().trim_start_matches('/').len();
-        // Of a URL that names the bucket in its path the path is shorter than the URL's.
+        // If the URL's path includes the bucket, the object's path is shorter.
         let base = match url.as_str().strip_suffix(path.as_ref()) {
             Some(base) => base.to_owned(),
             None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
@@ -118,8 +116,8 @@ impl ObjectLocation {
         })
     }
 
-    /// An object of a store that was set up elsewhere, called by the store's name. Several hosts
-    /// can't upload parts of one object there: only stores that are named by URL are known so well.
+    /// Returns an object of a store configured elsewhere, with the store's display name. Such an object can't be uploaded by several hosts,
+    /// which requires a store given by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),
@@ -131,32 +129,32 @@ impl ObjectLocation {
         }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// The store as one where several hosts can upload parts of one object, if it is.
+    /// Returns the store for uploads in parts by several hosts, if it supports them.
     pub(crate) fn uploads(&self) -> Option<&Uploads> {
         self.uploads.as_ref()
     }
 
-    /// The object's name in the store.
+    /// Returns the object's name in the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The last part of the name; empty if there is no name.
+    /// Returns the last part of the name; empty if there is no name.
     pub fn file_name(&self) -> &str {
         self.path.filename().unwrap_or_default()
     }
 
-    /// Returns whether the store is one that objects are only read from: a web server.
+    /// Returns true if the store is a web server, which can't be written to.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Another object, in the same folder.
+    /// Returns another object in the same folder.
     #[must_use]
     pub fn beside(&self, name: &str) -> ObjectLocation {
         let folder = match self.path.as_ref().rsplit_once('/') {
@@ -166,20 +164,20 @@ impl ObjectLocation {
         self.at(&format!("{folder}/{name}"))
     }
 
-    /// An object in this folder.
+    /// Returns an object in this folder.
     #[must_use]
     pub fn inside(&self, name: &str) -> ObjectLocation {
         self.at(&format!("{}/{name}", self.path))
     }
 
-    /// The folder that the object is in.
+    /// Returns the folder that contains the object.
     #[must_use]
     pub fn folder(&self) -> ObjectLocation {
         let folder = self.path.as_ref().rsplit_once('/');
         self.at(folder.map_or("", |(folder, _)| folder))
     }
 
-    /// The object whose name is this one and then `ending`.
+    /// Returns the object whose name is this one followed by `ending`.
     #[must_use]
     pub fn continued(&self, ending: &str) -> ObjectLocation {
         self.at(&format!("{}{ending}", self.path))
@@ -192,11 +190,11 @@ impl ObjectLocation {
         }
     }
 
-    /// Returns whether the object is there.
+    /// Returns true if the object exists.
     ///
     /// # Errors
     ///
-    /// Any error of the store, except that the object is absent.
+    /// Any error of the store, except that the object doesn't exist.
     pub fn exists(&self) -> io::Result<bool> {
         use object_store::ObjectStoreExt;
         match runtime::wait(self.store.head(&self.path))? {
@@ -206,7 +204,7 @@ impl ObjectLocation {
         }
     }
 
-    /// Fails if objects there can only be read.
+    /// Fails if the store is read-only.
     pub(crate) fn check_writable(&self) -> io::Result<()> {
         if !self.is_read_only {
             return Ok(());

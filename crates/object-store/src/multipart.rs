@@ -1,4 +1,4 @@
-//! A store as one of uploads in parts, and the condition of their last step.
+//! Uploads in parts, and the condition of their last step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,14 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{Error, HeaderMap, HeaderValue, PutPayload, Result};
 
-/// What S3 calls a request with a condition that it doesn't know: its code, and its status. They are
-/// in the error's text alone: `object_store` keeps the status to itself.
+/// Code and status of S3's error for an unknown condition. They are only in the error's text, as `object_store` doesn't expose the status.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
-/// A store that puts an object together from parts, whoever uploads them.
+/// A store that assembles an object from parts uploaded by any host.
 #[derive(Clone)]
 pub(crate) struct Uploads {
     store: Arc<dyn MultipartStore>,
-    /// The same store, which refuses what is asked of it where an object is; none of a store
-    /// without such conditions.
+    /// The same store, for requests that fail if the object exists; `None` if the store doesn't support this condition.
     creating: Option<Arc<dyn MultipartStore>>,
 }
 
@@ -29,7 +27,7 @@ impl fmt::Debug for Uploads {
 }
 
 impl Uploads {
-    /// A store without conditions.
+    /// Wraps a store without conditions.
     pub(crate) fn of(store: Arc<dyn MultipartStore>) -> Uploads {
         Uploads {
             store,
@@ -37,18 +35,18 @@ impl Uploads {
         }
     }
 
-    /// The same store, as one that has conditions for who asks it by `creating`.
+    /// Adds `creating`, the same store for requests that fail if the object exists.
     pub(crate) fn creating_by(mut self, creating: Arc<dyn MultipartStore>) -> Uploads {
         self.creating = Some(creating);
         self
     }
 
-    /// Begins an upload, and gives its name.
+    /// Begins an upload and returns its id.
     pub(crate) async fn begin(&self, path: &Path) -> Result<String> {
         self.store.create_multipart(path).await
     }
 
-    /// Uploads a part, and gives what the store calls it.
+    /// Uploads a part and returns the store's id for it.
     pub(crate) async fn put(
         &self,
         path: &Path,
@@ -61,8 +59,7 @@ impl Uploads {
         Ok(part.content_id)
     }
 
-    /// Puts the parts together. Where the store has a condition for that, an object that is there
-    /// is an error, unless `force`.
+    /// Assembles the parts. If the store supports the condition, an existing object is an error unless `force`.
     pub(crate) async fn complete(
         &self,
         path: &Path,
@@ -89,19 +86,19 @@ impl Uploads {
         done.await.map(drop)
     }
 
-    /// Ends an upload, and has the store forget its parts.
+    /// Ends an upload and deletes its parts.
     pub(crate) async fn abort(&self, path: &Path, id: &str) -> Result<()> {
         self.store.abort_multipart(path, &id.to_owned()).await
     }
 }
 
-/// Returns whether a store says that it doesn't know the condition.
+/// Returns true if the error says that the store doesn't know the condition.
 fn is_unknown(error: &Error) -> bool {
     let said = error.to_string();
     UNKNOWN_CONDITION.iter().any(|known| said.contains(known))
 }
 
-/// Returns what every request to S3 carries that is refused where an object is.
+/// Returns the headers of requests to S3 that fail if the object exists.
 pub(crate) fn creating_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("if-none-match", HeaderValue::from_static("*"));
@@ -116,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers the last step in one way, and does nothing else.
+    /// A store that gives one answer to the last step, and does nothing else.
     #[derive(Debug)]
     struct Answering(fn() -> Result<()>);
 
@@ -175,7 +172,7 @@ mod tests {
         let unknown = || failed("server returned 501 Not Implemented: NotImplemented");
         let busy = || failed("503 Slow Down");
         let never: fn() -> Result<()> = || unreachable!("it isn't asked");
-        // What one with the condition answers, what one without does, and what comes of it.
+        // The answer with the condition, the answer without it, and the result.
         type Answer = fn() -> Result<()>;
         let table: [(Answer, Answer, bool, &str); 5] = [
             (|| Ok(()), never, false, "done"),

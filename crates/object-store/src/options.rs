@@ -3,31 +3,31 @@
 use std::io;
 use std::time::Duration;
 
-/// Time for which a request that fails is tried again: 3 minutes.
+/// Default time for which to retry a failed request: 3 minutes.
 pub const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The variable of the environment that sets this time, in seconds.
+/// Environment variable that sets this time, in seconds.
 pub const RETRY_TIMEOUT_VARIABLE: &str = "PROTO_SPLITTER_RETRY_TIMEOUT";
 
-/// The bytes fetched at an object's front when it is opened: 64 KiB.
+/// Default number of bytes to fetch at an object's start when it is opened: 64 KiB.
 pub const DEFAULT_HEAD_SIZE: u64 = 64 << 10;
 
-/// The bytes fetched at an object's end when it is opened: 256 KiB.
+/// Default number of bytes to fetch at an object's end when it is opened: 256 KiB.
 pub const DEFAULT_TAIL_SIZE: u64 = 256 << 10;
 
-/// How much a request fetches at most: 8 MiB.
+/// Default size of the largest request: 8 MiB.
 pub const DEFAULT_REQUEST_SIZE: u64 = 8 << 20;
 
-/// How far apart two ranges may be that one request fetches: 1 MiB.
+/// Default size of the largest gap between two ranges fetched by one request: 1 MiB.
 pub const DEFAULT_COALESCE: u64 = 1 << 20;
 
-/// How many requests run at once: 12.
+/// Default number of simultaneous requests: 12.
 pub const DEFAULT_AT_ONCE: usize = 12;
 
-/// The part of an object that is held in memory: 160 MiB.
+/// Default size of the cache of an object: 160 MiB.
 pub const DEFAULT_CACHE_SIZE: u64 = 160 << 20;
 
-/// How large the parts of an upload are at the least: 8 MiB.
+/// Default minimum size of the parts of an upload: 8 MiB.
 pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
 
 /// Options for requests to a store.
@@ -43,7 +43,7 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
         StoreOptions {
@@ -51,12 +51,11 @@ impl StoreOptions {
         }
     }
 
-    /// The defaults, as far as the environment doesn't say otherwise by
-    /// [`RETRY_TIMEOUT_VARIABLE`].
+    /// Returns the defaults, except for the time set by [`RETRY_TIMEOUT_VARIABLE`] in the environment.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the variable is no number of seconds.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the variable is not a number of seconds.
     pub fn from_env() -> io::Result<Self> {
         match std::env::var(RETRY_TIMEOUT_VARIABLE) {
             Ok(text) => StoreOptions::of_seconds(&text),
@@ -76,13 +75,11 @@ impl StoreOptions {
         }
     }
 
-    /// Time for which a request that fails is tried again ([`DEFAULT_RETRY_TIMEOUT`]), at most a
-    /// day. A store that says it is asked too much, by the status 429 or 503, is asked again for ten
-    /// thirds of it.
+    /// Sets the time for which to retry a failed request ([`DEFAULT_RETRY_TIMEOUT`]), at most a day. Requests that a store throttles, with
+    /// status 429 or 503, are retried for ten thirds of it.
     ///
-    /// A store that accepts a connection and says nothing is given up on after a sixth of the time,
-    /// at most 30 seconds, and asked again. Requests that fail for 10 seconds are told of by a
-    /// warning.
+    /// A connection without any response is closed after a sixth of the time, at most 30 seconds, and retried. Requests that fail for 10
+    /// seconds cause a warning.
     #[must_use]
     pub const fn retry_timeout(mut self, time: Duration) -> Self {
         self.retry_timeout = if time.as_secs() > 86_400 {
@@ -93,18 +90,18 @@ impl StoreOptions {
         self
     }
 
-    /// Time for which a store is asked again that is asked too much.
+    /// Returns the time for which to retry throttled requests.
     pub(crate) fn throttle_timeout(&self) -> Duration {
         self.retry_timeout * 10 / 3
     }
 
-    /// Time without a byte after which a connection is given up.
+    /// Returns the time without a byte after which to close a connection.
     pub(crate) fn idle_timeout(&self) -> Duration {
         let time = (self.retry_timeout / 6).min(Duration::from_secs(30));
         time.max(Duration::from_millis(10))
     }
 
-    /// Time after which requests that fail are told of.
+    /// Returns the time after which failing requests cause a warning.
     pub(crate) fn notice_after(&self) -> Duration {
         (self.retry_timeout / 18).min(Duration::from_secs(10))
     }
@@ -128,7 +125,7 @@ impl Default for ObjectReadOptions {
 }
 
 impl ObjectReadOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
         ObjectReadOptions {
@@ -141,8 +138,8 @@ impl ObjectReadOptions {
         }
     }
 
-    /// Sets how much is fetched at both ends when the object is opened
-    /// ([`DEFAULT_HEAD_SIZE`], [`DEFAULT_TAIL_SIZE`]); at least a byte of each.
+    /// Sets the number of bytes to fetch at both ends when the object is opened ([`DEFAULT_HEAD_SIZE`], [`DEFAULT_TAIL_SIZE`]); at least
+    /// one at each.
     #[must_use]
     pub const fn ends(mut self, head: u64, tail: u64) -> Self {
         self.head_size = if head == 0 { 1 } else { head };
@@ -150,30 +147,29 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets how much a request fetches at most ([`DEFAULT_REQUEST_SIZE`]); at least 1 KiB.
+    /// Sets the size of the largest request ([`DEFAULT_REQUEST_SIZE`]); at least 1 KiB.
     #[must_use]
     pub const fn request_size(mut self, bytes: u64) -> Self {
         self.request_size = if bytes < 1024 { 1024 } else { bytes };
         self
     }
 
-    /// Sets how far apart two ranges may be that one request fetches ([`DEFAULT_COALESCE`]). Ranges that
-    /// are shorter than the gap between them are fetched apart.
+    /// Sets the largest gap between two ranges that one request fetches ([`DEFAULT_COALESCE`]). Ranges shorter than the gap between them
+    /// are fetched separately.
     #[must_use]
     pub const fn coalesce(mut self, bytes: u64) -> Self {
         self.coalesce = bytes;
         self
     }
 
-    /// Sets how many requests run at once ([`DEFAULT_AT_ONCE`]); at least one.
+    /// Sets the number of simultaneous requests ([`DEFAULT_AT_ONCE`]); at least one.
     #[must_use]
     pub const fn at_once(mut self, requests: usize) -> Self {
         self.at_once = if requests == 0 { 1 } else { requests };
         self
     }
 
-    /// Sets how much of the object is held in memory, what is being fetched included
-    /// ([`DEFAULT_CACHE_SIZE`]). What a read waits for is held in any case.
+    /// Sets the size of the cache, including pending requests ([`DEFAULT_CACHE_SIZE`]). Bytes that a read is waiting for are always held.
     #[must_use]
     pub const fn cache_size(mut self, bytes: u64) -> Self {
         self.cache_size = bytes;
@@ -197,7 +193,7 @@ impl Default for ObjectWriteOptions {
 }
 
 impl ObjectWriteOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
         ObjectWriteOptions {
@@ -208,8 +204,8 @@ impl ObjectWriteOptions {
         }
     }
 
-    /// Sets how large the parts of an upload are ([`DEFAULT_PART_SIZE`]); at least 5 MiB, which stores
-    /// ask for. What is smaller is written by one request.
+    /// Sets the size of the parts of an upload ([`DEFAULT_PART_SIZE`]); at least 5 MiB, as stores require. A smaller object is written by a
+    /// single request.
     #[must_use]
     pub const fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = if bytes < SMALLEST_PART {
@@ -220,8 +216,8 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Sets how many parts are uploaded at once ([`DEFAULT_AT_ONCE`]); at least one. That many parts are
-    /// held in memory, and the one that is being filled.
+    /// Sets the number of parts to upload at once ([`DEFAULT_AT_ONCE`]); at least one. Memory holds this many parts and the one being
+    /// filled.
     #[must_use]
     pub const fn at_once(mut self, parts: usize) -> Self {
         self.at_once = if parts == 0 { 1 } else { parts };
@@ -243,7 +239,7 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Bytes of a part.
+    /// Returns the size of a part.
     pub(crate) fn part_len(&self) -> u64 {
         let needed = self.expected_size.div_ceil(MOST_PARTS);
         let rounded = needed.div_ceil(MEBIBYTE).saturating_mul(MEBIBYTE);
@@ -252,11 +248,11 @@ impl ObjectWriteOptions {
 }
 
 const MEBIBYTE: u64 = 1 << 20;
-/// What S3 takes at the least, but for the last.
+/// S3's minimum, except for the last part.
 const SMALLEST_PART: u64 = 5 << 20;
-/// More than is sensible to hold in memory.
+/// More would take too much memory.
 const LARGEST_PART: u64 = 1 << 30;
-/// S3 takes 10,000. What is expected may be a little less than what comes.
+/// S3's limit is 10,000. The object may turn out somewhat larger than expected.
 const MOST_PARTS: u64 = 9_000;
 
 #[cfg(test)]

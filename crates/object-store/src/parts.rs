@@ -1,4 +1,4 @@
-//! Stores as work in parts sees them: the objects that a plan names by URL.
+//! Stores for work in parts: the objects that a plan names by URL.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -20,16 +20,15 @@ use crate::runtime;
 use crate::upload::{Uploader, said};
 use crate::writer::ObjectWriter;
 
-/// The part of a file that is copied at a time.
+/// Size of the pieces in which a file is copied, in bytes.
 const COPY_LEN: usize = 1 << 20;
 
 /// Stores by URL, for splits, merges and verifications in parts.
 ///
-/// A part of a split becomes an object of its own, whose name follows from its content, and the
-/// commit one more, by a single request that the store refuses if something is there. A merge is an
-/// upload in parts: each host uploads its own, and the commit has the store put them together,
-/// without reading them. S3 refuses that step if something is there; of other stores, which have no
-/// condition for it, the commit looks for the object right before.
+/// Each part of a split becomes a separate object, named by its content. The commit writes one more with a single request, which the store
+/// rejects if the object exists. A merge is an upload in parts: each host uploads its own, and the commit makes the store assemble them
+/// without reading them. S3 rejects that step if the object exists; for other stores, which lack such a condition, the commit checks for
+/// the object immediately before.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -67,7 +66,7 @@ pub struct ObjectParts {
 }
 
 impl ObjectParts {
-    /// Stores that are read and written as by default.
+    /// Creates stores with the default options for reading and writing.
     #[must_use]
     pub const fn new() -> ObjectParts {
         ObjectParts {
@@ -76,15 +75,14 @@ impl ObjectParts {
         }
     }
 
-    /// Sets how objects are read ([`ObjectReadOptions::new`]).
+    /// Sets the options for reading objects ([`ObjectReadOptions::new`]).
     #[must_use]
     pub fn reading(mut self, options: ObjectReadOptions) -> Self {
         self.reading = options;
         self
     }
 
-    /// Sets how objects are written ([`ObjectWriteOptions::new`]). Whether they are replaced is in the
-    /// plan.
+    /// Sets the options for writing objects ([`ObjectWriteOptions::new`]). The plan decides whether to replace objects.
     #[must_use]
     pub fn writing(mut self, options: ObjectWriteOptions) -> Self {
         self.writing = options;
@@ -197,7 +195,7 @@ impl Objects for ObjectParts {
     }
 }
 
-/// The store of an object, as one where hosts upload parts of one object.
+/// Returns the store of an object, for uploads in parts by several hosts.
 fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
     location.uploads().ok_or_else(|| {

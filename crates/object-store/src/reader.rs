@@ -17,26 +17,23 @@ use crate::runtime;
 use fetch::Ends;
 use pieces::{Found, Pieces};
 
-/// The bytes fetched at the least for a read that nobody told of: requests cost time, however
-/// little they bring.
+/// Minimum number of bytes to fetch for a read without prefetch, as a request takes time even for few bytes.
 const LEAST_FETCHED: u64 = 64 << 10;
 
-/// Up to this size requests are small: the time they take isn't that of their bytes.
+/// Size up to which latency dominates the time of a request.
 const SMALL: u64 = 128 << 10;
 
-/// How many times more small requests run at once.
+/// Factor by which more small requests run at once.
 const SMALL_AT_ONCE: usize = 16;
 
-/// An object that is read by position, as a file is.
+/// An object read by position, like a file.
 ///
-/// Opening one fetches both ends at once. What is [told of in advance](ReadAt::prefetch) is fetched
-/// in that order: close ranges by one request, long ones by several, as many at once as the options
-/// say, and never more than they let it hold. No request is made for bytes that are held or on their
-/// way.
+/// Opening one fetches both ends at once. [Prefetched](ReadAt::prefetch) ranges are fetched in their order: close ranges by one request,
+/// long ranges by several, as many at once as the options allow, within the size of the cache. Bytes that are cached or pending are not
+/// requested again.
 ///
-/// All requests after the first ask for the same version of the object by its `ETag`: an object that
-/// is replaced while it is read is an error. A request that fails is tried again, with a pause that
-/// grows, for as long as the store's [`StoreOptions`](crate::StoreOptions) say.
+/// All requests after the first ask for the same version of the object by its `ETag`, so that replacing an object while it is read is an
+/// error. A failed request is retried with growing pauses, for as long as the store's [`StoreOptions`](crate::StoreOptions) allow.
 pub struct ObjectReader {
     shared: Arc<Shared>,
 }
@@ -52,29 +49,29 @@ struct Shared {
 struct State {
     opened: Option<Result<Object, Failure>>,
     pieces: Pieces,
-    /// What was told of before the object was open.
+    /// Ranges to prefetch once the object is open.
     told: Vec<Range<u64>>,
-    /// Requests that run.
+    /// Number of running requests.
     running: usize,
-    /// Where the last read that nobody told of ended, and how much the next one fetches.
+    /// End of the last read without prefetch, and the number of bytes that the next one fetches.
     sequence: (u64, u64),
     traffic: Traffic,
 }
 
-/// The version of the object that is read.
+/// The version of the object.
 #[derive(Clone, Debug)]
 struct Object {
     size: u64,
     e_tag: Option<String>,
 }
 
-/// What was asked of a store.
+/// Statistics of the requests to a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Requests, without those that were tried again.
+    /// Number of requests, not counting retries.
     pub requests: u64,
-    /// Bytes that came back.
+    /// Number of bytes received.
     pub bytes: u64,
 }
 
@@ -92,7 +89,7 @@ impl ObjectReader {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](io::ErrorKind::NotFound) if it isn't there, and what the store reports.
+    /// [`NotFound`](io::ErrorKind::NotFound) if the object doesn't exist, and any error of the store.
     ///
     /// # Examples
     ///
@@ -113,12 +110,12 @@ impl ObjectReader {
         Ok(reader)
     }
 
-    /// Begins to open an object, and doesn't wait for it: several can be opened at once. What is
-    /// wrong is the error of the first call that needs the object.
+    /// Begins to open an object without waiting, so that several can be opened at once. The first call that needs the object returns any
+    /// error.
     ///
     /// # Errors
     ///
-    /// [`Other`](io::ErrorKind::Other) if no request can be made at all.
+    /// [`Other`](io::ErrorKind::Other) if no request can be started.
     pub fn begin(
         location: &ObjectLocation,
         options: &ObjectReadOptions,
@@ -145,12 +142,11 @@ impl ObjectReader {
         Ok(ObjectReader { shared })
     }
 
-    /// Returns what the store calls the version that is read: its `ETag`, if it has one. Waits until the
-    /// object is open.
+    /// Returns the `ETag` of the version being read, if it has one. Waits until the object is open.
     ///
     /// # Errors
     ///
-    /// As opening the object.
+    /// The errors of opening the object.
     pub fn version(&self) -> io::Result<Option<String>> {
         let (state, _) = self.shared.object(self.shared.lock())?;
         Ok(match &state.opened {
@@ -159,12 +155,12 @@ impl ObjectReader {
         })
     }
 
-    /// Returns what was asked of the store so far.
+    /// Returns statistics of all requests so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.lock().traffic
     }
 
-    /// Returns where the object is.
+    /// Returns the location of the object.
     pub fn location(&self) -> &ObjectLocation {
         &self.shared.location
     }
@@ -180,7 +176,7 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what opening has brought.
+    /// Stores the result of opening.
     fn opened(self: &Arc<Self>, ends: Result<Ends, Failure>) {
         let mut state = self.lock();
         state.opened = Some(ends.map(|ends| {
@@ -224,7 +220,7 @@ impl Shared {
             .queue(&inside, options.coalesce, options.request_size);
     }
 
-    /// Begins as many requests of what is queued as may run.
+    /// Starts as many queued requests as may run.
     fn pump(self: &Arc<Self>, state: &mut State) {
         let at_once = self.options.at_once;
         loop {
@@ -244,7 +240,7 @@ impl Shared {
         }
     }
 
-    /// Begins a request for a piece that counts as on its way.
+    /// Starts a request for a piece already counted as pending.
     fn start(self: &Arc<Self>, state: &mut State, range: Range<u64>) {
         state.running += 1;
         let Ok(handle) = runtime::handle() else {
@@ -268,8 +264,8 @@ impl Shared {
         traffic.bytes += bytes;
     }
 
-    /// Returns how far a read from `offset` on that nobody told of fetches: further each time, as long as
-    /// one goes on where the last one ended.
+    /// Returns the end of the range to fetch for a read at `offset` without prefetch. The range grows with each read that continues the
+    /// last one.
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;
         let most = self.options.request_size.saturating_mul(4);

@@ -1,11 +1,11 @@
-//! URLs shown without what is secret in them.
+//! Hiding secrets in URLs.
 
 use std::borrow::Cow;
 
-/// Replaces a secret.
+/// Text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Names of query parameters that end like this have a value that lets whoever knows it in.
+/// Endings of the names of query parameters that grant access.
 const SECRET_ENDS: &[&str] = &[
     "signature",
     "token",
@@ -17,11 +17,10 @@ const SECRET_ENDS: &[&str] = &[
     "api-key",
 ];
 
-/// Names of query parameters that are the same.
+/// Whole names of such parameters.
 const SECRETS: &[&str] = &["sig", "key", "pwd"];
 
-/// Returns a text in which the passwords of URLs, and the values of query parameters that sign or
-/// authorize a request, are `***`.
+/// Returns a text in which passwords in URLs, and the values of query parameters that sign or authorize a request, are replaced by `***`.
 ///
 /// ```
 /// use proto_splitter_object_store::redact;
@@ -58,12 +57,12 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns whether a text is a URL with a password, or with a query that lets whoever knows it in.
+/// Returns true if a text is a URL with a password, or with a query parameter that grants access.
 pub(crate) fn has_secret(text: &str) -> bool {
     matches!(redact(text), Cow::Owned(_))
 }
 
-/// Returns where the password is in what follows the `://` of a URL.
+/// Returns the position of the password in the part of a URL after `://`.
 fn password(rest: &str) -> Option<(usize, usize)> {
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '?' | '#');
     let rest = &rest[..rest.find(ends).unwrap_or(rest.len())];
@@ -71,7 +70,7 @@ fn password(rest: &str) -> Option<(usize, usize)> {
     let from = rest[..authority].find(':')? + 1;
     let to = match rest[..authority].rfind('@') {
         Some(at) => at,
-        // A slash in a password ends the host for a parser, not for whoever has typed it.
+        // A slash in a password ends the host for a parser, but a user may have typed it.
         None if is_port(&rest[from..authority]) => return None,
         None => rest.rfind('@')?,
     };
@@ -82,11 +81,11 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether a text ends with the name of a query parameter whose value is a secret.
+/// Returns true if a text ends with the name of a secret query parameter.
 fn is_secret(before: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%');
     let stem = before.trim_end_matches(is_name);
-    // The third is the end of `&amp;`.
+    // The semicolon is the end of `&amp;`.
     if !stem.ends_with(['?', '&', ';']) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! The threads that requests run on, whoever waits for them.
+//! The threads that run all requests.
 
 use std::future::Future;
 use std::io;
@@ -6,15 +6,15 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Requests wait most of the time; what they do besides is to decrypt and to copy.
+/// Requests mostly wait; otherwise they only decrypt and copy.
 const THREADS: usize = 2;
 
 static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
 
-/// The runtime of all requests, which begins with the first.
+/// Returns the runtime for all requests, starting it on first use.
 pub(crate) fn handle() -> io::Result<&'static Handle> {
     let runtime = RUNTIME.get_or_init(|| {
-        // An application that has chosen another provider keeps it.
+        // An application's choice of another provider is kept.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -31,7 +31,7 @@ pub(crate) fn handle() -> io::Result<&'static Handle> {
     }
 }
 
-/// Waits for a future that needs the runtime, on any thread, one of another runtime included.
+/// Waits for a future that needs the runtime. Works on any thread, even of another runtime.
 pub(crate) fn wait<F: Future>(future: F) -> io::Result<F::Output> {
     let _entered = handle()?.enter();
     Ok(futures::executor::block_on(future))

@@ -1,4 +1,4 @@
-//! The stores behind URLs, as the environment sets them up.
+//! The stores of URLs, configured by the environment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,20 +21,20 @@ use crate::options::StoreOptions;
 use crate::runtime;
 use crate::watched::{Connector, Kind};
 
-/// What the names of variables in the environment begin with that stores are set up by.
+/// Prefixes of environment variables that configure stores.
 const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// How often a request is tried again at most, which time ends before.
+/// Largest number of retries; the time limit ends them earlier.
 const MOST_RETRIES: usize = 10_000;
 
-/// How long the pauses between tries get.
+/// Longest pause between retries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Those that are known, by what their objects begin with and how they are asked.
+/// Known stores, by URL prefix and options.
 type Stores = Mutex<HashMap<(String, StoreOptions), Store>>;
 
-/// A store, and the same one as one of uploads in parts, if it is.
+/// A store, and its interface for uploads in parts, if it has one.
 #[derive(Clone)]
 pub(crate) struct Store {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -51,7 +51,7 @@ impl Store {
     }
 }
 
-/// Returns the store of a URL, which all objects in it share with their connections.
+/// Returns the store of a URL. All its objects share the connections.
 pub(crate) fn store(
     url: &Url,
     scheme: &ObjectStoreScheme,
@@ -67,7 +67,7 @@ pub(crate) fn store(
     if let Some(known) = stores.get(&key) {
         return Ok(known.clone());
     }
-    // A client needs what the runtime installs.
+    // The client needs the TLS provider that the runtime installs.
     let ready = runtime::handle();
     ready.map_err(|error| Failure::new(error.kind(), error.to_string()))?;
     let made =
@@ -76,7 +76,7 @@ pub(crate) fn store(
     Ok(made)
 }
 
-/// A builder with a URL, connections that are watched, and those settings that it knows.
+/// Creates a builder with a URL, monitored connections and those settings that it supports.
 macro_rules! configured {
     ($builder:expr, $url:expr, $settings:expr, $asked:expr) => {{
         let (client, connector, retries) = $asked;
@@ -108,7 +108,7 @@ fn build(
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new();
             let store = configured!(builder, url.as_str(), settings, asked(client())).build()?;
-            // S3 refuses to put an upload together where an object is, if it is asked to.
+            // With this header S3 refuses to complete an upload if the object exists.
             let creating = client().with_default_headers(creating_headers());
             let builder = AmazonS3Builder::new();
             let creating = configured!(builder, url.as_str(), settings, asked(creating))
@@ -145,15 +145,15 @@ fn build(
     })
 }
 
-/// Returns how connections are made. Time is limited between bytes, not for all of an object.
+/// Returns the options for connections. The timeout applies between bytes, not to a whole object.
 fn client(options: &StoreOptions) -> ClientOptions {
     ClientOptions::new()
         .with_timeout_disabled()
         .with_read_timeout(options.idle_timeout())
 }
 
-/// Returns how requests that fail are tried again: until the time has passed. The default of ten times ends
-/// after some seconds, and pauses of a base of 2, which are drawn at random, don't grow.
+/// Returns the options for retries, which end after a time. The default of ten retries ends after some seconds, and random pauses with a
+/// base of 2 don't grow.
 fn retries(options: &StoreOptions) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -168,7 +168,7 @@ fn retries(options: &StoreOptions) -> RetryConfig {
     }
 }
 
-/// Returns what is particular to stores of a scheme.
+/// Returns the particulars of stores with this scheme.
 fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> Kind {
     let setting = |name: &str| settings.iter().find(|(key, _)| key == name);
     match scheme {
@@ -195,7 +195,7 @@ fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> Kind {
     }
 }
 
-/// Returns what the environment says of stores, in the words of the builders.
+/// Returns the environment's settings for stores, in the terms of the builders.
 fn settings(url: &Url) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -205,7 +205,7 @@ fn settings(url: &Url) -> Vec<(String, String)> {
     let says =
         |settings: &[(String, String)], name: &str| settings.iter().any(|(key, _)| key == name);
     match url.scheme() {
-        // Who names a server so has decided it.
+        // A URL with `http` is an explicit choice.
         "http" => settings.push(("allow_http".into(), "true".into())),
         "s3" | "s3a" => {
             if !says(&settings, "aws_checksum_algorithm") {
@@ -239,7 +239,7 @@ mod tests {
             let most = u32::try_from(max_retries).unwrap();
             assert!(backoff.max_backoff * most > retry_timeout);
             assert!(backoff.init_backoff * most > retry_timeout.min(Duration::from_secs(600)));
-            // The mean of the logarithm of what a pause is multiplied by has to be positive.
+            // The expected logarithm of a pause's growth factor must be positive.
             assert!(backoff.base > std::f64::consts::E);
         }
     }

@@ -1,31 +1,31 @@
-//! Failures of requests that say themselves what they are.
+//! Failures of requests that describe themselves.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// The reason why a request failed, as the source of an error of `object_store`.
+/// The cause of a failed request, as the source of an `object_store` error.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// The store answered with an error.
     Status {
         code: u16,
         reason: &'static str,
-        /// The begin of the answer's body, without secrets.
+        /// Start of the response's body, without secrets.
         body: String,
-        /// How long requests have failed.
+        /// Time for which requests have failed.
         tried: Duration,
     },
-    /// No answer came.
+    /// There was no response.
     NoAnswer { why: String, tried: Duration },
-    /// No credentials are set, and the machine has none; what to set instead.
+    /// No credentials are set or provided by the machine; the text says which to set.
     NoCredentials(&'static str),
-    /// The endpoint is `http://`, which this variable has to allow.
+    /// The endpoint is `http://`, which requires this variable.
     Unencrypted(&'static str),
 }
 
 impl Trouble {
-    /// Returns the trouble that an error comes from, if any.
+    /// Returns the cause of an error, if known.
     pub(crate) fn of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Trouble> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -37,7 +37,7 @@ impl Trouble {
         None
     }
 
-    /// Returns the status, if the store answered.
+    /// Returns the status, if the store responded.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
             Trouble::Status { code, .. } => Some(*code),
@@ -73,7 +73,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// The time that requests have failed for, once it is worth mentioning.
+/// The time for which requests have failed, if worth mentioning.
 struct Tried(Duration);
 
 impl fmt::Display for Tried {

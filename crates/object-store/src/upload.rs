@@ -1,4 +1,4 @@
-//! Uploading parts of an upload, all of them or some.
+//! Uploading the parts of an object, all or some of them.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,21 +14,21 @@ use crate::location::ObjectLocation;
 use crate::multipart::Uploads;
 use crate::runtime;
 
-/// The bytes held in memory at once, unless that is less than two parts.
+/// Largest number of bytes in memory, unless two parts are larger.
 const MOST_HELD: usize = 256 << 20;
 
-/// Uploads what is written to it, a part at a time, several at once.
+/// A writer that uploads its input part by part, several at once.
 pub(crate) struct Uploader {
     uploads: Uploads,
     name: String,
     path: Path,
     id: String,
-    /// Which part comes next.
+    /// Number of the next part.
     next: usize,
     part_size: usize,
     at_once: usize,
     buffer: Vec<u8>,
-    /// Those on their way, in their order.
+    /// Pending uploads, in order.
     running: VecDeque<JoinHandle<object_store::Result<String>>>,
     done: Vec<String>,
 }
@@ -62,7 +62,7 @@ impl Uploader {
         })
     }
 
-    /// Returns how many parts are uploaded at once; fewer if they are so large that they take much memory.
+    /// Sets the number of parts to upload at once, reduced if they are so large that they take much memory.
     pub(crate) fn at_once(mut self, parts: usize) -> Uploader {
         self.at_once = parts.min(MOST_HELD / self.part_size).max(1);
         self
@@ -73,7 +73,7 @@ impl Uploader {
         self.put(part)
     }
 
-    /// Uploads a part, once there is room for it.
+    /// Uploads a part, once enough earlier ones have finished.
     pub(crate) fn put(&mut self, part: Bytes) -> io::Result<()> {
         while self.running.len() >= self.at_once {
             self.wait_for_first()?;
@@ -107,14 +107,14 @@ impl Write for Uploader {
         Ok(n)
     }
 
-    /// Does nothing: parts are uploaded when they are full.
+    /// Does nothing: each part is uploaded when it is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl Uploader {
-    /// Waits for all parts. Gives what the store calls them, in their order.
+    /// Waits for all parts. Returns the store's ids for them, in order.
     pub(crate) fn wait(&mut self) -> io::Result<Vec<String>> {
         if !self.buffer.is_empty() {
             self.send()?;
@@ -127,17 +127,17 @@ impl Uploader {
 }
 
 impl Uploader {
-    /// Has the store put the parts together that all hosts together have uploaded.
+    /// Completes the upload from the parts of all hosts.
     pub(crate) fn complete(&self, parts: Vec<String>, force: bool) -> io::Result<()> {
         let done = self.uploads.complete(&self.path, &self.id, parts, force);
         runtime::wait(done)?.map_err(|error| said(&self.name, &error))
     }
 
-    /// Ends the upload, and has the store forget its parts.
+    /// Ends the upload and deletes its parts.
     pub(crate) async fn abort(mut self) -> object_store::Result<()> {
         for part in std::mem::take(&mut self.running) {
             part.abort();
-            // What is under way still would come after the end.
+            // Pending parts would otherwise arrive afterwards.
             drop(part.await);
         }
         self.uploads.abort(&self.path, &self.id).await
@@ -158,7 +158,7 @@ impl Drop for Uploader {
     }
 }
 
-/// Returns what a store says of an upload.
+/// Returns the store's error about an upload.
 pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
     match error {
         object_store::Error::NotFound { .. } => {

@@ -1,5 +1,4 @@
-//! The connections to a store: requests that fail are told of, and tried again where `object_store`
-//! would end too early.
+//! Monitored connections to a store: failing requests cause a warning, and are retried where `object_store` would give up too early.
 
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -20,19 +19,19 @@ use crate::options::StoreOptions;
 use crate::redact::redact;
 use crate::trouble::Trouble;
 
-/// How many characters of an error's body are kept.
+/// Largest number of characters of an error's body to keep.
 const MOST_SAID: usize = 500;
 
-/// How many bytes of an error's body are read. What isn't text takes more bytes than characters.
+/// Largest number of bytes of an error's body to read. Bodies that aren't text take more bytes than characters.
 const MOST_READ: usize = 16 << 10;
 
-/// A body that is larger takes time to send, and its answer is late for that.
+/// Size up to which a request's body takes no noticeable time to send.
 const SMALL_BODY: usize = 64 << 10;
 
-/// The first pause before a store that is asked too much is asked again, in milliseconds.
+/// First pause before a throttled request is retried, in milliseconds.
 const FIRST_PAUSE: u64 = 500;
 
-/// Where machines in clouds get their credentials.
+/// Hosts that provide credentials to cloud machines.
 const METADATA_HOSTS: &[&str] = &[
     "169.254.169.254",
     "169.254.170.2",
@@ -43,31 +42,31 @@ const METADATA_HOSTS: &[&str] = &[
 /// The particulars of a kind of store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kind {
-    /// What to set where no credentials are found.
+    /// Settings to suggest if no credentials are found.
     pub(crate) credentials: &'static str,
-    /// The variable that allows an endpoint without TLS.
+    /// Variable that allows an endpoint without TLS.
     pub(crate) allow_http: &'static str,
-    /// Where else the store's client gets credentials.
+    /// Further endpoint that provides credentials.
     pub(crate) metadata_endpoint: Option<String>,
-    /// True if a refusal there isn't the end.
+    /// True if the client continues after that endpoint refuses.
     pub(crate) falls_back: bool,
 }
 
-/// Makes the connections to one store.
+/// Creates the connections to one store.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector(Arc<Watch>);
 
-/// What all connections to a store share.
+/// The state shared by all connections to a store.
 #[derive(Debug)]
 struct Watch {
-    /// The name of the store.
+    /// Name of the store.
     name: String,
     kind: Kind,
     options: StoreOptions,
     failing: Mutex<Failing>,
 }
 
-/// How it goes since a request succeeded.
+/// The failures since the last successful request.
 #[derive(Debug, Default)]
 struct Failing {
     since: Option<Instant>,
@@ -96,7 +95,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A client whose requests are watched.
+/// A client whose requests are monitored.
 #[derive(Debug)]
 struct Watched {
     inner: HttpClient,
@@ -123,7 +122,7 @@ impl HttpService for Watched {
             };
             let status = response.status();
             let code = status.as_u16();
-            // Some servers answer as if they had been asked for a page.
+            // Some servers respond with a web page.
             let is_page = is_listing && status.is_success() && code != 207;
             if !is_page && (status.is_success() || status.is_redirection() || code == 304) {
                 watch.worked();
@@ -144,14 +143,14 @@ impl HttpService for Watched {
             };
             if is_page || matches!(code, 416 | 501 | 505) || is_listing && is_refused && code != 404
             {
-                // The same would come again.
+                // A retry would have the same result.
                 return Err(HttpError::new(
                     HttpErrorKind::Decode,
                     trouble(Duration::ZERO),
                 ));
             }
             if is_refused {
-                // `object_store` knows what these mean.
+                // `object_store` handles these itself.
                 watch.worked();
                 return Ok(HttpResponse::from_parts(parts, body.into()));
             }
@@ -207,8 +206,7 @@ impl Watch {
         self.failed_since(Instant::now(), why)
     }
 
-    /// Notes that a request fails, and says so once that has been so for some time. Returns how long
-    /// it has.
+    /// Records the failure of a request, and warns if requests have failed for some time. Returns that time.
     fn failed_since(&self, begun: Instant, why: &str) -> Duration {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = failing.since.get_or_insert(begun).elapsed();
@@ -223,7 +221,7 @@ impl Watch {
         tried
     }
 
-    /// A request that got no answer, as `object_store` tries it again or not.
+    /// Returns the error for a request without a response, of a kind that `object_store` retries or not.
     fn no_answer(&self, error: &HttpError) -> HttpError {
         let mut why = error.source().map_or(String::new(), ToString::to_string);
         let mut cause = error.source().and_then(Error::source);
@@ -239,7 +237,7 @@ impl Watch {
         HttpError::new(error.kind(), Trouble::NoAnswer { why, tried })
     }
 
-    /// Reads the begin of an error's body, whatever it is.
+    /// Reads the start of an error's body.
     async fn beginning(&self, body: HttpResponseBody) -> String {
         let mut read = Vec::new();
         let mut pieces = body.bytes_stream();
@@ -251,7 +249,7 @@ impl Watch {
                 read.extend_from_slice(&piece[..piece.len().min(room)]);
             }
         };
-        // What came in time is said.
+        // A timeout keeps the part received.
         let _ = tokio::time::timeout(self.options.idle_timeout(), reading).await;
         let text = String::from_utf8_lossy(&read);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -263,8 +261,7 @@ impl Watch {
     }
 }
 
-/// Pauses before a store that is asked too much is asked again. `object_store` has a limit for
-/// requests that fail, whatever they fail by; this one is longer.
+/// Pauses before retries of throttled requests. `object_store` has one time limit for all failures; this one is longer.
 #[derive(Debug, Default)]
 struct Throttled {
     since: Option<Instant>,
@@ -272,13 +269,13 @@ struct Throttled {
 }
 
 impl Throttled {
-    /// Returns the next pause, longer than the last; `None` once the limit has passed.
+    /// Returns the next pause, longer than the last; `None` after the time limit.
     fn pause(&mut self, limit: Duration) -> Option<Duration> {
         let begun = *self.since.get_or_insert_with(Instant::now);
         let left = limit.checked_sub(begun.elapsed())?;
         let longest = Duration::from_millis(FIRST_PAUSE << self.pauses.min(5));
         self.pauses += 1;
-        // Requests that are refused together don't come again together.
+        // Random, so that requests rejected together aren't retried together.
         let random = RandomState::new().build_hasher().finish() % 1000;
         let part = 500 + u32::try_from(random / 2).unwrap_or(0);
         Some((longest * part / 1000).min(left))

@@ -1,4 +1,4 @@
-//! Writing an object from front to end.
+//! Writing an object sequentially.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,17 +15,15 @@ use crate::options::ObjectWriteOptions;
 use crate::runtime;
 use crate::upload::Uploader;
 
-/// An object that is written from front to end, and appears complete or not at all.
+/// An object written sequentially, which appears complete or not at all.
 ///
-/// Up to one part is written by one request, and more as a multipart upload, some parts at a time.
-/// Nothing is seen of the object before [`finish`](Self::finish). Dropped before, the upload is
-/// aborted; one whose process died stays in the store, invisible and paid for, until a lifecycle
-/// rule of the bucket removes it.
+/// An object of one part is written by a single request, a larger one by a multipart upload with several parts at once. The object becomes
+/// visible in [`finish`](Self::finish). Dropping the writer before aborts the upload. If the process dies, the upload remains in the store,
+/// invisible but paid for, until a lifecycle rule of the bucket removes it.
 ///
-/// Without [`force`](ObjectWriteOptions::force) an object that is there is an error. Of one that is
-/// written by one request the store itself sees to that, and S3 of an upload, too. Other stores have
-/// no such condition for uploads, so the object is looked for before the first part and after the
-/// last: of two that end in the same moment the last one stays.
+/// Without [`force`](ObjectWriteOptions::force) an existing object is an error. The store enforces this for a single request, and S3 also
+/// for an upload. Other stores lack such a condition for uploads, so the writer checks for the object before the first part and after the
+/// last: of two writers that finish at the same moment, the last one wins.
 pub struct ObjectWriter {
     location: ObjectLocation,
     name: String,
@@ -35,11 +33,11 @@ pub struct ObjectWriter {
     written: u64,
 }
 
-/// An upload that was begun.
+/// A started upload.
 enum Upload {
-    /// Part by part, by its name.
+    /// In parts, with a known id.
     Named(Uploader),
-    /// Of a store that is known as such alone.
+    /// Through the generic interface of a store.
     Opaque(WriteMultipart),
 }
 
@@ -62,12 +60,12 @@ impl fmt::Debug for ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// Begins to write an object. No request is made if it may be replaced.
+    /// Begins to write an object. Makes no request if an existing object may be replaced.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if it is there and isn't to be replaced;
-    /// [`Unsupported`](io::ErrorKind::Unsupported) for a web server; what the store reports.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object exists and may not be replaced;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for a web server; any error of the store.
     ///
     /// # Examples
     ///
@@ -104,17 +102,17 @@ impl ObjectWriter {
         Ok(writer)
     }
 
-    /// Returns how many bytes were written so far.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Ends the writing: the object is there from now on, if this succeeds. Gives its size.
+    /// Completes the object, which exists once this succeeds. Returns its size.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if another has written it meanwhile, and
-    /// what the store reports. Then the upload was aborted.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object was created meanwhile, and any error of the store. In either case the
+    /// upload is aborted.
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
         let Some(upload) = self.upload.take() else {
@@ -136,7 +134,7 @@ impl ObjectWriter {
             Upload::Named(mut uploader) => {
                 let finished = self.put_together(&mut uploader, last);
                 if finished.is_err() {
-                    // Dropped, it is aborted.
+                    // Dropping it aborts the upload.
                     self.upload = Some(Upload::Named(uploader));
                 }
                 finished?;
@@ -156,7 +154,7 @@ impl ObjectWriter {
         Ok(self.written)
     }
 
-    /// Uploads the last part, and has the store put all of them together.
+    /// Uploads the last part and completes the upload.
     fn put_together(&self, uploader: &mut Uploader, last: Vec<u8>) -> io::Result<()> {
         uploader.put(Bytes::from(last))?;
         let parts = uploader.wait()?;
@@ -164,7 +162,7 @@ impl ObjectWriter {
         uploader.complete(parts, self.options.force)
     }
 
-    /// Ends the writing, and leaves nothing behind.
+    /// Stops writing and deletes the uploaded parts.
     ///
     /// # Errors
     ///
@@ -199,7 +197,7 @@ impl ObjectWriter {
         usize::try_from(self.options.part_len()).unwrap_or(usize::MAX)
     }
 
-    /// Uploads a part, once there is room for it.
+    /// Uploads a part, once enough earlier ones have finished.
     fn put(&mut self, part: Vec<u8>) -> io::Result<()> {
         if self.upload.is_none() {
             self.upload = Some(self.begin()?);
@@ -241,7 +239,7 @@ impl ObjectWriter {
 impl Write for ObjectWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let part_len = self.part_len();
-        // One that is full waits until there is more, since the last may be of any size.
+        // A full part waits for more bytes, as only the last part may have any size.
         if self.buffer.len() >= part_len && !bytes.is_empty() {
             let part = std::mem::take(&mut self.buffer);
             self.put(part)?;
@@ -252,7 +250,7 @@ impl Write for ObjectWriter {
         Ok(n)
     }
 
-    /// Does nothing: parts are uploaded when they are full.
+    /// Does nothing: each part is uploaded when it is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

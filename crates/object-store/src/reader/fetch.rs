@@ -14,18 +14,18 @@ use super::{Object, Shared};
 use crate::failure::Failure;
 use crate::trouble::Trouble;
 
-/// How long the end is waited for once the front is there. Servers that don't count from the end say
-/// so by errors that are tried again, which takes minutes.
+/// Time to wait for the object's end after its start has arrived. Servers that don't support ranges from the end report errors that are
+/// retried for minutes.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What opening an object brings.
+/// The result of opening an object.
 pub(super) struct Ends {
     pub(super) object: Object,
-    /// What is at both ends, each with where it begins.
+    /// The bytes at both ends, each with its offset.
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 
-/// Fetches both ends at once: whatever comes back says how large the object is.
+/// Fetches both ends at once; either response gives the object's size.
 pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
     let options = &shared.options;
     let head = get(shared, GetRange::Bounded(0..options.head_size), None);
@@ -51,7 +51,7 @@ pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
             }
             let begin = tail.0.size.saturating_sub(tail.1.len() as u64);
             let mut bytes = vec![(begin, tail.1)];
-            // Where they overlap, the tail's are taken.
+            // The tail is preferred where they overlap.
             let front = usize::try_from(begin).unwrap_or(usize::MAX);
             bytes.push((0, head.1.slice(..front.min(head.1.len()))));
             Ok(Ends {
@@ -59,13 +59,13 @@ pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
                 bytes,
             })
         }
-        // Some servers don't count from the end, or not further than to the front.
+        // Some servers don't support ranges from the end, or not beyond the start.
         (Ok(head), None) => with_tail(shared, head).await,
         (Err(error), _) => without_head(shared, &error).await,
     }
 }
 
-/// Opens an object whose front can't be fetched: nothing has no first byte.
+/// Opens an object whose start can't be fetched, because an empty object has no first byte.
 async fn without_head(shared: &Shared, error: &Error) -> Result<Ends, Failure> {
     let trouble = Trouble::of(error);
     let may_be_empty = match error {
@@ -92,7 +92,7 @@ async fn without_head(shared: &Shared, error: &Error) -> Result<Ends, Failure> {
     })
 }
 
-/// Fetches the end of an object whose front is there.
+/// Fetches the end of an object whose start is known.
 async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Ends, Failure> {
     let object = object(&head.0);
     let front = head.1.len() as u64;
@@ -109,7 +109,7 @@ async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Ends, F
     Ok(Ends { object, bytes })
 }
 
-/// Fetches a range of an object that is open.
+/// Fetches a range of an open object.
 pub(super) async fn range(shared: &Shared, range: Range<u64>) -> Result<Bytes, Failure> {
     let object = match &shared.lock().opened {
         Some(Ok(object)) => object.clone(),
@@ -147,7 +147,7 @@ async fn get(
     };
     let options = GetOptions {
         range: Some(range),
-        // A weak one says that two versions mean the same, not that they are, and matches nothing.
+        // A weak ETag says that two versions are equivalent, not identical, and never matches.
         if_match: object
             .and_then(|object| object.e_tag.clone())
             .filter(|e_tag| !e_tag.starts_with("W/")),
@@ -160,7 +160,7 @@ async fn get(
     Ok((meta, bytes))
 }
 
-/// Collects a body of at most this many bytes.
+/// Reads a body of at most this many bytes.
 async fn collect(result: GetResult, most: u64) -> Result<Bytes, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut pieces = result.into_stream();

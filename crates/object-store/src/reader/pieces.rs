@@ -1,4 +1,4 @@
-//! The parts of an object that are in memory, on their way, or wanted next. No request is made here.
+//! The parts of an object that are cached, pending or queued. Makes no requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,11 +12,11 @@ use crate::failure::Failure;
 struct Piece {
     end: u64,
     content: Content,
-    /// Bytes that nobody has read yet.
+    /// Number of bytes not read yet.
     unread: u64,
-    /// True if its last byte was read: most often it is done with.
+    /// True if its last byte was read, so that it is probably no longer needed.
     is_passed: bool,
-    /// When it was last read, by the count of reads.
+    /// Number of the last read that used it.
     used: u64,
 }
 
@@ -27,24 +27,24 @@ enum Content {
     Failed(Failure),
 }
 
-/// What there is at a position.
+/// The state of the bytes at a position.
 pub(super) enum Found {
-    /// These bytes, from the position on.
+    /// Cached bytes that start at the position.
     Bytes(Bytes),
-    /// It is on its way.
+    /// A pending request.
     Pending,
     Failed(Failure),
     Nothing,
 }
 
-/// The parts of an object that are held, within a bound, and the queue of those to be fetched.
+/// The cached parts of an object, within a size limit, and the queue of those to fetch.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// By where each begins; none overlaps another.
+    /// Cached parts by offset, without overlaps.
     held: BTreeMap<u64, Piece>,
-    /// Wanted, by where each begins, and where it ends; none overlaps another, nor what is held.
+    /// Queued ranges, from offset to end, without overlaps with each other or with cached parts.
     queued: BTreeMap<u64, u64>,
-    /// The order of these; what isn't in `queued` any more is passed over.
+    /// Order of the queue; ranges no longer in `queued` are skipped.
     order: VecDeque<u64>,
     size: u64,
     most: u64,
@@ -52,7 +52,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// None, of which this many bytes may be held.
+    /// Creates an empty cache of this size.
     pub(super) fn new(most: u64) -> Self {
         Pieces {
             held: BTreeMap::new(),
@@ -64,7 +64,7 @@ impl Pieces {
         }
     }
 
-    /// Returns what is at `position`; of what is there, `want` bytes at most count as read.
+    /// Returns the state at `position`; at most `want` cached bytes count as read.
     pub(super) fn read(&mut self, position: u64, want: u64) -> Found {
         self.reads += 1;
         let reads = self.reads;
@@ -92,7 +92,7 @@ impl Pieces {
         }
     }
 
-    /// Returns what of a range is neither held nor queued.
+    /// Returns the subranges that are neither cached nor queued.
     fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;
@@ -114,8 +114,7 @@ impl Pieces {
         missing
     }
 
-    /// Queues what of these ranges is missing, after what is queued, as requests of at most this many
-    /// bytes. Ranges that are so close that one request is better become one.
+    /// Queues the missing subranges at the end, as requests of at most this many bytes. Ranges close to each other become one.
     pub(super) fn queue(&mut self, ranges: &[Range<u64>], coalesce: u64, request: u64) {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for range in ranges.iter().filter(|range| range.start < range.end) {
@@ -136,7 +135,7 @@ impl Pieces {
         }
     }
 
-    /// Takes what is queued next, and fits into the bound; it counts as on its way from now on.
+    /// Takes the next queued range that fits into the cache; it counts as pending from now on.
     pub(super) fn take_next(&mut self, fits: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         loop {
             let begin = *self.order.front()?;
@@ -154,9 +153,8 @@ impl Pieces {
         }
     }
 
-    /// Takes what a read waits for: what is queued there, or else what is missing of `range`, cut
-    /// to requests, of which the first is taken. It counts as on its way from now on; what is left
-    /// is queued before all else.
+    /// Takes the range that a read waits for: the queued one, or else the missing part of `range`, divided into requests, of which the
+    /// first is taken. It counts as pending from now on; the others go to the front of the queue.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);
@@ -177,7 +175,7 @@ impl Pieces {
                 now
             }
         };
-        // A read goes on whatever is held.
+        // The read proceeds even if the cache is full.
         self.make_room(now.end - now.start, true);
         self.add(now.clone());
         Some(now)
@@ -196,7 +194,7 @@ impl Pieces {
         self.held.insert(range.start, piece);
     }
 
-    /// Puts what was fetched to its place.
+    /// Stores a fetched range.
     pub(super) fn arrived(&mut self, begin: u64, result: Result<Bytes, Failure>) {
         if let Some(piece) = self.held.get_mut(&begin) {
             piece.content = match result {
@@ -206,7 +204,7 @@ impl Pieces {
         }
     }
 
-    /// Adds what was fetched without being asked for here.
+    /// Stores bytes fetched without a request from here.
     pub(super) fn insert(&mut self, begin: u64, bytes: Bytes) {
         let range = begin..begin + bytes.len() as u64;
         if range.start < range.end && self.missing(range.clone()) == [range.clone()] {
@@ -221,8 +219,7 @@ impl Pieces {
         }
     }
 
-    /// Drops what isn't needed any more until this many bytes fit; what was fetched and not read only
-    /// for a read that waits.
+    /// Drops unneeded parts until this many bytes fit; drops fetched but unread bytes only for a read that waits.
     fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
         while self.size.saturating_add(len) > self.most {
             let ready = self.held.iter();
@@ -241,7 +238,7 @@ impl Pieces {
 }
 
 impl Piece {
-    /// Returns whether it is most likely done with: it was read to its end, and most of it.
+    /// Returns true if the piece is probably no longer needed: most of it was read, including its end.
     fn is_done(&self) -> bool {
         self.unread == 0 || self.is_passed && self.unread <= self.content.len() / 4
     }
@@ -256,7 +253,7 @@ impl Content {
     }
 }
 
-/// Returns whether a range that is read after another goes into its request: they meet, or the gap is small
+/// Returns true if one request should fetch both ranges: they touch, or the gap is small compared to them.
 /// beside them.
 fn is_near(last: &Range<u64>, next: &Range<u64>, coalesce: u64) -> bool {
     let len = (last.end - last.start).max(next.end - next.start);
@@ -281,7 +278,7 @@ fn cut(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
 mod tests {
     use super::*;
 
-    /// All that would be requested, in order.
+    /// Returns all requests that would be made, in order.
     fn requests(pieces: &mut Pieces) -> Vec<Range<u64>> {
         std::iter::from_fn(|| pieces.take_next(|_| true)).collect()
     }
@@ -297,7 +294,7 @@ mod tests {
         let far = 0..100_000;
         assert_eq!(queued(&[0..50, 60..90]), [0..90]);
         assert_eq!(queued(&[0..200, 301..500]), [0..200, 301..500]);
-        // A gap that is longer than both ranges isn't worth it.
+        // A gap longer than both ranges isn't worth it.
         assert_eq!(queued(&[0..10, 90..99]), [0..10, 90..99]);
         assert_eq!(queued(&[5..2500]), [5..1005, 1005..2005, 2005..2500]);
         assert_eq!(queued(&[700..800, 0..100]), [700..800, 0..100]);

@@ -110,7 +110,7 @@ fn an_object_that_was_damaged_is_named_by_the_commit_unless_it_does_not_look() {
     assert!(error.to_string().contains(part), "{error}");
     assert!(error.to_string().contains("run again"), "{error}");
     assert!(!bucket.has("m.cpb"));
-    // As the commit says: what is there isn't overwritten.
+    // The commit reports that it overwrites nothing.
     bucket.remove(part);
     split.run(1, &options()).unwrap();
     split.commit(&reports, &options()).unwrap();
@@ -193,7 +193,7 @@ fn a_part_that_is_gone_or_another_is_named_by_the_commit() {
     other[end] ^= 1;
     bucket.put(&name, &other);
     assert!(split.commit(&reports, &options()).is_err());
-    // What is in its place isn't overwritten, either.
+    // An object that takes its place isn't overwritten either.
     split.run(1, &options()).unwrap();
     assert!(bucket.get(&name) == other);
     bucket.put(&name, &content);

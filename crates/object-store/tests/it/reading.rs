@@ -18,7 +18,7 @@ fn open(server: &Server, name: &str, options: &ObjectReadOptions) -> std::io::Re
     ObjectReader::open(&ObjectLocation::parse(&server.url(name)).unwrap(), options)
 }
 
-/// The bytes of a range, as a reader gives them.
+/// Returns the bytes of a range.
 fn read(reader: &ObjectReader, at: u64, len: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     reader.read_exact_at(at, &mut bytes).map(|()| bytes)
@@ -149,7 +149,7 @@ fn an_object_that_is_replaced_meanwhile_is_an_error() {
             );
             assert_eq!(error.to_string(), expected);
         }
-        // What was fetched before is of the version that was opened.
+        // Bytes fetched before are of the version that was opened.
         assert_eq!(read(&reader, 5, 10).unwrap(), bytes[5..15]);
     }
 }

@@ -1,4 +1,4 @@
-//! Stores that fail for long, say nothing, say too much, or don't do what is asked.
+//! Stores that fail for long, are silent, send too much, or don't support a request.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -13,17 +13,17 @@ use record_file::ReadAt;
 
 use crate::server::{FLOOD, Fault, Server};
 
-/// Much more than any of these takes, for machines that are busy.
+/// Much longer than any of these takes, for busy machines.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Opens an object of a store whose requests are tried again for this time.
+/// Opens an object of a store whose requests are retried for this time.
 fn open(url: &str, time: Duration) -> io::Result<ObjectReader> {
     let options = StoreOptions::new().retry_timeout(time);
     let location = ObjectLocation::parse_with(url, &options)?;
     ObjectReader::open(&location, &ObjectReadOptions::new())
 }
 
-/// Fails to open an object, and returns the error and how long that took.
+/// Fails to open an object, and returns the error and the time taken.
 fn fail(url: &str, time: Duration) -> (io::Error, Duration) {
     let begun = Instant::now();
     let error = open(url, time).unwrap_err();
@@ -50,7 +50,7 @@ fn requests_that_fail_are_tried_again_until_the_time_has_passed() {
             (refusing, time, "no answer"),
             (silent.url("m"), time, "no answer"),
             (broken.url("m"), time, "500 Internal Server Error"),
-            // One that is asked too much is given more time.
+            // A throttled request is given more time.
             (busy.url("m"), time * 3, "<Code>SlowDown</Code>"),
         ] {
             scope.spawn(move || {
@@ -93,7 +93,7 @@ fn of_an_error_the_begin_is_read_and_shown() {
             error.contains("xxxx") && error.chars().count() < 1000,
             "{error}"
         );
-        // What is on its way when the client closes the connection is some MiB.
+        // The kernel buffers some MiB when the client closes the connection.
         let (answers, bytes) = server.flooded();
         assert!(bytes < answers * FLOOD / 4, "{bytes} in {answers}");
     }

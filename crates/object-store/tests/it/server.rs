@@ -1,4 +1,4 @@
-//! A small HTTP server that serves ranges, and does so badly where it is told to.
+//! A small HTTP server that serves ranges, and can misbehave on request.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the server has, and how it behaves.
+/// The server's objects and its behaviour.
 #[derive(Default)]
 struct State {
     objects: HashMap<String, Object>,
     faults: Vec<Fault>,
-    /// What goes wrong with all requests, if anything.
+    /// Fault of all requests, if any.
     steady: Option<Fault>,
     latency: Duration,
     refuses_suffixes: bool,
@@ -28,40 +28,40 @@ struct Object {
     version: u32,
 }
 
-/// What goes wrong with the next request that it fits.
+/// A fault of the next matching request.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// An error of the server's, with this status.
+    /// A server error with this status.
     Status(u16),
     /// An error with a body.
     Said(u16, &'static str),
-    /// An error with a body that doesn't end before the client goes away, or [`FLOOD`].
+    /// An error whose body doesn't end before the client disconnects, or [`FLOOD`].
     Flood(u16),
-    /// The body ends after this many bytes, and the connection with it.
+    /// The body and the connection end after this many bytes.
     Cut(usize),
-    /// The answer takes this long.
+    /// The response takes this long.
     Slow(Duration),
 }
 
-/// The most that is sent of a body that doesn't end.
+/// Largest number of bytes to send of an endless body.
 pub const FLOOD: u64 = 64 << 20;
 
-/// A request that was answered. Some of it is for whoever reads the message of a failed test.
+/// A request and its response. Some fields only appear in messages of failed tests.
 #[derive(Clone, Debug)]
 #[allow(dead_code, reason = "shown in messages")]
 pub struct Served {
     pub method: String,
     pub range: Option<Range<u64>>,
-    /// Bytes of the body.
+    /// Number of bytes in the body.
     pub bytes: u64,
     pub if_match: bool,
     pub status: u16,
-    /// When it came, and when it was answered.
+    /// Times of the request and the response.
     pub from: Instant,
     pub to: Instant,
 }
 
-/// The server, on a port of its own that only this machine reaches.
+/// The server, on a local port.
 pub struct Server {
     state: Arc<Mutex<State>>,
     address: String,
@@ -77,7 +77,7 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&serving);
                 thread::spawn(move || {
-                    // A client that goes away ends its connection, and nothing else.
+                    // A client that disconnects only ends its connection.
                     drop(serve(stream, &state));
                 });
             }
@@ -89,7 +89,7 @@ impl Server {
         format!("{}/{name}", self.address)
     }
 
-    /// Puts an object there, as another version than the one before.
+    /// Adds or replaces an object, with a new version.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state.lock().unwrap();
         let version = state
@@ -102,50 +102,49 @@ impl Server {
             .insert(name.to_owned(), Object { bytes, version });
     }
 
-    /// Has the next requests go wrong, one each.
+    /// Makes the next requests fail, each with one of these faults.
     pub fn fail(&self, faults: &[Fault]) {
         self.state.lock().unwrap().faults.extend_from_slice(faults);
     }
 
-    /// Has all requests go wrong from now on.
+    /// Makes all requests fail from now on.
     pub fn fail_always(&self, fault: Fault) {
         self.state.lock().unwrap().steady = Some(fault);
     }
 
-    /// Has all of an object sent, whatever range is asked for.
+    /// Makes the server ignore ranges and send whole objects.
     pub fn ignore_ranges(&self) {
         self.state.lock().unwrap().ignores_ranges = true;
     }
 
-    /// Returns how many bodies were sent that don't end, and how much of them.
+    /// Returns the number of endless bodies, and the number of bytes sent of them.
     pub fn flooded(&self) -> (u64, u64) {
         self.state.lock().unwrap().flooded
     }
 
-    /// The server's address, with a user and a password.
+    /// Returns an object's URL with a user and a password.
     pub fn url_with_password(&self, name: &str) -> String {
         let host = self.address.strip_prefix("http://").unwrap();
         format!("http://me:secret@{host}/{name}")
     }
 
-    /// Sets the time that every answer takes.
+    /// Sets the time that every response takes.
     pub fn set_latency(&self, latency: Duration) {
         self.state.lock().unwrap().latency = latency;
     }
 
-    /// Has ranges that count from the end refused.
+    /// Makes the server refuse ranges that count from the end.
     pub fn refuse_suffixes(&self) {
         self.state.lock().unwrap().refuses_suffixes = true;
     }
 
-    /// Returns what was served since this was asked last.
+    /// Returns the requests since the last call.
     pub fn take_log(&self) -> Vec<Served> {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 }
 
-/// Returns how many times something was waited for: requests that begin before the first of a round has
-/// ended are of that round.
+/// Returns the number of round trips: requests that begin before the first of a round has ended belong to that round.
 pub fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();
     log.sort_by_key(|served| served.from);
@@ -201,7 +200,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                 headers.remove("range");
             }
             let fault = fault.or(state.steady);
-            // Most servers know no lists.
+            // Most web servers can't list folders.
             let fault = match method.as_str() {
                 "PROPFIND" => Some(Fault::Said(405, "no lists here")),
                 _ => fault,

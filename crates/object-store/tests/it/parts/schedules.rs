@@ -1,5 +1,4 @@
-//! Random schedules over a store: hosts that die at any moment, run a part twice, at once, or come
-//! late.
+//! Random schedules over a store, with hosts that die at any moment, are late, or run a part twice or at the same time.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ use super::support::{Bucket, Random, Small, objects, options};
 
 const SCHEDULES: u64 = 200;
 
-/// When a host dies: at a step of what it asks of the store, before or after the store did it.
+/// The request to the store at which a host dies, before or after the store executes it.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     step: usize,
@@ -31,7 +30,7 @@ struct Mortal {
 }
 
 impl Mortal {
-    /// Does a step, if the host still lives, and has it live on if it does.
+    /// Executes a step, if the host is alive before and after it.
     fn step<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let before = self.left.load(Ordering::Relaxed);
         self.left.store(before.saturating_sub(1), Ordering::Relaxed);
@@ -89,7 +88,7 @@ impl Objects for Mortal {
     }
 }
 
-/// Uploads in pieces, and dies between two of them.
+/// An upload whose host dies between two parts.
 struct MortalParts {
     parts: Box<dyn UploadParts>,
     left: Arc<AtomicUsize>,
@@ -128,7 +127,7 @@ fn mortal(fate: Option<Fate>) -> PartOptions {
     }))
 }
 
-/// Every other host dies at one of its first steps.
+/// Lets every other host die at one of its first steps.
 fn fate(random: &mut Random) -> Option<Fate> {
     (random.below(2) == 0).then(|| Fate {
         step: 1 + random.below(6),
@@ -136,7 +135,7 @@ fn fate(random: &mut Random) -> Option<Fate> {
     })
 }
 
-/// Runs parts, some of them twice at once, until one has been tried so often.
+/// Runs parts, some of them twice at once, until one has been tried this often.
 fn run_some(plan: &PartsPlan, times: usize, random: &mut Random) -> Vec<PartReport> {
     let mut reports = Vec::new();
     for _ in 0..times {
@@ -163,7 +162,7 @@ fn missing(plan: &PartsPlan, reports: &[PartReport]) -> Option<usize> {
     (0..plan.parts()).find(|&part| reports.iter().all(|report| report.part() != part))
 }
 
-/// Fails to commit what isn't complete, by the name of the first part that is missing.
+/// Checks that committing an incomplete plan fails and names the first missing part.
 fn refuse_incomplete(plan: &PartsPlan, reports: &[PartReport], seed: u64) -> bool {
     let Some(first) = missing(plan, reports) else {
         return false;
@@ -211,14 +210,14 @@ fn of_200_splits_in_a_store_each_has_the_right_bytes_or_says_what_is_missing() {
             reports.push(plan.run(part, &options()).unwrap());
         }
         commit(&plan, &reports, &mut random, seed);
-        // Whoever comes late changes nothing.
+        // Hosts that are late change nothing.
         run_some(&plan, 2, &mut random);
         assert!(bucket.merged("m") == bucket.message, "schedule {seed}");
         assert_eq!(bucket.get("m.00001-89abcdef.cpb"), b"of somebody else");
         let names = bucket.names();
         assert_eq!(names.len(), 2 + plan.parts(), "schedule {seed}: {names:?}");
     }
-    // Else the schedules were too kind, or too hard.
+    // Otherwise the schedules were too mild or too harsh.
     assert!(
         refused > 50 && complete > 20,
         "{refused} refused, {complete} complete"
@@ -244,7 +243,7 @@ fn of_200_merges_in_a_store_each_has_the_right_bytes_or_says_what_is_missing() {
         commit(&plan, &reports, &mut random, seed);
         let late = plan.run(0, &options()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::AlreadyExists, "{late}");
-        // Once more, as by an engine that didn't hear of it.
+        // Once more, as from an engine that missed the result.
         let Committed::Merge(merged) = plan.commit(&reports, &options()).unwrap() else {
             panic!()
         };

@@ -1,4 +1,4 @@
-//! Objects in memory, and what is done to them.
+//! In-memory objects for tests.
 
 use std::io::{Read, Write};
 use std::num::NonZeroUsize;
@@ -20,10 +20,10 @@ use proto_splitter_parts::{
 };
 use record_file::ReadAt;
 
-/// Bytes of a part of an upload: few, so that there are several.
+/// Size of the parts of an upload: small, so that there are several.
 const PART: u64 = 700;
 
-/// Numbers that look random, the same for a seed.
+/// Pseudo-random numbers, reproducible from a seed.
 pub struct Random(u64);
 
 impl Random {
@@ -43,7 +43,7 @@ impl Random {
 #[derive(Debug, Default)]
 pub struct Small {
     inner: ObjectParts,
-    /// A bit flips in every object that is put together.
+    /// True if a bit flips in every assembled object.
     spoils: bool,
 }
 
@@ -137,7 +137,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// With a message of values of about a kilobyte: some that shrink, and some that don't.
+    /// Creates a bucket with a message of values of about a kilobyte, some compressible.
     pub fn new(name: &str) -> Bucket {
         let mut random = Random::new(7);
         let mut value = |at: usize| match at {
@@ -190,7 +190,7 @@ impl Bucket {
         futures::executor::block_on(at.store().delete(at.path())).unwrap();
     }
 
-    /// The names of the objects, without the source.
+    /// Returns the names of the objects, without the source.
     pub fn names(&self) -> Vec<String> {
         let folder = ObjectLocation::parse(&self.name).unwrap();
         let items = Folder::new(&folder).list().unwrap().into_iter();
@@ -220,7 +220,7 @@ impl Bucket {
         self.planner(parts).merge(input, target, ReadOptions::new())
     }
 
-    /// Returns what a merge on one host gives.
+    /// Returns the result of a merge on one host.
     pub fn merged(&self, prefix: &str) -> Vec<u8> {
         let options = ObjectReadOptions::new();
         let reader = ObjectReader::open(&self.at(&format!("{prefix}.cpb")), &options).unwrap();
