@@ -1,4 +1,4 @@
-//! Columns that are being filled.
+//! Columns under construction.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -29,12 +29,12 @@ use crate::shape::{
 use crate::source::Source;
 use crate::time;
 
-/// A value before it is known to be the last of its field.
+/// A value that may be followed by another of the same field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) is_there: bool,
     bits: u64,
-    /// Of what isn't a message the last, of a message all but the last are in `before`.
+    /// The value, or the last piece of a message, whose other pieces are in `before`.
     value: Range<usize>,
     before: Vec<Range<usize>>,
 }
@@ -54,7 +54,7 @@ impl Pending {
         self.value = met.value.clone();
     }
 
-    /// A message without bytes, or a number or text that is 0 or empty.
+    /// Returns a message without bytes, or a number or text that is 0 or empty.
     fn empty() -> Pending {
         Pending {
             is_there: true,
@@ -63,7 +63,7 @@ impl Pending {
     }
 }
 
-/// A column that is being filled: one value for each row of what it is in.
+/// A column under construction, with one value for each row of its parent.
 pub(crate) struct Column {
     nulls: NullBufferBuilder,
     values: Values,
@@ -85,7 +85,7 @@ enum Values {
     Enum(Vec<i32>, Arc<EnumNames>),
     Timestamp(Vec<i64>, TimeUnit),
     Duration(Vec<i64>, TimeUnit),
-    /// The value is in a message of its own.
+    /// The value is in a wrapper message.
     Wrapped(Box<Values>, WireType),
     Mark(BooleanBufferBuilder),
     Message(Box<MessageColumns>),
@@ -101,7 +101,7 @@ struct MapColumn {
     value: Shape,
     key_wire: WireType,
     value_wire: WireType,
-    /// The entries of the row at hand.
+    /// The entries of the current row.
     entries: Vec<Entry>,
 }
 
@@ -175,7 +175,7 @@ impl Column {
         self.values.append_empty()
     }
 
-    /// Adds a row. `Ok(false)`, and no row, for the number of an enum that readers don't take.
+    /// Appends a row. Returns `Ok(false)` without a row for an enum number that readers treat as unknown.
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
         let is_taken = self.values.append(source, value)?;
         if is_taken {
@@ -184,8 +184,7 @@ impl Column {
         Ok(is_taken)
     }
 
-    /// Adds what a field of a list brings to the row at hand: an element, or some that are packed. Of a
-    /// map it is an entry.
+    /// Adds the value of a repeated field to the current row: an element, a packed run, or the entry of a map.
     pub(crate) fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         match &mut self.values {
             Values::List(_, items, shape) => items.add_elements(source, met, shape),
@@ -217,7 +216,7 @@ impl Column {
         Ok(())
     }
 
-    /// Ends the row at hand of a list or map.
+    /// Ends the current row of a list or map.
     pub(crate) fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         self.nulls.append_non_null();
         match &mut self.values {
@@ -231,14 +230,14 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Takes the rows out.
+    /// Takes the rows.
     pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish();
         self.values.finish(nulls)
     }
 }
 
-/// A number as it stands at the front of `bytes`, and how many it takes.
+/// Decodes the number at the start of `bytes`, and returns it with its length.
 #[inline]
 pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     match wire {
@@ -248,7 +247,7 @@ pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     }
 }
 
-/// Adds where a list's or value's part ends.
+/// Appends the end of a list or value.
 #[inline]
 fn push_end(ends: &mut Vec<i32>, end: usize) -> Result<()> {
     let end = i32::try_from(end).map_err(|_| {
@@ -270,7 +269,7 @@ impl Values {
             Values::Double(values) => values.push(0.0),
             Values::Bool(values) | Values::Mark(values) => values.append(false),
             Values::Bytes { ends, bytes, .. } => return push_end(ends, bytes.len()),
-            // 0 has a name in each enum that may be left out.
+            // An open enum has a name for 0.
             Values::Enum(places, names) => places.push(names.place(0)?.unwrap_or(0)),
             Values::Timestamp(values, _) | Values::Duration(values, _) => values.push(0),
             Values::Wrapped(values, _) => return values.append_empty(),
@@ -370,7 +369,7 @@ impl Values {
     }
 }
 
-/// All pieces of a message, in their order.
+/// Returns all pieces of a message in order.
 fn pieces(value: &Pending) -> impl Iterator<Item = &Range<usize>> {
     value.before.iter().chain([&value.value])
 }
@@ -379,7 +378,7 @@ fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer
     ScalarBuffer::from(std::mem::take(values))
 }
 
-/// The ends of values, the first of which is 0.
+/// Returns the ends of values as offsets that start with 0.
 fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(ends, vec![0])))
 }
@@ -421,7 +420,7 @@ fn durations(
 }
 
 impl MapColumn {
-    /// Adds an entry to the row at hand.
+    /// Adds an entry to the current row.
     fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         let mut entry = Entry {
             key: Pending::empty(),
@@ -441,7 +440,7 @@ impl MapColumn {
         Ok(())
     }
 
-    /// Ends the row: of several entries with one key the last counts.
+    /// Ends the row: of entries with equal keys the last one counts.
     fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         let entries = std::mem::take(&mut self.entries);
         let superseded = self.superseded(source, &entries);
@@ -466,7 +465,7 @@ impl MapColumn {
         push_end(&mut self.ends, self.keys.len())
     }
 
-    /// The entries that have the key of a later one.
+    /// Returns the entries whose key a later entry repeats.
     fn superseded(&self, source: Source<'_>, entries: &[Entry]) -> HashSet<usize> {
         if entries.len() < 2 {
             return HashSet::new();
@@ -496,11 +495,11 @@ impl MapColumn {
     }
 }
 
-/// The columns that the fields of a message fill.
+/// The columns filled from the fields of a message.
 pub(crate) struct MessageColumns {
     shape: Arc<MessageShape>,
     columns: Vec<Column>,
-    /// The values of the message at hand, of fields that are no lists.
+    /// The values of singular fields in the current message.
     pending: Vec<Pending>,
 }
 
@@ -521,7 +520,7 @@ impl MessageColumns {
         &self.shape
     }
 
-    /// Adds a row that is the message with these pieces.
+    /// Appends a row for the message with these pieces.
     pub(crate) fn append<'p>(
         &mut self,
         source: Source<'_>,
@@ -566,7 +565,7 @@ impl MessageColumns {
         {
             match &field.shape {
                 Shape::List(_) | Shape::Map(..) => return self.columns[at].add(source, met),
-                // An unknown field to readers, which doesn't end what was there.
+                // Readers treat it as an unknown field, which doesn't replace an earlier value.
                 Shape::Enum(names) if names.place(low(met.bits).cast_signed())?.is_none() => {
                     return Ok(());
                 }
@@ -579,19 +578,18 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Adds a row without a message.
+    /// Appends a row without a message.
     pub(crate) fn append_null(&mut self) -> Result<()> {
         self.columns.iter_mut().try_for_each(Column::append_null)
     }
 
-    /// Takes the rows out.
+    /// Takes the rows.
     pub(crate) fn finish(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         self.columns.iter_mut().map(Column::finish).collect()
     }
 }
 
-/// A field that the type writes otherwise: readers would take it for an unknown one, and a table for
-/// one that isn't there.
+/// Returns the error for a field whose wire type differs from the schema's. Readers would treat it as unknown, and a table as missing.
 #[cold]
 fn other_type(
     source: Source<'_>,

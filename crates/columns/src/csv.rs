@@ -1,4 +1,4 @@
-//! Tables as text with commas.
+//! Tables as comma-separated text.
 
 use std::io::Write;
 
@@ -17,14 +17,13 @@ const UNIT: UnitSize = UnitSize {
 };
 
 impl Table<'_> {
-    /// Writes all rows as CSV, and says how many there are. The first line has the names of the
-    /// columns; what isn't there is empty, bytes are in hexadecimal digits, and times as ISO 8601
-    /// has them.
+    /// Writes all rows as CSV and returns their number. The first line has the names of the columns. Missing values are empty, bytes are
+    /// hexadecimal, and times are in ISO 8601 format.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if a column holds messages, lists or maps; as
-    /// [`for_each_batch`](Table::for_each_batch), and if `sink` fails.
+    /// [`ErrorKind::InvalidPath`] if a column holds messages, lists or maps; the errors of [`for_each_batch`](Table::for_each_batch); and
+    /// those of `sink`.
     pub fn write_csv(&self, sink: &mut dyn Write) -> Result<u64> {
         for field in self.schema().fields() {
             let what = match field.data_type() {

@@ -1,36 +1,36 @@
-//! The fields of a message that is in memory.
+//! The fields of a message in memory.
 
 use std::ops::Range;
 
 use proto_splitter_core::wire::{Input, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A field as it stands in a buffer.
+/// A field in a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     pub(crate) number: u32,
     pub(crate) wire: WireType,
-    /// Where its tag is.
+    /// Offset of its tag.
     pub(crate) start: usize,
     /// The value of a varint, or the bits of a fixed number.
     pub(crate) bits: u64,
-    /// The bytes of what has a length, or of a group without its tags.
+    /// Bytes of a length-delimited value, or of a group without its tags.
     pub(crate) value: Range<usize>,
 }
 
-/// Where the bytes of a buffer are from.
+/// The position of a buffer in the message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// Where in the buffer the element begins.
+    /// Offset in the buffer at which the element begins.
     pub(crate) begin: usize,
-    /// Where it begins in the message.
+    /// Offset in the message at which it begins.
     pub(crate) start: u64,
-    /// Whether all of it is in the buffer, and in one piece: else only where it begins is known.
+    /// True if the buffer contains the whole element in one piece; otherwise only its beginning has a known position.
     pub(crate) is_exact: bool,
 }
 
 impl Origin {
-    /// Where in the message a place in the buffer is.
+    /// Returns the offset in the message of an offset in the buffer.
     fn offset(&self, at: usize) -> u64 {
         match at.checked_sub(self.begin) {
             Some(within) if self.is_exact => self.start + within as u64,
@@ -38,25 +38,25 @@ impl Origin {
         }
     }
 
-    /// The same, as if all of the element were in one piece.
+    /// Returns the same as if the element were in one piece.
     fn here(&self, at: usize) -> u64 {
         self.start + at.saturating_sub(self.begin) as u64
     }
 
-    /// Where in the buffer that is.
+    /// Returns the offset in the buffer of an offset in the message.
     fn there(&self, position: u64) -> usize {
         let within = position.saturating_sub(self.start);
         self.begin + usize::try_from(within).unwrap_or(usize::MAX - self.begin)
     }
 
-    /// What is wrong at a place in the buffer.
+    /// Creates an error at an offset in the buffer.
     #[cold]
     pub(crate) fn broken(&self, message: impl Into<String>, at: usize) -> Error {
         Error::new(ErrorKind::InvalidMessage, message).at_offset(self.offset(at))
     }
 }
 
-/// Goes from field to field of a message.
+/// Iterates over the fields of a message.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The message at `range` of a buffer.
+    /// Creates an iterator over the message at `range` of a buffer.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], range: &Range<usize>, origin: Origin) -> Self {
         Fields {
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The next field, if it is well-formed and no group.
+    /// Returns the next field if it is well-formed and not a group.
     #[inline]
     fn read(&mut self) -> Option<Met> {
         let rest = self.bytes.get(self.at..self.end)?;
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The next field, which is a group, or else what is wrong with it.
+    /// Returns the next field, which is a group, or else the error in it.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;
@@ -162,7 +162,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A buffer whose bytes are asked for by their places in the message.
+/// A buffer read by offsets in the message.
 struct Placed<'a> {
     bytes: &'a [u8],
     origin: Origin,

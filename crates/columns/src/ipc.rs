@@ -1,4 +1,4 @@
-//! Tables as Arrow's own files.
+//! Tables as Arrow IPC files.
 
 use std::io::Write;
 
@@ -9,13 +9,11 @@ use proto_splitter_core::{Error, Result};
 use crate::table::{Table, of_arrow};
 
 impl Table<'_> {
-    /// Writes all rows as an Arrow IPC file, which Arrow's libraries also call Feather, and says how
-    /// many there are.
+    /// Writes all rows as an Arrow IPC file, also known as Feather, and returns their number.
     ///
     /// # Errors
     ///
-    /// As [`for_each_batch`](Table::for_each_batch), and if `sink` fails. Then it has had bytes that
-    /// are no file.
+    /// The errors of [`for_each_batch`](Table::for_each_batch) and of `sink`, which may then have received part of a file.
     pub fn write_arrow(&self, sink: &mut dyn Write) -> Result<u64> {
         let options =
             IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
@@ -31,7 +29,7 @@ impl Table<'_> {
     }
 }
 
-/// An error of a writer, which is the sink's if it was the sink that failed.
+/// Returns a writer's error, or that of the sink if the sink failed.
 pub(crate) fn of_writer(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => error.into(),

@@ -1,9 +1,8 @@
 //! Elements of protobuf messages of any size as columns: Parquet, Arrow and CSV.
 //!
-//! A [`Table`] has one row for each element that a [`PathQuery`](proto_splitter_core::path::PathQuery)
-//! finds in a message, and one column for each of its fields that is asked for. Values go straight from
-//! the bytes of the message into the columns; no message object is built, and no more of the message is
-//! in memory than a few row groups.
+//! A [`Table`] has one row for each element that a [`PathQuery`](proto_splitter_core::path::PathQuery) selects in a message, and one column
+//! for each requested field. Values are copied directly from the bytes of the message into columns: no message object is built, and only a
+//! few row groups of the message are in memory.
 //!
 //! | in the schema | in the table |
 //! | --- | --- |
@@ -12,14 +11,13 @@
 //! | `bytes` | binary |
 //! | an enum | a dictionary of names; of a number without one, its digits |
 //! | a message | a struct |
-//! | a repeated field, a map | a list, a map; empty if nothing is there |
-//! | a field with presence: `optional`, in a `oneof`, a message, all of proto2 | null if it isn't there |
-//! | `google.protobuf.Timestamp` and `Duration` | a timestamp in UTC, a duration, in nanoseconds unless another unit is asked for |
+//! | a repeated field, a map | a list, a map; empty if it has no elements |
+//! | a field with presence: `optional`, in a `oneof`, a message, any of proto2 | null if absent |
+//! | `google.protobuf.Timestamp` and `Duration` | a timestamp in UTC, a duration, in nanoseconds unless the options set another unit |
 //! | `google.protobuf.Int64Value` and the like | the value, or null |
 //! | a message without fields | true, or null |
 //!
-//! A column may lead into a message, as `args.key`; where `args` is repeated, the column holds lists of
-//! keys.
+//! A column can be nested, as `args.key`. If `args` is repeated, the column holds lists of keys.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -41,6 +39,6 @@ mod unit;
 pub use options::TableOptions;
 pub use stream::TableStream;
 pub use table::Table;
-/// The crates whose types are in signatures of this one, in the versions that they are of.
+/// The crates whose types appear in this one's signatures.
 #[doc(no_inline)]
 pub use {arrow_array, arrow_schema};

@@ -7,15 +7,14 @@ use arrow_array::{ArrayRef, StringArray};
 use prost_reflect::EnumDescriptor;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The names of an enum's values, by their places in a dictionary. A number without a name gets a place
-/// behind them when it is first met, as text.
+/// The names of an enum's values, by index in a dictionary. A number without a name is added as text when it first occurs.
 #[derive(Debug)]
 pub(crate) struct EnumNames {
-    /// The places of 0 and the numbers that follow; below 0 is none.
+    /// Indices for 0 and the numbers after it; negative if there is no name.
     near: Vec<i32>,
     places: HashMap<i32, i32>,
     names: Vec<String>,
-    /// Readers take a number without a name for an unknown field.
+    /// True if readers treat a number without a name as an unknown field.
     is_closed: bool,
     unnamed: Mutex<Unnamed>,
 }
@@ -24,14 +23,14 @@ pub(crate) struct EnumNames {
 struct Unnamed {
     places: HashMap<i32, i32>,
     numbers: Vec<i32>,
-    /// The dictionary, as long as no other number is met.
+    /// The dictionary, until an unnamed number is added.
     array: Option<ArrayRef>,
 }
 
-/// The numbers that are looked up without a map.
+/// Number of values to look up without a map.
 const NEAR: usize = 256;
 
-/// The most numbers without names: a dictionary of them is held in memory.
+/// Largest number of unnamed values, as their dictionary is held in memory.
 const MOST_UNNAMED: usize = 1 << 16;
 
 impl EnumNames {
@@ -61,11 +60,11 @@ impl EnumNames {
         }
     }
 
-    /// The place of a number's name in the dictionary; none if readers don't take the number.
+    /// Returns the index of a number's name in the dictionary; `None` if readers treat the number as unknown.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if there are very many numbers without names.
+    /// [`ErrorKind::LimitExceeded`] if there are too many numbers without names.
     #[inline]
     pub(crate) fn place(&self, number: i32) -> Result<Option<i32>> {
         let near = usize::try_from(number)
@@ -101,7 +100,7 @@ impl EnumNames {
         Ok(Some(place))
     }
 
-    /// The dictionary. Later it may be longer, but never other.
+    /// Returns the dictionary. Later dictionaries start with the same entries.
     pub(crate) fn dictionary(&self) -> ArrayRef {
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(array) = &unnamed.array {

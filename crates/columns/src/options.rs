@@ -1,10 +1,10 @@
-//! How a table is made.
+//! Options for tables.
 
 use std::num::NonZeroUsize;
 
 use arrow_schema::TimeUnit;
 
-/// How a [`Table`](crate::Table) is made of the elements that a query finds.
+/// Options for making a [`Table`](crate::Table) from the elements that a query selects.
 ///
 /// ```
 /// use proto_splitter_columns::TableOptions;
@@ -37,32 +37,30 @@ impl TableOptions {
         TableOptions::default()
     }
 
-    /// Makes these fields the columns: names, or names of fields in fields as in `args.key`. By
-    /// default each field that holds one value has a column.
+    /// Sets the columns: names of fields, or of nested fields as in `args.key`. Default: all fields with a single value.
     #[must_use]
     pub fn columns<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
         self.columns = Some(columns.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds which element each row is, and what it is in: for each list that the query goes
-    /// through the index or key, and the fields that hold one value of the messages around the row. By
-    /// default not.
+    /// Sets whether to add columns for the parents of each row: the index or key in each list on the query's path, and the single-valued
+    /// fields of the enclosing messages. Default: false.
     #[must_use]
     pub fn with_parent(mut self, with_parent: bool) -> Self {
         self.with_parent = with_parent;
         self
     }
 
-    /// Counts the time of a `google.protobuf.Timestamp` or `Duration` in this unit. By default
-    /// nanoseconds, which are exact and reach from 1677 to 2262. What is finer is cut off.
+    /// Sets the unit of a `google.protobuf.Timestamp` or `Duration`. Finer fractions are dropped. Default: nanoseconds, which are exact and
+    /// range from 1677 to 2262.
     #[must_use]
     pub fn time_unit(mut self, unit: TimeUnit) -> Self {
         self.time_unit = unit;
         self
     }
 
-    /// Works on this many threads. By default as many as there are cores.
+    /// Sets the number of threads. Default: one per core.
     #[must_use]
     pub fn threads(mut self, threads: Option<NonZeroUsize>) -> Self {
         self.threads = threads;

@@ -16,23 +16,21 @@ use proto_splitter_core::Result;
 use crate::table::{Plan, Table, of_arrow};
 use crate::unit::{Unit, UnitSize};
 
-/// A row group has at most so many rows, and is made of at most so many bytes of the message.
+/// Limits of a row group: its number of rows, and their bytes in the message.
 const ROW_GROUP: UnitSize = UnitSize {
     rows: 512 << 10,
     bytes: 16 << 20,
 };
 
-/// How many rows are made into columns at a time.
+/// Number of rows converted to columns at a time.
 const BATCH: usize = 16 << 10;
 
 impl Table<'_> {
-    /// Writes all rows as a Parquet file, and says how many there are. Each thread makes a row
-    /// group.
+    /// Writes all rows as a Parquet file and returns their number. Each thread makes a row group.
     ///
     /// # Errors
     ///
-    /// As [`for_each_batch`](Table::for_each_batch), and if `sink` fails. Then it has had bytes that
-    /// are no file.
+    /// The errors of [`for_each_batch`](Table::for_each_batch) and of `sink`, which may then have received part of a file.
     pub fn write_parquet(&self, sink: &mut dyn Write) -> Result<u64> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -90,7 +88,7 @@ fn append(writer: &mut SerializedFileWriter<Vec<u8>>, chunks: Vec<ArrowColumnChu
     group.close().map(drop).map_err(of_arrow)
 }
 
-/// Writes on what the writer has made: it wants a sink that can be sent to threads.
+/// Passes on the writer's output: the writer needs a sink that is `Send`.
 fn drain(writer: &mut SerializedFileWriter<Vec<u8>>, sink: &mut dyn Write) -> Result<()> {
     writer.flush().map_err(of_arrow)?;
     let bytes = writer.inner_mut();

@@ -1,4 +1,4 @@
-//! Which columns there are: from the names that are asked for to the fields that are read.
+//! Planning columns: from requested names to the fields to read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 
-/// How deep messages may nest in a column: as deep as readers of Parquet go, and more.
+/// Deepest nesting of messages in a column. Readers of Parquet support less.
 const MAX_DEPTH: usize = 32;
 
 /// The columns of one message type.
@@ -29,19 +29,19 @@ pub(crate) struct Columns {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) field: Field,
-    /// The places of its fields, from the message on.
+    /// Indices of its fields, starting at the message.
     place: Vec<usize>,
 }
 
 impl Output {
-    /// The column in the columns of its message.
+    /// Returns the column, given the columns of its message.
     pub(crate) fn of(&self, columns: &[ArrayRef]) -> ArrayRef {
         let (first, rest) = self.place.split_first().unwrap_or((&0, &[]));
         below(&columns[*first], rest)
     }
 }
 
-/// A column in a column of messages or lists of them.
+/// Returns a nested column of a column of messages or lists of them.
 fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     let Some((first, rest)) = place.split_first() else {
         return Arc::clone(column);
@@ -60,7 +60,7 @@ fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     ))
 }
 
-/// Makes columns of the fields of messages.
+/// Plans columns for the fields of messages.
 pub(crate) struct Planner {
     unit: TimeUnit,
     enums: HashMap<String, Arc<EnumNames>>,
@@ -73,10 +73,10 @@ enum Member {
     Extension(ExtensionDescriptor),
 }
 
-/// The fields that are asked for of a message, in their order.
+/// The requested fields of a message, in order.
 #[derive(Default)]
 struct Wanted {
-    /// All of it.
+    /// True if the whole message is requested.
     is_whole: bool,
     fields: Vec<(Member, Wanted)>,
 }
@@ -89,7 +89,7 @@ impl Planner {
         }
     }
 
-    /// The columns with these names of a message, or those of its fields that hold one value.
+    /// Returns the columns of a message with these names, or of all its single-valued fields.
     pub(crate) fn columns(
         &mut self,
         message: &MessageDescriptor,
@@ -115,7 +115,7 @@ impl Planner {
         Ok(Columns { shape, outputs })
     }
 
-    /// The names of the fields that hold one value.
+    /// Returns the names of the single-valued fields.
     fn singles(&mut self, message: &MessageDescriptor) -> Vec<String> {
         let mut names = Vec::new();
         for field in message.fields() {
@@ -133,7 +133,7 @@ impl Planner {
         names
     }
 
-    /// The shape of a value that isn't a message, as by itself in a table.
+    /// Returns the shape of a value that isn't a message, as a column of a table.
     pub(crate) fn scalar(&mut self, kind: &Kind) -> Option<Shape> {
         match kind {
             Kind::Enum(values) => Some(Shape::Enum(self.names(values))),
@@ -239,7 +239,7 @@ impl Planner {
         Ok(Shape::Message(Arc::new(message)))
     }
 
-    /// A message that Arrow has a type for, if all of it is asked for.
+    /// Returns the shape of a message with an Arrow type, if the whole message is requested.
     fn well_known(&self, message: &MessageDescriptor, wanted: &Wanted) -> Option<Shape> {
         if !wanted.is_whole {
             return None;
@@ -270,7 +270,7 @@ impl Planner {
     }
 }
 
-/// Adds the fields that end others of their oneof.
+/// Adds the fields that replace others of the same oneof.
 fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
     for (at, (member, _)) in members.iter().enumerate() {
         let Some(oneof) = member.oneof() else {
@@ -295,7 +295,7 @@ fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut V
     }
 }
 
-/// The column at the end of a path of fields.
+/// Returns the column at the end of a path of fields.
 fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
     let mut place = Vec::with_capacity(path.len());
     let mut is_nullable = false;
@@ -335,7 +335,7 @@ fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
     Output { field, place }
 }
 
-/// The fields that a name like `args.key` leads through.
+/// Returns the fields on a path such as `args.key`.
 fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidPath, message).at_path(name);
     let mut members: Vec<Member> = Vec::new();
@@ -361,7 +361,7 @@ fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
     Ok(members)
 }
 
-/// The names in a path, which are apart by points outside of parentheses.
+/// Splits a path at the dots outside parentheses.
 fn parts(name: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     name.split(move |c| {
@@ -473,7 +473,7 @@ impl Member {
         }
     }
 
-    /// Whether several values may be in one field.
+    /// Returns true if one field can hold several packed values.
     fn is_packable(&self) -> bool {
         let is_number = !matches!(self.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
         self.is_list() && is_number
@@ -486,7 +486,7 @@ impl Member {
         }
     }
 
-    /// The oneof that it shares with others.
+    /// Returns the oneof it belongs to.
     fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             Member::Field(field) => field.containing_oneof(),

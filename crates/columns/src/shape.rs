@@ -1,4 +1,4 @@
-//! Types of protobuf as types of Arrow.
+//! Protobuf types as Arrow types.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use proto_splitter_core::wire::{WireType, unzigzag};
 
 use crate::names::EnumNames;
 
-/// A value that is neither a message nor an enum's.
+/// A type that is neither a message nor an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Int32,
@@ -29,7 +29,7 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    /// The scalar that a kind is; none of messages and enums.
+    /// Returns the scalar type of a kind; `None` for messages and enums.
     pub(crate) fn of(kind: &Kind) -> Option<Scalar> {
         Some(match kind {
             Kind::Int32 => Scalar::Int32,
@@ -65,7 +65,7 @@ impl Scalar {
         }
     }
 
-    /// How a value is written that is not packed.
+    /// Returns the wire type of an unpacked value.
     pub(crate) fn wire(self) -> WireType {
         match self {
             Scalar::Sfixed32 | Scalar::Fixed32 | Scalar::Float => WireType::Fixed32,
@@ -75,10 +75,10 @@ impl Scalar {
         }
     }
 
-    /// The bits of the number that these bits on the wire are: two of them are equal if the numbers are.
+    /// Normalizes the bits of a number: results are equal if the numbers are.
     pub(crate) fn bits(self, wire: u64) -> u64 {
         match self {
-            // What is over 32 bits is cut off, as every reader does.
+            // Bits above 32 are dropped, as in every reader.
             Scalar::Int32 | Scalar::Uint32 | Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float => {
                 low(wire).into()
             }
@@ -90,14 +90,14 @@ impl Scalar {
     }
 }
 
-/// The 32 low bits.
+/// Returns the low 32 bits.
 #[inline]
 pub(crate) fn low(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// What a value becomes.
+/// The Arrow counterpart of a type.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Scalar(Scalar),
@@ -106,9 +106,9 @@ pub(crate) enum Shape {
     Timestamp(TimeUnit),
     /// A `google.protobuf.Duration`.
     Duration(TimeUnit),
-    /// A message around one value, as `google.protobuf.Int64Value`.
+    /// A message around one value, such as `google.protobuf.Int64Value`.
     Wrapped(Scalar),
-    /// A message without fields: true where there is one.
+    /// A message without fields: true if present.
     Mark,
     Message(Arc<MessageShape>),
     List(Box<Shape>),
@@ -131,7 +131,7 @@ impl Shape {
         }
     }
 
-    /// How an element is written that is not packed; of a message that isn't a group.
+    /// Returns the wire type of an unpacked element, or of a message that isn't a group.
     pub(crate) fn wire(&self) -> WireType {
         match self {
             Shape::Scalar(scalar) => scalar.wire(),
@@ -140,7 +140,7 @@ impl Shape {
         }
     }
 
-    /// Whether it is read from bytes that are a message.
+    /// Returns true if the type is read from the bytes of a message.
     pub(crate) fn is_message(&self) -> bool {
         matches!(
             self,
@@ -153,12 +153,12 @@ impl Shape {
     }
 }
 
-/// The elements of a list.
+/// Returns the Arrow field for the elements of a list.
 pub(crate) fn item_field(item: &Shape) -> Field {
     Field::new("item", item.data_type(), false)
 }
 
-/// The key of a map's entry, and its value.
+/// Returns the Arrow fields for the key and value of a map's entry.
 pub(crate) fn entry_fields(key: Scalar, value: &Shape) -> Fields {
     let key = Field::new("key", key.data_type(), false);
     let value = Field::new("value", value.data_type(), false);
@@ -175,7 +175,7 @@ pub(crate) struct FieldShape {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) shape: Shape,
-    /// Whether one that isn't there is told from one that is 0 or empty.
+    /// True if an absent field differs from one that is 0 or empty.
     pub(crate) has_presence: bool,
 }
 
@@ -185,29 +185,29 @@ impl FieldShape {
     }
 }
 
-/// A field that is looked for on the wire.
+/// A field to look for on the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) number: u32,
     pub(crate) name: String,
-    /// How a value is written that is not packed.
+    /// Wire type of an unpacked value.
     pub(crate) wire: WireType,
     pub(crate) is_packable: bool,
-    /// The index of the column; none of a field that only ends others of its oneof.
+    /// Index of the column; `None` for a field that only replaces others of its oneof.
     pub(crate) field: Option<usize>,
-    /// The indices of the columns that it ends.
+    /// Indices of the columns that it replaces.
     pub(crate) rivals: Vec<usize>,
 }
 
-/// Which fields of a message become columns.
+/// The fields of a message that become columns.
 #[derive(Debug)]
 pub(crate) struct MessageShape {
     pub(crate) name: String,
     pub(crate) fields: Vec<FieldShape>,
     slots: Vec<Slot>,
-    /// The slots of small numbers, counted from 1; 0 is none.
+    /// Slots of small field numbers, counted from 1; 0 for no slot.
     near: [u8; 64],
-    /// The slots of all, by number.
+    /// Slots of all fields, by number.
     far: Vec<(u32, usize)>,
 }
 
@@ -235,7 +235,7 @@ impl MessageShape {
         }
     }
 
-    /// The slot of a field with this number.
+    /// Returns the slot of the field with this number.
     #[inline]
     pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
         let place = usize::try_from(number).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Batches that are made while others are used.
+//! Batches produced in the background.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -13,13 +13,13 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::{Table, TableOptions};
 
-/// How many batches wait to be taken.
+/// Number of batches to prepare in advance.
 const MOST_WAITING: usize = 1;
 
-/// The rows of a table, batch by batch, which threads of its own make. They end when it is dropped.
+/// A stream of a table's rows, batch by batch, produced on background threads. Dropping it stops them.
 ///
-/// It is a [`RecordBatchReader`], as Arrow's libraries take them; with the feature `ffi` Arrow's
-/// `FFI_ArrowArrayStream` hands it to libraries in other languages.
+/// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's `FFI_ArrowArrayStream` passes it to libraries in
+/// other languages.
 #[derive(Debug)]
 pub struct TableStream {
     schema: SchemaRef,
@@ -28,12 +28,11 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// Begins to make a [`Table`] of the elements that a query finds in an open input.
+    /// Starts a stream of the [`Table`] of elements that a query selects in an open input.
     ///
     /// # Errors
     ///
-    /// As [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Later errors are items of the
-    /// stream.
+    /// The errors of [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Later errors are items of the stream.
     pub fn new(
         opened: Arc<Opened>,
         query: PathQuery,
@@ -54,7 +53,7 @@ impl TableStream {
                 })
             });
             if let Err(error) = made {
-                // Nobody is there to be told if it was dropped.
+                // Fails if the stream was dropped.
                 drop(sender.send(Err(error)));
             }
         };

@@ -1,4 +1,4 @@
-//! The elements that a query finds, as rows.
+//! The elements that a query selects, as rows.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -26,11 +26,10 @@ use crate::shape::{Scalar, Shape};
 use crate::source::Source;
 use crate::unit::{Elements, LevelUnit, Unit, UnitSize, Walk};
 
-/// How much of the message may be on its way to columns at once.
+/// Largest size of all elements being converted at once, in bytes.
 const MOST_AHEAD: u64 = 64 << 20;
 
-/// The elements that a query finds in a message, as rows of a table. Its columns are known before
-/// an element is read.
+/// The elements that a query selects in a message, as rows of a table. Its columns are known before an element is read.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;
@@ -72,7 +71,7 @@ impl std::fmt::Debug for Table<'_> {
     }
 }
 
-/// What rows become.
+/// The columns of rows.
 pub(crate) struct Plan {
     query: String,
     schema: SchemaRef,
@@ -80,14 +79,14 @@ pub(crate) struct Plan {
     levels: Vec<Level>,
 }
 
-/// What a row is.
+/// The contents of a row.
 enum Row {
     Message(Columns),
-    /// A value, which is the one column.
+    /// A value, the only column.
     Value(Shape),
 }
 
-/// What the table has of a level of the query.
+/// The columns for a level of the query.
 struct Level {
     key: Option<Kind>,
     fields: Option<Columns>,
@@ -95,14 +94,12 @@ struct Level {
 }
 
 impl<'a> Table<'a> {
-    /// Finds out which columns the elements have that `query` leads to. `names` say what elements
-    /// are called, as for [`MessageView::select`].
+    /// Plans the columns for the elements that `query` selects. `names` gives the names of elements, as for [`MessageView::select`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SchemaNeeded`] if the type of the message isn't known;
-    /// [`ErrorKind::InvalidPath`] if a column leads nowhere or to what no column holds, two have one
-    /// name, or there is none.
+    /// [`ErrorKind::SchemaNeeded`] if the type of the message is unknown; [`ErrorKind::InvalidPath`] if a column doesn't exist or has an
+    /// unsupported type, two have the same name, or there are none.
     pub fn new(
         view: MessageView<'a>,
         query: &PathQuery,
@@ -128,26 +125,25 @@ impl<'a> Table<'a> {
         &self.plan.schema
     }
 
-    /// Gives all rows to `take`, batch by batch, in their order. Batches are made on several threads
-    /// meanwhile.
+    /// Passes all rows to `take` in order, batch by batch. Other threads make the next batches meanwhile.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset if an element isn't what the type says; what is
-    /// wrong with the chunks that are read; what `take` fails with.
+    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; the errors of reading chunks; and those of
+    /// `take`.
     pub fn for_each_batch(&self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let size = UnitSize {
             rows: 64 << 10,
             bytes: 8 << 20,
         };
-        // Finished in order: the dictionary of each batch goes on from that of the one before it.
+        // Finished in order, as the dictionary of each batch extends the one before.
         let fill = |unit, plan: &Plan| plan.fill(unit);
         self.each_unit(size, fill, |filled: Filled| {
             take(filled.finish(&self.plan)?)
         })
     }
 
-    /// Has several threads make something of all units, and gives it to `take` in their order.
+    /// Processes all units on several threads, and passes the results to `take` in order.
     pub(crate) fn each_unit<T: Send>(
         &self,
         size: UnitSize,
@@ -257,7 +253,7 @@ impl Plan {
         })
     }
 
-    /// Reads the rows of a unit into batches of at most so many rows.
+    /// Reads the rows of a unit into batches of at most this many rows.
     pub(crate) fn batches(
         &self,
         unit: &Unit,
@@ -311,7 +307,7 @@ impl Plan {
     }
 }
 
-/// Rows in columns, before their dictionaries are known.
+/// Columns of rows whose dictionaries aren't complete yet.
 pub(crate) struct Filled {
     unit: Unit,
     levels: Vec<Option<MessageColumns>>,
@@ -373,7 +369,7 @@ impl Row {
         finished.map_err(|error| self.culprit(elements, rows, error))
     }
 
-    /// Says which of the rows is the reason for an error.
+    /// Attributes an error to one of the rows.
     #[cold]
     fn culprit(&self, elements: &Elements, rows: &Range<usize>, error: ArrowError) -> Error {
         for at in rows.clone() {
@@ -393,7 +389,7 @@ impl Row {
     }
 }
 
-/// Adds elements that are messages as rows.
+/// Appends message elements as rows.
 fn append(columns: &mut MessageColumns, elements: &Elements, rows: Range<usize>) -> Result<()> {
     for at in rows {
         let source = Source {
@@ -405,7 +401,7 @@ fn append(columns: &mut MessageColumns, elements: &Elements, rows: Range<usize>)
     Ok(())
 }
 
-/// Adds an element that is a value as a row.
+/// Appends a value element as a row.
 fn append_value(column: &mut Column, shape: &Shape, elements: &Elements, at: usize) -> Result<()> {
     let (range, origin) = (elements.range(at), elements.origin(at));
     let source = Source {
@@ -437,7 +433,7 @@ fn append_value(column: &mut Column, shape: &Shape, elements: &Elements, at: usi
     Ok(())
 }
 
-/// Plans the columns of a level, and adds them to `fields`.
+/// Plans the columns of a level and adds them to `fields`.
 fn planned(level: &QueryLevel, planner: &mut Planner, fields: &mut Vec<Field>) -> Result<Level> {
     let index = match &level.key {
         Some(key) => {
@@ -474,7 +470,7 @@ impl Level {
         Ok(Some(filled))
     }
 
-    /// The columns of the elements of the level, each once.
+    /// Returns the columns for the elements of a level.
     fn finish(
         &self,
         filled: &mut Option<MessageColumns>,
@@ -498,7 +494,7 @@ impl Level {
     }
 }
 
-/// The keys of a map, as its type has them.
+/// Returns the keys of a map in the Arrow type of its key.
 fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     let scalar = Scalar::of(kind).unwrap_or(Scalar::String);
     macro_rules! of {
@@ -519,7 +515,7 @@ fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     }
 }
 
-/// What a column of values is called: as the last field of the query.
+/// Returns the name of a column of values: that of the query's last field.
 fn value_name(query: &PathQuery) -> String {
     let (mut name, mut depth) = (String::new(), 0_usize);
     for c in query.as_str().chars() {
@@ -534,7 +530,7 @@ fn value_name(query: &PathQuery) -> String {
     name
 }
 
-/// An error of Arrow's or Parquet's, which are made of no bytes of the message.
+/// Converts an error of Arrow or Parquet that doesn't concern the message's bytes.
 pub(crate) fn of_arrow(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidMessage, format!("the columns: {error}"))
 }

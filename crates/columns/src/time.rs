@@ -9,8 +9,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::shape::low;
 use crate::source::Source;
 
-/// A `google.protobuf.Timestamp` as a number of units since 1970. What is finer is cut off, towards
-/// the past.
+/// Converts a `google.protobuf.Timestamp` to units since 1970, rounded towards the past.
 pub(crate) fn timestamp<'p>(
     source: Source<'_>,
     pieces: impl Iterator<Item = &'p Range<usize>>,
@@ -19,7 +18,7 @@ pub(crate) fn timestamp<'p>(
     count(source, pieces, unit, i32::div_euclid, "timestamp")
 }
 
-/// A `google.protobuf.Duration` as a number of units. What is finer is cut off, towards 0.
+/// Converts a `google.protobuf.Duration` to units, rounded towards 0.
 pub(crate) fn duration<'p>(
     source: Source<'_>,
     pieces: impl Iterator<Item = &'p Range<usize>>,
@@ -53,7 +52,7 @@ fn count<'p>(
         TimeUnit::Microsecond => (1_000_000, 1_000),
         TimeUnit::Nanosecond => (1_000_000_000, 1),
     };
-    // Whole first: seconds before 1970 may be just out of range until the nanoseconds are added.
+    // The whole first: seconds before 1970 may be out of range until the nanoseconds are added.
     let all = i128::from(seconds) * each + i128::from(cut(nanos, nanos_each));
     i64::try_from(all).map_err(|_| {
         let message = format!(

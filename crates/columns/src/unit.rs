@@ -1,4 +1,4 @@
-//! Elements on their way from the message to the columns, many at a time.
+//! Batches of elements on their way from the message to columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,40 +11,39 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// From which size on only those fields of an element are copied that are columns: the others may be
-/// of any size.
+/// Size from which only those fields of an element are copied that become columns, as the others may be of any size.
 const LARGE: u64 = 64 << 10;
 
-/// The most bytes of one element that are held.
+/// Largest size of one element in memory, in bytes.
 const MOST_HELD: u64 = 1 << 30;
 
-/// Elements and what they are in.
+/// Elements and their parents.
 #[derive(Default)]
 pub(crate) struct Unit {
     pub(crate) elements: Elements,
-    /// The elements of each level that the query goes through.
+    /// Elements of each level on the query's path.
     pub(crate) levels: Vec<LevelUnit>,
 }
 
-/// Elements of a level, each once, and which of them each row is in.
+/// The elements of a level, each once, and the element of each row.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
-    /// The fields that are columns; empty where none is.
+    /// Their fields that become columns, if any.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
-    /// The element of each row; none if each row is the element of its number.
+    /// The element of each row; `None` if each row is the element with the same index.
     pub(crate) of_rows: Option<Vec<u32>>,
 }
 
-/// Messages or values, one behind the other.
+/// Consecutive messages or values.
 #[derive(Default)]
 pub(crate) struct Elements {
     pub(crate) bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Where each begins in the message.
+    /// Offsets in the message.
     starts: Vec<u64>,
-    /// Those of which only some fields are here, or that stand in several pieces; in their order.
+    /// Indices of elements that are incomplete or in several pieces, in order.
     partial: Vec<usize>,
 }
 
@@ -66,7 +65,7 @@ impl Elements {
         }
     }
 
-    /// Adds the one whose bytes have been added.
+    /// Ends the element whose bytes have been added.
     fn end(&mut self, start: u64, is_exact: bool) {
         if !is_exact {
             self.partial.push(self.len());
@@ -76,38 +75,37 @@ impl Elements {
     }
 }
 
-/// How much is in a [`Unit`], at the most, unless it is one element.
+/// Largest size of a [`Unit`], unless it is a single element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
 }
 
-/// Goes through the elements that a query leads to.
+/// Iterates over the elements that a query selects.
 pub(crate) struct Walk<'a> {
     selected: Selected<'a>,
-    /// The fields of a row that become columns; none if a row is a value.
+    /// The fields of a row that become columns; `None` if a row is a value.
     shape: Option<Arc<MessageShape>>,
     levels: Vec<LevelWalk>,
     size: UnitSize,
     is_done: bool,
 }
 
-/// The element of a level that is gone through.
+/// The current element of a level.
 struct LevelWalk {
     /// The fields that become columns.
     shape: Option<Arc<MessageShape>>,
-    /// Whether the elements are the rows.
+    /// True if the elements are the rows.
     is_row: bool,
-    /// Where the element begins, and what of it is copied to each unit with rows in it.
+    /// Offset of the element, and the bytes copied to each unit with rows in it.
     start: Option<u64>,
     fields: Vec<u8>,
     is_in_unit: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// `levels` has for each level the fields that become columns, and whether its elements are the
-    /// rows.
+    /// Creates a walk. `levels` has for each level the fields that become columns, and whether its elements are the rows.
     pub(crate) fn new(
         selected: Selected<'a>,
         shape: Option<Arc<MessageShape>>,
@@ -200,7 +198,7 @@ impl LevelWalk {
     }
 }
 
-/// Whether fields become columns, or decide of some. Fails once they are too large to be held.
+/// Returns a function that selects the fields that become or affect columns. It fails once they are too large to hold.
 fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
     let mut held = 0;
     move |field| {
