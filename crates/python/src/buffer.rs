@@ -1,4 +1,4 @@
-//! Bytes of ours that Python reads without a copy.
+//! Byte buffers that Python reads without a copy.
 
 use std::ffi::c_int;
 
@@ -8,8 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
 
-/// Read-only bytes that `memoryview` and `numpy.frombuffer` look into without a copy. They stay
-/// alive as long as a view of them does.
+/// Read-only bytes that `memoryview` and `numpy.frombuffer` access without a copy. They live as long as any view of them.
 #[pyclass(frozen, module = "proto_splitter")]
 #[derive(Debug)]
 pub(crate) struct Buffer {
@@ -28,7 +27,7 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// One byte as a number, or a slice of them, which shares their memory unless it has a step.
+    /// Returns one byte as a number, or a slice, which shares the memory unless it has a step.
     fn __getitem__<'py>(
         &self,
         py: Python<'py>,
@@ -88,7 +87,7 @@ impl Buffer {
 
     /// # Safety
     ///
-    /// The interpreter calls it with a view to be filled, or with none.
+    /// Called by the interpreter with a view to fill, or null.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,

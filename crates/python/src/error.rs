@@ -1,4 +1,4 @@
-//! Errors as Python knows them: the system's as `OSError`, ours with their path, chunk and offset.
+//! Errors as Python exceptions: the system's as `OSError`, others with their path, chunk and offset.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
-// Numbers of the operating system's errors that are equal on every Unix.
+// Error numbers that are equal on all Unix systems.
 /// "No such file or directory".
 const ENOENT: i32 = 2;
 /// "File exists".
@@ -29,7 +29,7 @@ const EROFS: i32 = 30;
 /// "Disk quota exceeded", on Linux.
 const EDQUOT: i32 = 122;
 
-/// Which Python class an error becomes.
+/// Returns the Python class for a kind of error.
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidPath => "PathError",
@@ -45,7 +45,7 @@ fn class(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The first error of the operating system that led to this one.
+/// Returns the first system error among the causes.
 fn of_system(error: &Error) -> Option<&io::Error> {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -57,11 +57,10 @@ fn of_system(error: &Error) -> Option<&io::Error> {
     None
 }
 
-/// An error of the library as a Python exception.
+/// Converts an error of the library to a Python exception.
 ///
-/// The operating system's own become the subclass of `OSError` that their number asks for, with
-/// `errno` and `filename`; a file in the way is a `FileExistsError`, a missing folder a
-/// `FileNotFoundError`.
+/// A system error becomes the `OSError` subclass for its number, with `errno` and `filename`; an existing file is a `FileExistsError`, a
+/// missing folder a `FileNotFoundError`.
 pub(crate) fn raise(py: Python<'_>, error: &Error, file: Option<&str>) -> PyErr {
     let message = error.to_string();
     let cause = of_system(error);
@@ -85,7 +84,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error, file: Option<&str>) -> PyErr 
     }
 }
 
-/// The exception that a file-like object raised while we read or wrote it.
+/// Returns the exception that a file-like object raised while it was read or written.
 fn raised_by(py: Python<'_>, cause: &io::Error) -> Option<PyErr> {
     let raised = cause.get_ref()?.downcast_ref::<PyErr>()?;
     Some(raised.clone_ref(py))
@@ -101,14 +100,14 @@ fn ours(py: Python<'_>, kind: ErrorKind, message: &str, at: At<'_>) -> PyResult<
     Ok(PyErr::from_value(value))
 }
 
-/// Where something is wrong, as far as it is known.
+/// The location of an error, as far as known.
 struct At<'a> {
     path: Option<&'a str>,
     chunk: Option<u64>,
     offset: Option<u64>,
 }
 
-/// Why a run of the command failed, as [`raise`] has it for the library.
+/// Converts the failure of a command as [`raise`] does for the library.
 pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     let Some(cause) = &failed.cause else {
         return match failed.exit {
@@ -141,7 +140,7 @@ pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     }
 }
 
-/// `OSError(errno, text, filename)` picks its own subclass.
+/// Creates an `OSError(errno, text, filename)`, which picks its own subclass.
 fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<&str>) -> PyErr {
     let of_path = || {
         let path = Path::new(file?);
@@ -157,7 +156,7 @@ fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<
     }
 }
 
-/// The system's error with this number.
+/// Creates the system error with this number.
 fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     let made = py
         .import("os")
@@ -169,8 +168,7 @@ fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     }
 }
 
-/// What was raised, with the number and the name of the output if that is in the way, or its folder
-/// isn't there. One of `outputs` was to be written.
+/// Returns the exception, with a system error number and file name if one of `outputs` exists already, or its folder doesn't exist.
 pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> PyErr {
     let number = raised.value(py).getattr("errno");
     let known: Option<i32> = number
@@ -180,7 +178,7 @@ pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> P
     if let (Some(number @ (EFBIG | ENOSPC | EROFS | EDQUOT)), Some(output)) =
         (known, outputs.first())
     {
-        // It can't be what is read.
+        // It can't be an input.
         return of_number(py, number, Some(&output.display().to_string()));
     }
     if !number.is_ok_and(|number| number.is_none()) {
@@ -207,7 +205,7 @@ pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> P
     }
 }
 
-/// What is wrong with a schema.
+/// Creates an error for a schema.
 pub(crate) fn schema_error(py: Python<'_>, message: &str) -> PyErr {
     let error = Error::new(ErrorKind::InvalidSchema, message);
     raise(py, &error, None)

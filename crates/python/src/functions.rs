@@ -34,13 +34,13 @@ use crate::schema::message_type;
 use crate::sink::Sink;
 use crate::work::{Told, detached, interruptible, threads, told};
 
-/// A chunk that Python made: its bytes, where it belongs, whether it is a message, its index.
+/// A chunk made in Python: its bytes, its place, true for a message, and its index.
 type Added<B> = (B, String, bool, Option<usize>);
 
-/// The fields of a `VersionDef`, in their order.
+/// The fields of a `VersionDef`, in order.
 type Version = (i32, i32, Vec<i32>);
 
-/// The splitter of a type: the one made for it, or the one for any; or what Python has cut.
+/// The splitter of a type, or chunks made in Python.
 struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
@@ -85,7 +85,7 @@ impl ComposableSplitter for SplitterOf<'_> {
     }
 }
 
-/// How a split is done, as keyword arguments.
+/// The options of a split, as keyword arguments.
 #[derive(FromPyObject)]
 pub(crate) struct SplitArguments {
     #[pyo3(item)]
@@ -118,7 +118,7 @@ pub(crate) struct SplitArguments {
 }
 
 impl SplitArguments {
-    /// The splitter of a type, with the chunks that Python made; their bytes aren't copied.
+    /// Returns the splitter of a type, with the chunks made in Python; their bytes aren't copied.
     fn take_splitter<'a>(
         &mut self,
     ) -> impl FnOnce(&'a MessageDescriptor) -> SplitterOf<'a> + use<'a> {
@@ -178,7 +178,7 @@ impl SplitArguments {
     }
 }
 
-/// Splits a serialized message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
+/// Splits a serialized message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if it needs no splitting.
 #[pyfunction]
 pub(crate) fn split<'py>(
     py: Python<'py>,
@@ -214,7 +214,7 @@ pub(crate) fn split<'py>(
     Ok(result)
 }
 
-/// Splits a serialized message to an object with `write`, or writes it as it is if nothing was cut.
+/// Splits a serialized message to an object with `write`, or writes it unchanged if it needs no splitting.
 #[pyfunction]
 pub(crate) fn split_to<'py>(
     py: Python<'py>,
@@ -245,7 +245,7 @@ pub(crate) fn split_to<'py>(
     Ok(result)
 }
 
-/// Splits a message in memory: its chunks, and the serialized `ChunkedMessage`.
+/// Splits a message in memory: returns its chunks and the serialized `ChunkedMessage`.
 #[pyfunction]
 pub(crate) fn split_in_memory(
     py: Python<'_>,
@@ -269,7 +269,7 @@ pub(crate) fn split_in_memory(
     Ok((chunks, split.message().encode_to_vec()))
 }
 
-/// The files that a split may write: one of them.
+/// Returns the two files of which a split writes one.
 fn outputs(prefix: &Path) -> [PathBuf; 2] {
     ["cpb", "pb"].map(|extension| {
         let mut name = prefix.as_os_str().to_owned();
@@ -289,7 +289,7 @@ pub(crate) fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Sou
     }
 }
 
-/// The chunks that were written, as rows.
+/// Returns the written chunks as rows.
 fn chunk_rows<'py>(
     py: Python<'py>,
     written: &[WrittenChunk],
@@ -309,7 +309,7 @@ fn chunk_rows<'py>(
     Ok(chunks)
 }
 
-/// How a merge is done, as keyword arguments.
+/// The options of a merge, as keyword arguments.
 #[derive(FromPyObject)]
 pub(crate) struct MergeArguments {
     #[pyo3(item)]
@@ -385,7 +385,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Says of a file that is no message what it is instead, if that is known.
+/// Adds to an error about a file that is not a message what kind of file it is, if known.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),
@@ -408,7 +408,7 @@ fn merged_as_dict<'py>(py: Python<'py>, merged: &Merged) -> PyResult<Bound<'py, 
     Ok(result)
 }
 
-/// The merged message, in memory.
+/// Merges a message in memory.
 #[pyfunction]
 pub(crate) fn merge_to_bytes<'py>(
     py: Python<'py>,
@@ -473,10 +473,9 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> 
     .map(Exit::code)
 }
 
-/// Runs the command with its output in memory: the exit code, what it printed, and why it failed, as
-/// an exception to be raised.
+/// Runs the command with its output in memory: returns the exit code, the output, and the failure as an exception to raise.
 ///
-/// `outputs` are the files or folders that it writes, for errors that say that one is in the way.
+/// `outputs` are the files or folders it writes, for errors about existing ones.
 #[pyfunction]
 pub(crate) fn report<'py>(
     py: Python<'py>,
@@ -496,7 +495,7 @@ pub(crate) fn report<'py>(
     };
     let (ended, stdout, stderr) = told(py, progress.as_ref(), run, stop)?;
     let (exit, failed) = match ended {
-        // Wrong usage of the command itself is printed.
+        // The command's own message about wrong usage.
         Ok(Exit::Usage) => {
             let text = String::from_utf8_lossy(&stderr);
             let text = text.trim().trim_start_matches("protosplit: ").to_owned();

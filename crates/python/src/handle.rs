@@ -1,4 +1,4 @@
-//! An input that is open, for Python: values, fields and tensors of it.
+//! An open input for Python: its values, fields and tensors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::table::{Table, unit};
 use crate::target::Target;
 use crate::work::{detached, threads};
 
-/// Fails if nothing tells which values of an input are tensors.
+/// Fails if the type of an input is unknown, so that its tensors can't be found.
 fn check_typed(opened: &Opened) -> Result<()> {
     if opened.archive().is_some() || opened.descriptor().is_some() {
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// What is open already.
+    /// Wraps an open input.
     pub(crate) fn of(open: Opened) -> Handle {
         Handle {
             open: std::sync::RwLock::new(Some(Arc::new(open))),
@@ -67,7 +67,7 @@ impl Handle {
             .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
-        // What there is of a message can be read without the files that it refers to.
+        // Parts of a message can be read without its external files.
         let options = OpenOptions::new()
             .descriptor(descriptor)
             .threads(n_threads)
@@ -82,7 +82,7 @@ impl Handle {
         })
     }
 
-    /// Closes the files, once nothing reads from them any more.
+    /// Closes the files, once no reader uses them.
     fn close(&self) {
         let mut open = self
             .open
@@ -91,28 +91,28 @@ impl Handle {
         *open = None;
     }
 
-    /// The format's name, or none.
+    /// Returns the format's name, if known.
     #[getter]
     fn format(&self) -> PyResult<Option<&'static str>> {
         let open = self.open()?;
         Ok(open.format().map(|format| format.name()))
     }
 
-    /// The files that it is read from: its own, and those that these name.
+    /// Returns the input's files: the main one, and those that it names.
     #[getter]
     fn files(&self) -> PyResult<Vec<PathBuf>> {
         let open = self.open()?;
         Ok(open.files().to_vec())
     }
 
-    /// The full name of the message's type, if it is known.
+    /// Returns the full name of the message's type, if known.
     #[getter]
     fn message_type(&self) -> PyResult<Option<String>> {
         let open = self.open()?;
         Ok(open.descriptor().map(|found| found.full_name().to_owned()))
     }
 
-    /// The value at a path, as Python has it; of a message its bytes.
+    /// Returns the value at a path; for a message its bytes.
     fn get<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
         let open = self.open()?;
         let (kind, bytes) = detached(py, self.name.as_deref(), None, |_| {
@@ -129,7 +129,7 @@ impl Handle {
         }
     }
 
-    /// Copies the bytes at a path into a writable buffer, and says how many there are.
+    /// Copies the bytes at a path into a writable buffer, and returns their number.
     fn get_into(&self, py: Python<'_>, path: &str, buffer: &Bound<'_, PyAny>) -> PyResult<u64> {
         let open = self.open()?;
         let mut target = Target::of(buffer)?;
@@ -140,7 +140,7 @@ impl Handle {
         })
     }
 
-    /// Bytes of the value at a path; none if there is none.
+    /// Returns the size of the value at a path; `None` if there is none.
     fn size(&self, py: Python<'_>, path: &str) -> PyResult<Option<u64>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -149,7 +149,7 @@ impl Handle {
         })
     }
 
-    /// The fields of the message at a path: where each is, and how many bytes it has.
+    /// Returns the fields of the message at a path, each with its path and size.
     fn fields(&self, py: Python<'_>, path: &str) -> PyResult<Vec<(String, u64)>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -159,7 +159,7 @@ impl Handle {
         })
     }
 
-    /// All tensors: name, dtype, shape, bytes, byte order, and whether elements are packed.
+    /// Returns all tensors: name, dtype, shape, bytes, byte order, and whether elements are packed.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let tensors = detached(py, self.name.as_deref(), None, |_| {
@@ -180,7 +180,7 @@ impl Handle {
         Ok(list)
     }
 
-    /// The elements that a query finds, as rows.
+    /// Returns the elements that a query selects, as rows.
     fn table(
         &self,
         py: Python<'_>,
@@ -202,8 +202,7 @@ impl Handle {
         made.map_err(|error| raise(py, &error, self.name.as_deref()))
     }
 
-    /// The file whose bytes from this offset on are a tensor, if there is one: see
-    /// `Opened::tensor_in_file`.
+    /// Returns the file and offset at which a tensor is stored, if it is contiguous: see `Opened::tensor_in_file`.
     fn tensor_in_file(&self, py: Python<'_>, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -213,8 +212,7 @@ impl Handle {
         })
     }
 
-    /// The elements of a tensor of strings. There may be fewer than its shape says: then the last
-    /// stands for all that follow, or all are empty.
+    /// Returns the elements of a tensor of strings. There may be fewer than in its shape: then the last one repeats, or all are empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let elements = detached(py, self.name.as_deref(), None, |_| {
@@ -224,8 +222,7 @@ impl Handle {
         PyList::new(py, elements.iter().map(|element| PyBytes::new(py, element)))
     }
 
-    /// Fills buffers with tensors, each with the one of its name. Nobody else may touch the buffers
-    /// meanwhile: they have to be the caller's own, and not overlap.
+    /// Fills buffers, each with the tensor of a name. The buffers must be exclusively the caller's meanwhile, and must not overlap.
     fn fill_tensors(
         &self,
         py: Python<'_>,
@@ -295,7 +292,7 @@ impl Handle {
     }
 }
 
-/// Fails if all of a message is asked for that refers to missing files.
+/// Fails if the whole of a message is requested but files it refers to are missing.
 fn check_complete(open: &Opened, path: &FieldPath) -> Result<()> {
     if path.is_root() {
         open.check_complete()?;
@@ -324,7 +321,7 @@ fn fields(
     Ok(found)
 }
 
-/// A value that isn't a message, as Python has it.
+/// Converts a value that isn't a message.
 fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let cut = || PyValueError::new_err("a number that ends midway");
     let varint = || decode_varint(bytes).map(|(value, _)| value).ok_or_else(cut);
@@ -354,7 +351,7 @@ fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py
     })
 }
 
-/// The tensor of a name.
+/// Returns the tensor with this name.
 fn found_tensor(open: &Opened, name: &str) -> Result<TensorInfo> {
     open.find_tensor(name)?.ok_or_else(|| {
         let message = format!("there is no tensor {name:?}");

@@ -1,4 +1,4 @@
-//! What Python gives to be read: a path, bytes, or an object that is read like a file.
+//! Inputs from Python: a path, bytes, or a file-like object.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,11 +14,10 @@ use pyo3::types::PyBytes;
 
 use crate::pieces::Pieces;
 
-/// How much of a file-like object is read at once at the least, since each read takes the
-/// interpreter's lock: 1 MiB.
+/// Minimum number of bytes to read from a file-like object at once, as each read takes the GIL: 1 MiB.
 const READ_LEN: usize = 1 << 20;
 
-/// An input, by what Python gave.
+/// An input from Python.
 pub(crate) enum Input {
     /// A file, a prefix or a folder.
     Path(PathBuf),
@@ -27,11 +26,11 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// What an argument stands for.
+    /// Converts an argument to an input.
     ///
     /// # Errors
     ///
-    /// `TypeError` for what is neither a path, nor contiguous bytes, nor has `read` and `seek`.
+    /// `TypeError` for an object that is neither a path, nor contiguous bytes, nor has `read` and `seek`.
     pub(crate) fn of(argument: &Bound<'_, PyAny>) -> PyResult<Input> {
         if let Ok(bytes) = argument.cast::<PyBytes>() {
             let bytes = Bytes::from_owner(PyBackedBytes::from(bytes.clone()));
@@ -54,7 +53,7 @@ impl Input {
         })
     }
 
-    /// The file's name for an `OSError`.
+    /// Returns the file's name for an `OSError`.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Input::Path(path) => Some(path.display().to_string()),
@@ -63,9 +62,8 @@ impl Input {
     }
 }
 
-/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Whoever changes it meanwhile gets a
-/// checksum error or wrong bytes, never a crash: it is only copied from, and can't be resized while
-/// it is held.
+/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Modifying it meanwhile causes a checksum error or wrong bytes, never a
+/// crash: it is only copied from, and can't be resized while it is held.
 struct Viewed {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -106,8 +104,7 @@ impl ReadAt for Viewed {
     }
 }
 
-/// An object with `read` and `seek`. One thread reads at a time; what lies behind a small read is
-/// kept for the next.
+/// An object with `read` and `seek`. One thread reads at a time; the bytes after a small read are kept for the next.
 struct FileLike {
     object: Py<PyAny>,
     size: u64,
@@ -118,7 +115,7 @@ impl FileLike {
     fn new(object: &Bound<'_, PyAny>) -> PyResult<FileLike> {
         let mut size = object.call_method1("seek", (0, 2))?;
         let mut said_by = "seek(0, 2)";
-        // `seek` of some says nothing.
+        // Some objects' `seek` returns nothing.
         if size.is_none() {
             size = object.call_method0("tell")?;
             said_by = "tell()";
@@ -129,7 +126,7 @@ impl FileLike {
             let message = format!("{said_by} gives {size}, which is not the size of a file");
             PyValueError::new_err(message)
         })?;
-        // What follows would be left out without a word.
+        // Any following bytes would be silently lost.
         if !piece_at(object, size, 1)?.is_empty() {
             let message = format!("{said_by} gives {size}, where more bytes follow");
             return Err(PyValueError::new_err(message));
@@ -141,7 +138,7 @@ impl FileLike {
         })
     }
 
-    /// Reads up to `want` bytes at an offset, with the interpreter's lock.
+    /// Reads up to `want` bytes at an offset, holding the GIL.
     fn fetch(&self, offset: u64, want: usize) -> io::Result<Vec<u8>> {
         Python::attach(|py| -> PyResult<Vec<u8>> {
             let object = self.object.bind(py);
@@ -159,7 +156,7 @@ impl FileLike {
     }
 }
 
-/// What an object reads at an offset, up to `want` bytes.
+/// Reads up to `want` bytes of an object at an offset.
 fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyBackedBytes> {
     let went = object.call_method1("seek", (offset,))?;
     if let Ok(at) = went.extract::<i128>()
@@ -171,7 +168,7 @@ fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyB
     piece(object, want)
 }
 
-/// What an object reads next, up to `want` bytes.
+/// Reads the next bytes of an object, up to `want`.
 fn piece(object: &Bound<'_, PyAny>, want: usize) -> PyResult<PyBackedBytes> {
     let piece = object.call_method1("read", (want,))?;
     let bytes = piece.extract::<PyBackedBytes>().map_err(|_| {

@@ -1,8 +1,7 @@
 //! The native half of the Python package `proto_splitter`.
 //!
-//! What a Python user meets is in `python/proto_splitter`: names, defaults, docstrings and types.
-//! This half converts arguments, runs the library without the interpreter's lock, and turns errors
-//! into exceptions.
+//! The public Python API is in `python/proto_splitter`: names, defaults, docstrings and types. This half converts arguments, runs the
+//! library without the GIL, and converts errors to exceptions.
 
 mod buffer;
 mod error;

@@ -1,4 +1,4 @@
-//! A message that is merged as it is read.
+//! A message merged while it is read.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::functions::MergeArguments;
 use crate::input::Input;
 use crate::work::detached;
 
-/// The bytes that a source merges to, or is, by position.
+/// The merged or plain message of a source, read by position.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct MergedReader {
     bytes: Arc<dyn ReadAt>,
@@ -48,7 +48,7 @@ impl MergedReader {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }
 
-    /// So many bytes from an offset; fewer at the end.
+    /// Reads this many bytes at an offset; fewer at the end.
     fn read(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<Buffer> {
         let end = offset.saturating_add(size).min(self.size);
         let start = offset.min(end);
@@ -59,7 +59,7 @@ impl MergedReader {
 }
 
 impl MergedReader {
-    /// What a reader merges to.
+    /// Returns the merged message of a reader.
     pub(crate) fn of(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<MergedReader> {
         let bytes = merged(reader, options)?;
         let size = bytes.size()?;

@@ -1,4 +1,4 @@
-//! A message that Python wrote in pieces.
+//! A message that Python serialized in pieces.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::raise;
 
-/// A part of a message: bytes as they are, or a span (offset, length) of the file.
+/// A part of a message: bytes, or a span (offset, length) of the file.
 #[derive(FromPyObject)]
 enum Piece {
     #[pyo3(transparent)]
@@ -21,7 +21,7 @@ enum Piece {
     Span((u64, u64)),
 }
 
-/// A serialized message, in bytes and spans of one file, that is read by position.
+/// A serialized message, in bytes and spans of one file, read by position.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Pieces {
     spans: Arc<Spans>,
@@ -35,7 +35,7 @@ impl Pieces {
 
 #[pymethods]
 impl Pieces {
-    /// Takes the file descriptor over, and closes it when nothing reads from it any more.
+    /// Takes ownership of the file descriptor, and closes it when it is no longer read.
     #[new]
     fn new(py: Python<'_>, file: RawFd, pieces: Vec<Piece>) -> PyResult<Pieces> {
         // SAFETY: The Python layer gives a descriptor that it has just duplicated, and doesn't use

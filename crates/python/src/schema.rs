@@ -1,4 +1,4 @@
-//! Message types, by name and schema.
+//! Message types by name and schema.
 
 use proto_splitter::formats;
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 
 use crate::error::schema_error;
 
-/// The type with this full name: of the given `FileDescriptorSet`, else of those that are built in.
+/// Returns the type with this full name from the given `FileDescriptorSet`, or else a built-in one.
 ///
 /// # Errors
 ///
-/// `SchemaError` if the set can't be read, or nothing has a type of this name.
+/// `SchemaError` if the set can't be read, or there is no type of this name.
 pub(crate) fn message_type(
     py: Python<'_>,
     name: &str,

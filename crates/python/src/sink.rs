@@ -1,4 +1,4 @@
-//! An object of Python's that is written like a file.
+//! A Python object written like a file.
 
 use std::io::{self, BufWriter, Write};
 
@@ -7,8 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes};
 
-/// How much is given to a file-like object at once, since each write takes the interpreter's lock:
-/// 1 MiB.
+/// Number of bytes to write to a file-like object at once, as each write takes the GIL: 1 MiB.
 const WRITE_LEN: usize = 1 << 20;
 
 /// An object with `write`.
@@ -19,7 +18,7 @@ pub(crate) struct Sink {
 impl Sink {
     /// # Errors
     ///
-    /// `TypeError` for what has no `write`.
+    /// `TypeError` for an object without `write`.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Sink> {
         if !object.hasattr("write")? {
             let message = format!("expected an object with write, found {}", object.get_type());
@@ -30,8 +29,7 @@ impl Sink {
         })
     }
 
-    /// Has a job write to the object, in pieces of 1 MiB. What a job has left when it fails isn't
-    /// written.
+    /// Runs a job that writes to the object in pieces of 1 MiB. Unwritten bytes of a failed job are dropped.
     pub(crate) fn written_by<T>(
         self,
         job: impl FnOnce(&mut BufWriter<Sink>) -> Result<T>,
@@ -41,7 +39,7 @@ impl Sink {
             buffered.flush().map_err(Error::from)?;
             Ok(value)
         });
-        // Dropped as a whole, it would write once more.
+        // Dropping the whole writer would write once more.
         drop(buffered.into_parts());
         done
     }
@@ -49,16 +47,16 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Large pieces come here past the buffer.
+        // Large pieces bypass the buffer.
         let bytes = &bytes[..bytes.len().min(WRITE_LEN)];
         Python::attach(|py| -> PyResult<usize> {
             let object = self.object.bind(py);
             let written = object.call_method1("write", (PyBytes::new(py, bytes),))?;
-            // Many that write everything say nothing.
+            // Many objects that write everything return nothing.
             if written.is_none() {
                 return Ok(bytes.len());
             }
-            // True is the number 1, too.
+            // `True` is also the number 1.
             if written.is_instance_of::<PyBool>() {
                 let message = format!("write gives {written}, and not a number of bytes");
                 return Err(PyTypeError::new_err(message));

@@ -1,4 +1,4 @@
-//! Elements as rows, for whatever takes Arrow's C stream.
+//! Elements as rows, for consumers of Arrow's C stream.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use pyo3::types::PyCapsule;
 
 use crate::error::raise;
 
-/// The elements that a query finds, as rows: they are read each time that someone asks for the
-/// stream.
+/// The elements that a query selects, as rows. Each request for the stream reads them again.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Table {
     open: Arc<Opened>,
@@ -26,7 +25,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Finds out which columns there are.
+    /// Plans the columns.
     pub(crate) fn new(open: Arc<Opened>, query: &str, options: TableOptions) -> Result<Table> {
         let query = PathQuery::parse(query, open.descriptor())?;
         let names = member_names();
@@ -43,21 +42,21 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The names of the columns.
+    /// Returns the names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         let fields = self.schema.fields().iter();
         fields.map(|field| field.name().clone()).collect()
     }
 
-    /// A capsule with an `ArrowSchema`.
+    /// Returns a capsule with an `ArrowSchema`.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*self.schema);
         let schema = schema.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// A capsule with an `ArrowArrayStream`.
+    /// Returns a capsule with an `ArrowArrayStream`.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let (open, query) = (Arc::clone(&self.open), self.query.clone());
         let stream = TableStream::new(open, query, member_names(), self.options.clone());
@@ -68,7 +67,7 @@ impl Table {
     }
 }
 
-/// What time is counted in, as Python names it.
+/// Returns the unit of time with this name.
 ///
 /// # Errors
 ///

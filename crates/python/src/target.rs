@@ -1,4 +1,4 @@
-//! A buffer of Python's that is written into.
+//! A Python buffer to write into.
 
 use std::io::{self, Write};
 
@@ -7,8 +7,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The memory of a `bytearray`, `memoryview` or array, written from its front. It can't be resized
-/// while it is held.
+/// The memory of a `bytearray`, `memoryview` or array, written from its start. It can't be resized while it is held.
 pub(crate) struct Target {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -17,7 +16,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The memory of an object.
+    /// Borrows the memory of an object.
     ///
     /// # Errors
     ///
@@ -38,22 +37,22 @@ impl Target {
         })
     }
 
-    /// All of the memory.
+    /// Returns the whole memory.
     ///
     /// # Safety
     ///
-    /// Nobody else may look at this memory or change it, from Python or through another buffer of the
-    /// same object, as long as the slice is there: see [`are_apart`](Self::are_apart) for the latter.
+    /// The memory must not be read or modified, by Python or through another buffer of the same object, while the slice exists: see
+    /// [`are_apart`](Self::are_apart) for the latter.
     pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
         if self.len == 0 {
             return &mut [];
         }
-        // SAFETY: The buffer is writable, contiguous, `len` bytes long and exported to us until this
-        // is dropped; that nobody else has it is up to the caller.
+        // SAFETY: The buffer is writable, contiguous, `len` bytes long and exported to us until this is dropped; exclusive access is the
+        // caller's responsibility.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len) }
     }
 
-    /// Whether no two of these have a byte of memory in common.
+    /// Returns true if no two of these share memory.
     pub(crate) fn are_apart(targets: &[Target]) -> bool {
         let filled = targets.iter().filter(|target| target.len > 0);
         let mut places: Vec<(usize, usize)> = filled
@@ -65,7 +64,7 @@ impl Target {
             .all(|pair| pair[1].0 - pair[0].0 >= pair[0].1)
     }
 
-    /// The same, which reports what is written, and fails once it is cancelled.
+    /// Reports the bytes written to a meter, and fails once it is cancelled.
     pub(crate) fn reporting(mut self, meter: Meter) -> Self {
         self.meter = Some(meter);
         self

@@ -1,4 +1,4 @@
-//! Both halves of a transfer, for Python: frames as bytes, in and out.
+//! Both sides of a transfer, for Python, with frames as bytes.
 
 use std::fs::File;
 use std::io;
@@ -31,33 +31,33 @@ use crate::merged::MergedReader;
 use crate::schema::message_type;
 use crate::work::detached;
 
-/// An error as an exception that also has what gRPC is told: `grpc_code` and `grpc_details`.
+/// Converts an error to an exception with gRPC's status: `grpc_code` and `grpc_details`.
 fn refused(py: Python<'_>, error: &Error) -> PyErr {
     with_status(py, raise(py, error, None), error)
 }
 
 fn with_status(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
     let value = raised.value(py);
-    // An exception of the caller's own may take no attributes: then it has no status either.
+    // A caller's own exception may not accept attributes; then it has no status either.
     let _ = value.setattr("grpc_code", status::code(error.kind()));
     let _ = value.setattr("grpc_details", PyBytes::new(py, &status::details(error)));
     raised
 }
 
-/// The descriptors of `proto_splitter.transfer`, a serialized `FileDescriptorSet`.
+/// Returns the descriptors of `proto_splitter.transfer`, a serialized `FileDescriptorSet`.
 #[pyfunction]
 pub(crate) fn transfer_descriptors(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, proto_splitter_transfer::proto::FILE_DESCRIPTOR_SET)
 }
 
-/// Where something is wrong, by the details of a status: a serialized `ErrorDetail`.
+/// Returns the location of an error from the details of a status: a serialized `ErrorDetail`.
 #[pyfunction]
 pub(crate) fn transfer_detail<'py>(py: Python<'py>, details: &[u8]) -> Option<Bound<'py, PyBytes>> {
     let detail = status::parse_details(details)?;
     Some(PyBytes::new(py, &detail.encode_to_vec()))
 }
 
-/// How a message is sent, as keyword arguments.
+/// The options for sending a message, as keyword arguments.
 #[derive(FromPyObject)]
 pub(crate) struct SendArguments {
     #[pyo3(item)]
@@ -90,10 +90,10 @@ impl SendArguments {
     }
 }
 
-/// The frames of one message, serialized, each made when it is asked for.
+/// The serialized frames of one message, each made on request.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Sender {
-    /// Python's objects are aligned to 16 bytes, and hashers to 32.
+    /// Boxed, as Python's objects are aligned to 16 bytes, and hashers to 32.
     frames: Mutex<Box<Frames>>,
     bytes: u64,
 }
@@ -132,12 +132,12 @@ impl Sender {
         })
     }
 
-    /// The bytes of all chunks.
+    /// Returns the size of all chunks.
     fn __len__(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }
 
-    /// The next frame, or none after the last.
+    /// Returns the next frame, or `None` after the last.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let next = py.detach(|| {
             let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +152,7 @@ impl Sender {
     }
 }
 
-/// What a sender is trusted with, as keyword arguments.
+/// The limits on a sender, as keyword arguments.
 #[derive(FromPyObject)]
 pub(crate) struct ReceiveArguments {
     #[pyo3(item)]
@@ -165,10 +165,10 @@ pub(crate) struct ReceiveArguments {
     folder: Option<PathBuf>,
 }
 
-/// Takes frames, and keeps their chunks in a file without a name.
+/// Receives frames, and stores their chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// As for the frames of a sender.
+    /// Boxed for the same reason as a sender's frames.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 
@@ -192,18 +192,18 @@ impl TransferReceiver {
         }
     }
 
-    /// Takes the next frame.
+    /// Processes the next frame.
     fn push(&self, py: Python<'_>, frame: PyBackedBytes) -> PyResult<()> {
         let frame = Bytes::from_owner(frame);
         self.step(py, |receiver| receiver.push(decode_frame(frame)?))
     }
 
-    /// Takes note that no more frames come.
+    /// Ends the input.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, Receiver::end)
     }
 
-    /// Ends the transfer at hand, if any, and keeps the chunks that came whole.
+    /// Aborts the current transfer, if any, and keeps the complete chunks.
     fn break_off(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, |receiver| {
             receiver.break_off();
@@ -211,13 +211,13 @@ impl TransferReceiver {
         })
     }
 
-    /// What a sender needs to know to resume: a serialized `ResumeToken`.
+    /// Returns the state that a sender needs to resume: a serialized `ResumeToken`.
     fn token<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let token = self.step(py, |receiver| Ok(receiver.token().encode_to_vec()))?;
         Ok(PyBytes::new(py, &token))
     }
 
-    /// How many chunks came whole, and how many there are.
+    /// Returns the number of complete chunks, and of all chunks.
     fn chunks(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         self.step(py, |receiver| Ok(receiver.chunks()))
     }
@@ -232,7 +232,7 @@ impl TransferReceiver {
         written.map_err(|error| with_status(py, raise(py, &error, Some(&name)), &error))
     }
 
-    /// The message, merged as it is read.
+    /// Returns the message, merged while it is read.
     fn merged(&self, py: Python<'_>, arguments: MergeArguments) -> PyResult<MergedReader> {
         let receiver = self.take(py)?;
         let options = arguments.reading(py)?;
@@ -243,7 +243,7 @@ impl TransferReceiver {
         merged.map_err(|error| refused(py, &error))
     }
 
-    /// The message, open.
+    /// Opens the message.
     fn handle(
         &self,
         py: Python<'_>,
@@ -260,7 +260,7 @@ impl TransferReceiver {
         Ok(Handle::of(open))
     }
 
-    /// The message, open while the rest of it comes; none before its trailer came.
+    /// Opens the message while more of it arrives; `None` before its trailer has arrived.
     fn arriving(
         &self,
         py: Python<'_>,
@@ -281,7 +281,7 @@ impl TransferReceiver {
     }
 }
 
-/// How a message of the type `name` is opened, if it isn't to be of the type `message`.
+/// Returns the options to open a message of type `name`, unless it should be of type `message`.
 fn opening(
     py: Python<'_>,
     name: &str,
@@ -290,7 +290,7 @@ fn opening(
 ) -> PyResult<OpenOptions> {
     let descriptor = match message {
         Some(message) => Some(message_type(py, message, schema)?),
-        // Of a type that isn't known, fields are told by their numbers.
+        // Fields of an unknown type are named by number.
         None => message_type(py, name, schema).ok(),
     };
     Ok(OpenOptions::new()
@@ -321,10 +321,10 @@ impl TransferReceiver {
     }
 }
 
-/// The message that an input is: one in chunks is merged as it is read.
+/// Returns the message of an input; a chunked one is merged while it is read.
 fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
     let is_chunked = match &input {
-        // One that can't be opened is reported below.
+        // An error in opening it is reported below.
         Input::Path(path) => {
             File::open(path).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
         }
@@ -341,7 +341,7 @@ fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter
     open.merged_source()
 }
 
-/// The file with the chunks, after the message that it merges to was compared with what was sent.
+/// Returns the file with the chunks, after verifying the merged message.
 fn whole(
     receiver: Box<Receiver>,
     options: &ReadOptions,

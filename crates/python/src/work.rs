@@ -1,4 +1,4 @@
-//! Work without the interpreter's lock, which reports to Python and stops when Python says so.
+//! Work without the GIL, which reports to Python and stops on its request.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,17 +13,16 @@ use pyo3::prelude::*;
 
 use crate::error::raise;
 
-/// How long a signal waits before it is looked at, and how often a callback is called at the most.
+/// Longest delay of a signal, and shortest interval between calls of a callback.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs a job on a thread of its own, without the interpreter's lock, while the calling thread
-/// looks at signals and calls `look` every 50 ms.
+/// Runs a job on another thread, without the GIL, while the calling thread checks for signals and calls `look` every 50 ms.
 ///
-/// When either raises, `stop` is called once; the job is expected to end soon then.
+/// If either raises, `stop` is called once; the job should end soon afterwards.
 ///
 /// # Errors
 ///
-/// What was raised, once the job has ended; `RuntimeError` if no thread can be started.
+/// The exception raised, after the job has ended; `RuntimeError` if no thread can be started.
 fn watched<T: Send>(
     py: Python<'_>,
     job: impl FnOnce() -> T + Send,
@@ -38,7 +37,7 @@ fn watched<T: Send>(
             let started = std::thread::Builder::new()
                 .name("proto-splitter".into())
                 .spawn_scoped(scope, move || {
-                    // The receiver is there until this has been received.
+                    // The receiver lives until this has been received.
                     let _ = sender.send(job());
                 });
             if let Err(error) = started {
@@ -71,7 +70,7 @@ fn watched<T: Send>(
     }
 }
 
-/// What a job has reported last, in bytes.
+/// The bytes a job has last reported.
 #[derive(Debug, Default)]
 struct Reported {
     done: AtomicU64,
@@ -84,11 +83,11 @@ impl Reported {
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
-    /// What a job reports to.
+    /// Returns the callback for a job.
     fn teller(self: &Arc<Self>) -> Told {
         let told = Arc::clone(self);
         Box::new(move |done, total| {
-            // A job may be several, one after the other, each with bytes of its own.
+            // There may be several jobs in turn, each with a separate total.
             if told.total.swap(total, Ordering::Relaxed) == total {
                 told.done.fetch_max(done, Ordering::Relaxed);
             } else {
@@ -97,7 +96,7 @@ impl Reported {
         })
     }
 
-    /// Calls a callback with what is new.
+    /// Calls a callback if there is news.
     fn look(
         self: &Arc<Self>,
         callback: Option<&Bound<'_, PyAny>>,
@@ -129,15 +128,14 @@ impl Reported {
     }
 }
 
-/// Runs a job of the library without the interpreter's lock.
+/// Runs a job of the library without the GIL.
 ///
-/// The calling thread calls `progress(done, total)`, both in bytes, at most twenty times a second
-/// and once at the end. An exception of the callback or of a signal handler cancels the job, which
-/// leaves nothing behind, and is raised when the job has ended.
+/// The calling thread calls `progress(done, total)`, both in bytes, at most twenty times a second and once at the end. An exception of the
+/// callback or of a signal handler cancels the job, which leaves no partial files, and is raised after the job has ended.
 ///
 /// # Errors
 ///
-/// What was raised, or the error of the job; `file` is the name for an `OSError`.
+/// The exception raised, or the error of the job; `file` is the name for an `OSError`.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     file: Option<&str>,
@@ -154,15 +152,14 @@ pub(crate) fn detached<T: Send>(
     Ok(value)
 }
 
-/// Who is told how many bytes are done, and of how many.
+/// A callback for the number of bytes done and the total.
 pub(crate) type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Runs a job that tells how far it is, without the interpreter's lock; `stop` is called when the
-/// callback or a signal handler raises.
+/// Runs a job that reports progress, without the GIL; calls `stop` when the callback or a signal handler raises.
 ///
 /// # Errors
 ///
-/// What the callback or the signal handler raised, once the job has ended.
+/// The exception of the callback or signal handler, after the job has ended.
 pub(crate) fn told<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -176,11 +173,11 @@ pub(crate) fn told<T: Send>(
     Ok(ended)
 }
 
-/// Runs a job that has no progress to report; `stop` is called when a signal handler raises.
+/// Runs a job without progress; calls `stop` when a signal handler raises.
 ///
 /// # Errors
 ///
-/// What the signal handler raised, once the job has ended.
+/// The exception of the signal handler, after the job has ended.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     job: impl FnOnce() -> T + Send,
@@ -189,7 +186,7 @@ pub(crate) fn interruptible<T: Send>(
     watched(py, job, |_| Ok(()), stop)
 }
 
-/// A number of threads as Python gives it: `None` for as many as there are cores.
+/// Converts a number of threads from Python, where `None` means one per core.
 ///
 /// # Errors
 ///

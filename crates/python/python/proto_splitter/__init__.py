@@ -1,15 +1,14 @@
 """Protobuf messages over 2 GiB: split into one seekable, checksummed file, read, and merged.
 
-Functions take a path, bytes, an object with ``read`` and ``seek``, a URL that fsspec knows, or a
-message of protobuf for Python. Sizes are in bytes, or texts such as ``"512MiB"``. Long work runs
-without the interpreter's lock, reports to ``progress(done, total)``, and ends soon after Ctrl-C
-with nothing left behind.
+Functions accept a path, bytes, an object with ``read`` and ``seek``, a URL supported by fsspec, or
+a protobuf message. Sizes are in bytes, or strings such as ``"512MiB"``. Long operations release the
+GIL, report to ``progress(done, total)``, and stop soon after Ctrl-C without leaving partial files.
 """
 
 from __future__ import annotations
 
-# What type checkers look at; at run time a module is imported when one of its names is looked up,
-# so that importing the package takes next to no time.
+# Type checkers see these imports; at run time a module is imported when one of its names is used, so that importing the package is nearly
+# free.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import constants, reports, util

@@ -1,4 +1,4 @@
-"""A bar that shows how far work is."""
+"""A progress bar."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PACE = 0.1
 
 
 class Bar:
-    """A bar on the standard error, to be called with bytes done and bytes in all.
+    """A progress bar on standard error, called with the bytes done and the total.
 
-    Where that isn't a terminal, there is a line at the end.
+    If standard error isn't a terminal, it prints one line at the end.
     """
 
     def __init__(self, what: str) -> None:

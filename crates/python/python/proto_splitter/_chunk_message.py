@@ -1,4 +1,4 @@
-"""TensorFlow's ``ChunkMetadata`` and the messages in it, made when one of them is asked for."""
+"""TensorFlow's ``ChunkMetadata`` and its nested messages, created on first use."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ def _pool() -> Any:
 
 @cache
 def message_class(name: str) -> Any:
-    """The class ``ChunkMetadata`` or that of a message in it, by its name."""
+    """Returns the class ``ChunkMetadata`` or that of a nested message, by name."""
     return _messages.class_of(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

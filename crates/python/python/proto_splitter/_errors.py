@@ -1,8 +1,8 @@
 """The exceptions of this package.
 
-Errors of the operating system are raised as they are in Python: ``FileNotFoundError``,
+Errors of the operating system are raised as usual in Python: ``FileNotFoundError``,
 ``FileExistsError``, ``PermissionError`` and the other subclasses of ``OSError``, with ``errno``
-and ``filename``. What is wrong with data, a path or a schema is an :class:`Error`.
+and ``filename``. Errors in data, a path or a schema are subclasses of :class:`Error`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Error(ValueError):
-    """What is wrong, in one line; the attributes say where.
+    """An error in one line; its attributes give the location.
 
     Attributes:
         path: The field path, such as ``meta_graphs[0].graph_def``, or ``None``.
@@ -39,32 +39,32 @@ class Error(ValueError):
 
 
 class FormatError(Error):
-    """The bytes are not a message, a chunked file, or what they are said to be."""
+    """The bytes are not a message, a chunked file, or of the named type."""
 
 
 class ChecksumError(Error):
-    """A checksum or a size differs from what was written: the file is damaged."""
+    """A checksum or size doesn't match: the file is damaged."""
 
 
 class PathError(Error, KeyError):
-    """A field path can't be parsed, or leads nowhere."""
+    """A field path can't be parsed, or there is no value at it."""
 
     def __str__(self) -> str:
-        # A KeyError is shown as the representation of its key.
+        # str() of a KeyError is the repr of its key.
         return Exception.__str__(self)
 
 
 class UncuttableError(Error):
-    """A value is over the maximum chunk size, and the profile can't cut it."""
+    """A value exceeds the maximum chunk size, and the profile can't divide it."""
 
 
 class SchemaError(Error):
-    """The message's type is needed and unknown, or its schema is broken."""
+    """The message's type is required but unknown, or its schema is invalid."""
 
 
 class LimitError(Error):
-    """The data asks for more than a limit of the reader or writer allows."""
+    """The data exceeds a limit of the reader or writer."""
 
 
 class VersionError(Error):
-    """The file needs a newer reader."""
+    """The file requires a newer reader."""

@@ -1,4 +1,4 @@
-"""What is read and what is written: paths, bytes, objects like files, and URLs."""
+"""Sources and targets: paths, bytes, file-like objects, and URLs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _EEXIST = 17
 
 
 def is_url(given: object) -> TypeGuard[str]:
-    """Whether this is the URL of a file, which fsspec opens."""
+    """Returns whether this is the URL of a file, for fsspec."""
     return isinstance(given, str) and "://" in given
 
 
 def is_path(given: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether this is the path of a file or a folder."""
+    """Returns whether this is the path of a file or folder."""
     return isinstance(given, (str, os.PathLike)) and not is_url(given)
 
 
 def is_writer(given: object) -> bool:
-    """Whether this is written like a file."""
+    """Returns whether this is a writable file-like object."""
     return hasattr(given, "write")
 
 
 def name_of(given: Any) -> str:
-    """What to call a source or a target: its path, or its class."""
+    """Returns a name for a source or target: its path, or its class."""
     if isinstance(given, (str, os.PathLike)):
         return os.fspath(given)
     name = getattr(given, "name", None)
@@ -46,7 +46,7 @@ def name_of(given: Any) -> str:
 
 
 def shown(value: Any, path: str, given: Any) -> Any:
-    """What names files beside a temporary path, by the names that the caller has for them."""
+    """Replaces a temporary path in file names by the name that the caller knows."""
     if is_path(given):
         return value
     if isinstance(value, dict):
@@ -61,7 +61,7 @@ def shown(value: Any, path: str, given: Any) -> Any:
 
 
 def native(source: Any) -> Any:
-    """What the native half takes for a source."""
+    """Converts a source for the native module."""
     if is_url(source):
         import fsspec  # type: ignore[import-untyped]
 
@@ -73,11 +73,11 @@ def native(source: Any) -> Any:
 
 @contextmanager
 def named(source: Source) -> Iterator[str]:
-    """The path of a source; what has none is copied to a temporary file, or a folder, for as long as
-    it is used.
+    """Yields the path of a source. A source without one is copied to a temporary file or folder
+    while it is in use.
 
     Raises:
-        OSError: If nothing is there that the path may name.
+        OSError: If nothing exists at the path.
     """
     if is_path(source):
         yield existing(source)
@@ -85,7 +85,7 @@ def named(source: Source) -> Iterator[str]:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="proto_splitter-") as folder:
-        # Some formats are known by their names.
+        # Some formats are recognized by name.
         path = os.path.join(folder, os.path.basename(name_of(source).rstrip("/")) or "source")
         if is_url(source):
             _fetch(source, path)
@@ -101,16 +101,16 @@ def named(source: Source) -> Iterator[str]:
 
 
 def _copy(given: Any, file: Any) -> None:
-    """Copies what an object reads to a file, from its front.
+    """Copies the contents of a file-like object to a file.
 
     Raises:
-        TypeError: If it reads anything but bytes: ``None`` is not the end of a file.
-        ValueError: If it begins or ends elsewhere than it says.
+        TypeError: If it returns anything but bytes: ``None`` doesn't mean the end of a file.
+        ValueError: If its start or end isn't where it claims.
     """
     try:
         end = given.seek(0, 2)
     except (OSError, ValueError):
-        # Some, as what decompresses, don't know their end.
+        # Some, such as decompressing readers, don't know their end.
         end = None
     if at := given.seek(0):
         raise ValueError(f"seek(0) went to {at}")
@@ -127,7 +127,7 @@ def _copy(given: Any, file: Any) -> None:
 
 
 def existing(path: str | os.PathLike[str]) -> str:
-    """The path, if something is there that it may name; else the system's own error."""
+    """Returns the path if it exists, also as a prefix; otherwise raises the system's error."""
     name = os.fspath(path)
     if not any(os.path.exists(name + extension) for extension in _EXTENSIONS):
         os.stat(name)
@@ -135,7 +135,7 @@ def existing(path: str | os.PathLike[str]) -> str:
 
 
 def _fetch(url: str, path: str) -> None:
-    """Copies the file or the folder that a URL names, or is the prefix of, to a path."""
+    """Copies the files at a URL, a file, folder or prefix, to a path."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
     files, there = url_to_fs(url)
@@ -150,18 +150,18 @@ def _fetch(url: str, path: str) -> None:
 def written_to(
     target: Target, *, force: bool = False, extensions: tuple[str, ...] = ("",)
 ) -> Iterator[str]:
-    """The path that is to be written for a target.
+    """Yields the path to write for a target.
 
-    What isn't a path gets what was written there once that is complete.
+    A target without a path receives the contents once they are complete.
 
     Args:
-        target: Where it goes.
-        force: Replaces what is in the way at a URL.
-        extensions: What the path is a prefix of.
+        target: The destination.
+        force: Overwrites existing objects at a URL.
+        extensions: Extensions, if the path is a prefix.
 
     Raises:
-        FileExistsError: If something is in the way at a URL.
-        ValueError: If it is more than one file, for an object with ``write``.
+        FileExistsError: If objects exist at a URL.
+        ValueError: If several files are written to an object with ``write``.
     """
     if not (is_url(target) or is_writer(target)):
         yield os.fspath(target)
@@ -189,13 +189,13 @@ def _in_the_way(name: str) -> NoReturn:
 
 
 def _hand_over(folder: str, target: Any) -> None:
-    """Copies the one file in a folder to an object with ``write``."""
+    """Copies the only file in a folder to an object with ``write``."""
     entries = sorted(os.listdir(folder))
     if len(entries) != 1 or os.path.isdir(os.path.join(folder, entries[0])):
         raise ValueError(f"what was written is more than one file: {', '.join(entries)}")
     with open(os.path.join(folder, entries[0]), "rb") as file:
         while data := file.read(_STEP):
-            # Some take only a part of it; many say nothing, and take all.
+            # Some write only part of it; many return nothing, and write everything.
             while data and (taken := target.write(data)) is not None:
                 if isinstance(taken, bool) or not 0 < taken <= len(data):
                     raise ValueError(f"write says {taken} bytes, of {len(data)}")
@@ -203,7 +203,7 @@ def _hand_over(folder: str, target: Any) -> None:
 
 
 def _send(folder: str, first: str, files: Any, there: str) -> None:
-    """Copies what is in a folder to where a URL leads; what has the name of that comes last."""
+    """Copies the files in a folder to a URL; the file named ``first`` comes last."""
     above = files._parent(there)
     for name in sorted(os.listdir(folder), key=lambda name: (name == first, name)):
         local, remote = os.path.join(folder, name), f"{above.rstrip('/')}/{name}"

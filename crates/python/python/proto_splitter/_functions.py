@@ -1,4 +1,4 @@
-"""The functions of the package: each takes paths, bytes, file-like objects or messages."""
+"""The main functions, which accept paths, bytes, file-like objects or messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Written:
-    """A message that was written to a file."""
+    """The result of writing a split message."""
 
     #: ``PREFIX.cpb``, or ``PREFIX.pb`` if the message was within the maximum chunk size.
     path: str
@@ -66,7 +66,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Merged:
-    """A message that was merged."""
+    """The result of a merge."""
 
     #: The file that was read.
     input: str
@@ -104,31 +104,31 @@ def split(
 
     Args:
         source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
-            or a message of protobuf for Python, of any size.
+            or a protobuf message of any size.
         prefix: The path or URL of the result, without ``.cpb``; or an object with ``write``, which
-            gets the one file, and is given as it is what was small enough.
-        message: The full name of the message's type, as ``tensorflow.GraphDef``. A message of
-            protobuf knows its own; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
+            receives the file, or the message itself if it is small enough.
+        message: The full name of the message's type, such as ``tensorflow.GraphDef``. A protobuf
+            message knows its type; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        max_chunk_size: The most bytes of a chunk.
-        value_chunk_size: A value of so many bytes becomes a chunk of its own once anything is
-            cut; 1 MiB unless given.
+        max_chunk_size: Largest chunk, in bytes.
+        value_chunk_size: Smallest value, in bytes, that becomes a separate chunk when a message
+            must be split; 1 MiB by default.
         max_file_size: Writes several files of at most this size (the extended profile only).
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
-        records: An option string of Riegeli, as ``transpose,brotli:5``, instead of ``compression``.
+        records: Riegeli options, such as ``transpose,brotli:5``, instead of ``compression``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file.
         always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
-        force: Replaces a file that is in the way.
-        threads: How many threads work; as many as there are cores unless given.
-        progress: Called with bytes done and bytes in all, at most twenty times a second.
+        force: Overwrites an existing file.
+        threads: Number of threads; one per core by default.
+        progress: Called with the bytes done and the total, at most twenty times a second.
 
     Raises:
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
         UncuttableError: If a value is over the maximum and the profile can't cut it.
         FormatError: If the source isn't a message of this type.
 
-    What an object with ``write`` has had isn't to be used after an exception.
+    After an exception, the output of an object with ``write`` is incomplete.
     """
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
@@ -163,7 +163,7 @@ def split(
 
 
 def split_arguments(**given: Any) -> dict[str, Any]:
-    """What the native half takes, with the defaults of :func:`split` for what isn't given."""
+    """Returns the arguments for the native module, with the defaults of :func:`split`."""
     defaults: dict[str, Any] = {
         "max_chunk_size": 1 << 30,
         "value_chunk_size": None,
@@ -183,7 +183,7 @@ def split_arguments(**given: Any) -> dict[str, Any]:
 
 
 def written_of(written: dict[str, Any]) -> Written:
-    """What the native half has written."""
+    """Converts the native module's report."""
     chunks = tuple(Chunk(**chunk) for chunk in written.pop("chunks"))
     files = tuple(str(file) for file in written.pop("files"))
     path = str(written.pop("path"))
@@ -206,19 +206,19 @@ def merge(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Merged:
-    """Merges a chunked file, named by its prefix or as ``.cpb``, to one file of any size.
+    """Merges a chunked file, given by its prefix or ``.cpb`` path, into one file of any size.
 
-    The target appears complete or not at all, but for an object with ``write``: what that has had
-    isn't to be used after an exception.
+    The target appears complete or not at all, except for an object with ``write``, whose output is
+    incomplete after an exception.
 
     Args:
         source: ``PREFIX`` or ``PREFIX.cpb``, a URL, bytes, or an object with ``read`` and ``seek``.
-        target: The file to be written, a URL, or an object with ``write``.
+        target: The file to write, a URL, or an object with ``write``.
         message: The message's type, which some files of TensorFlow's own splitters need.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
-        force: Replaces a file that is in the way.
-        threads: How many threads work; as many as there are cores unless given.
-        progress: Called with bytes done and bytes in all.
+        force: Overwrites an existing file.
+        threads: Number of threads; one per core by default.
+        progress: Called with the bytes done and the total.
 
     Raises:
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
@@ -245,7 +245,7 @@ def merge_to_bytes(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Buffer:
-    """The merged message in memory, as a buffer that ``memoryview`` looks into without a copy.
+    """Merges into memory. Returns a buffer that ``memoryview`` accesses without a copy.
 
     Raises:
         OSError: If the file can't be read.
@@ -262,12 +262,12 @@ def merge_into(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> M:
-    """Merges a file of any size into a message of protobuf for Python, and returns that.
+    """Merges a file of any size into a protobuf message, and returns the message.
 
-    It is read and merged by its parts, so that what is in memory besides the message is the
-    largest of them. Submessages over 2 GiB, which protobuf doesn't parse, are merged by theirs.
-    The checksums of all chunks are checked; that of the whole message, which :func:`merge` and
-    :func:`merge_to_bytes` compare too, is not.
+    The file is read and merged in parts, so that memory holds only the largest of them besides
+    the message. Submessages over 2 GiB, which protobuf can't parse, are merged in parts too. The
+    checksums of all chunks are verified; that of the whole message, which :func:`merge` and
+    :func:`merge_to_bytes` also verify, is not.
 
     Raises:
         OSError: If the file can't be read.
@@ -281,8 +281,8 @@ def merge_into(
 
 
 def read(source: Source, message_class: type[M], **options: Any) -> M:
-    """A new message of a class of protobuf for Python, from a file of any size.
+    """Reads a new protobuf message from a file of any size.
 
-    Takes the options of :func:`merge_into` and raises what that raises.
+    Accepts the options of :func:`merge_into` and raises the same errors.
     """
     return merge_into(source, message_class(), **options)

@@ -1,4 +1,4 @@
-"""An input that is open: values, fields and tensors of a message of any size."""
+"""Open inputs: values, fields and tensors of a message of any size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ROWS = 100
 
 
 class TensorInfo(NamedTuple):
-    """What a tensor's header says."""
+    """The metadata of a tensor."""
 
     #: Its name in its format.
     name: str
@@ -40,8 +40,8 @@ class TensorInfo(NamedTuple):
 class File:
     """An open input: a ``.cpb``, a ``.pb``, a folder, or a file of any known format.
 
-    Nothing is read but what is asked for, and the chunks that are read are checked. Use it in a
-    ``with`` statement, or call :meth:`close`. Threads can share one.
+    Only the requested parts are read, and the chunks read are verified. Use it in a ``with``
+    statement, or call :meth:`close`. Threads can share it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class File:
         self._opened = opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles it by its path or URL: it is opened again, where that leads to then."""
+        """Pickles it by its path or URL, which is opened again on unpickling."""
         source = self._opened[0] if self._opened else None
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"{self._name}: only what was opened by a path or URL is pickled")
@@ -83,54 +83,54 @@ class File:
 
     @property
     def format(self) -> str | None:
-        """The format, such as ``saved-model``; ``None`` for a message that no format knows."""
+        """The format, such as ``saved-model``; ``None`` for a message of no known format."""
         return self._native.format
 
     @property
     def files(self) -> list[str]:
-        """The paths of the files that it is read from: its own first, then those that it names."""
+        """The paths of its files: the main one first, then those that it names."""
         return [os.fspath(file) for file in self._native.files]
 
     @property
     def message_type(self) -> str | None:
-        """The full name of the message's type; ``None`` if it isn't known."""
+        """The full name of the message's type; ``None`` if unknown."""
         return self._native.message_type
 
     def get(self, path: str) -> Any:
-        """The value at a field path, such as ``meta_graphs[0].graph_def.node[3].name``.
+        """Returns the value at a field path, such as ``meta_graphs[0].graph_def.node[3].name``.
 
         Returns:
             ``str``, ``bytes``, ``int``, ``float`` or ``bool``; for a message a buffer with its
             serialized bytes.
 
         Raises:
-            PathError: If the path leads nowhere.
-            ChecksumError: If a chunk on the way is damaged.
+            PathError: If there is no value at the path.
+            ChecksumError: If a chunk on the path is damaged.
         """
         return self._native.get(path)
 
     def get_into(self, path: str, buffer: Any) -> int:
-        """Copies the bytes at a path into a writable buffer, and returns how many there are.
+        """Copies the bytes at a path into a writable buffer, and returns their number.
 
         Raises:
-            PathError: If the path leads nowhere.
+            PathError: If there is no value at the path.
             OSError: If the buffer is too short.
         """
         return self._native.get_into(path, buffer)
 
     def size(self, path: str = "") -> int | None:
-        """Bytes of the value at a path; ``None`` if there is none."""
+        """Returns the size of the value at a path in bytes; ``None`` if there is none."""
         return self._native.size(path)
 
     def fields(self, path: str = "") -> list[tuple[str, int]]:
-        """The fields of the message at a path, in their order: path and bytes of each."""
+        """Returns the fields of the message at a path, in order: the path and size of each."""
         return self._native.fields(path)
 
     def message(self, path: str, message_class: type[M]) -> M:
-        """The message at a path, as a message of protobuf for Python; it may have any size.
+        """Returns the message at a path, of any size, as a protobuf message.
 
         Raises:
-            PathError: If the path leads nowhere.
+            PathError: If there is no value at the path.
             google.protobuf.message.DecodeError: If it isn't a message of this class.
         """
         value = self._native.get(path)
@@ -149,9 +149,9 @@ class File:
         time_unit: str = "ns",
         threads: int | None = None,
     ) -> Table:
-        """The elements that a query finds, as rows of a table, for pandas, Polars, DuckDB and pyarrow.
+        """Returns the elements selected by a query, as a table for pandas, DuckDB, pyarrow etc.
 
-        Nothing is read before the table is used, and no more is in memory than what that keeps::
+        The elements are read, a batch at a time, when the table is used::
 
             events = trace.table("planes[*].lines[*].events[*]", columns=["name", "args.key"])
             pyarrow.table(events)
@@ -159,31 +159,30 @@ class File:
             duckdb.sql("select name, count(*) from events group by all")
 
         Args:
-            query: A field path with ``[*]`` where all elements are meant.
-            columns: Fields of an element, or fields in those. By default all fields that hold one
-                value.
-            with_parent: Adds columns for what each row is in: its index in every list on the way, and
-                the fields of the messages around it.
-            time_unit: What times and durations are counted in: ``ns``, ``us``, ``ms`` or ``s``. Only
-                nanoseconds are exact, and they reach from 1677 to 2262.
-            threads: How many threads read; by default as many as there are cores.
+            query: A field path, with ``[*]`` for all elements.
+            columns: Fields of an element, or nested fields; all single-valued fields by default.
+            with_parent: Adds columns for the parents of each row: its index in each list on the
+                path, and the fields of the enclosing messages.
+            time_unit: Unit of times and durations: ``ns``, ``us``, ``ms`` or ``s``. Only
+                nanoseconds are exact, and they range from 1677 to 2262.
+            threads: Number of reading threads; one per core by default.
 
         Raises:
-            PathError: If the query or a column leads nowhere, or to what no column holds.
-            SchemaError: If no type is known for the message.
+            PathError: If the query or a column doesn't exist, or has an unsupported type.
+            SchemaError: If the message's type is unknown.
         """
         names = None if columns is None else list(columns)
         return Table(self._native.table(query, names, with_parent, time_unit, threads), query)
 
     @property
     def tensors(self) -> Tensors:
-        """The tensors by name: a mapping that reads a tensor when it is looked up.
+        """The tensors by name: a mapping that reads a tensor when it is accessed.
 
-        They are listed once. Bytes and file-like objects are a message, whose type :func:`open`
-        must know; formats that aren't messages are opened by their paths.
+        They are listed once. For bytes and file-like objects, :func:`open` must know the message's
+        type; formats that aren't messages are opened by path.
 
         Raises:
-            SchemaError: If no type is known for the message.
+            SchemaError: If the message's type is unknown.
         """
         if self._tensors is None:
             self._tensors = Tensors(self._native, self._stamp)
@@ -193,8 +192,8 @@ class File:
 class Table:
     """Elements of a message as rows, from :meth:`File.table`.
 
-    It has Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and others read without a copy. Each
-    of them reads the elements anew.
+    It implements Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and others read without a
+    copy. Each use reads the elements again.
     """
 
     def __init__(self, native: _core.Table, query: str) -> None:
@@ -210,31 +209,30 @@ class Table:
         return self._native.column_names
 
     def __arrow_c_schema__(self) -> object:
-        """The columns, as a capsule of Arrow's."""
+        """Returns the columns as an Arrow capsule."""
         return self._native.schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows, as a capsule of Arrow's. The columns are as they are, whatever is requested."""
+        """Returns the rows as an Arrow capsule, with these columns whatever schema is requested."""
         return self._native.stream()
 
 
 class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
-    """Tensors by name, each read when it is looked up, as a NumPy array.
+    """Tensors by name, each read as a NumPy array when it is accessed.
 
-    Of a message in one piece, as a ``.pb``, a tensor whose elements stand in the file as they are
-    in memory, at an address that suits their type, isn't copied: the array is read-only and looks
-    into the mapped file, which stays mapped as long as the array is there, whether or not the
-    :class:`File` is closed. Every other tensor is a new array.
+    A tensor of an unsplit message, such as a ``.pb``, whose elements are stored as in memory and
+    suitably aligned, isn't copied: the array is read-only and maps the file. The mapping lives as
+    long as the array, even if the :class:`File` is closed. Every other tensor is a new array.
 
-    A mapped file must not be changed in place or cut short while arrays look into it: they would
-    change, and looking at what was cut off ends the process (``SIGBUS``), as with ``numpy.memmap``.
-    Replacing the file by another of its name is safe, and what everything in this package does.
-    ``read(name, copy=True)`` gives an array of its own.
+    Don't modify or truncate a mapped file in place while such arrays exist: their contents would
+    change, and accessing a truncated part kills the process (``SIGBUS``), as with
+    ``numpy.memmap``. Replacing the file by renaming another is safe, and what everything in this
+    package does. ``read(name, copy=True)`` returns an independent array.
 
-    A tensor that has a checksum, as those of a TensorFlow checkpoint have, is compared with it when
-    it is read (:class:`ChecksumError`).
+    A tensor with a checksum, as in a TensorFlow checkpoint, is verified when it is read
+    (:class:`ChecksumError`).
 
-    Types that NumPy lacks, as ``bfloat16``, need the package ``ml_dtypes``.
+    Types that NumPy lacks, such as ``bfloat16``, need the package ``ml_dtypes``.
     """
 
     def __init__(self, native: _core.Handle, stamp: _Stamp | None = None) -> None:
@@ -255,7 +253,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return f"<{len(self)} tensors>"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks, of the first tensors."""
+        """Returns a table of the first tensors, for notebooks."""
         import html
 
         from .util import format_bytes
@@ -273,10 +271,10 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def info(self, name: str) -> TensorInfo:
-        """The type, shape and size of a tensor, of which no data is read.
+        """Returns the type, shape and size of a tensor without reading its data.
 
         Raises:
-            KeyError: If there is no such tensor.
+            KeyError: If there is no tensor of this name.
         """
         row = self._rows[name]
         return TensorInfo(name, row["dtype"], tuple(row["shape"]), row["bytes"])
@@ -285,15 +283,15 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return self.read(name)
 
     def get_into(self, name: str, buffer: Any) -> int:
-        """Copies a tensor's bytes, as they are stored, into a writable buffer.
+        """Copies a tensor's bytes, as stored, into a writable buffer.
 
         Elements of less than a byte stay packed.
 
         Returns:
-            How many bytes there are.
+            The number of bytes.
 
         Raises:
-            KeyError: If there is no such tensor.
+            KeyError: If there is no tensor of this name.
             OSError: If the buffer is too short.
             ChecksumError: If it is damaged.
         """
@@ -314,15 +312,15 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         Args:
             name: Its name. Strings are ``bytes`` in an array of objects.
             out: A C-contiguous, writable array of the tensor's type and shape, which is returned.
-                What is in it isn't to be used if reading fails.
-            copy: ``None`` copies where it must be, ``True`` always, ``False`` never.
-            progress: Called with bytes done and bytes in all.
+                Its contents are undefined if reading fails.
+            copy: ``None`` copies if necessary, ``True`` always, ``False`` never.
+            progress: Called with the bytes done and the total.
 
         Raises:
-            KeyError: If there is no such tensor.
+            KeyError: If there is no tensor of this name.
             TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
-            ValueError: If ``out`` has another type or shape, or can't be written in one piece; if
-                ``copy`` is ``False`` and it has to be copied.
+            ValueError: If ``out`` has another type or shape, or isn't contiguous; if ``copy`` is
+                ``False`` and a copy is necessary.
             ChecksumError: If it is damaged.
         """
         row = self._rows[name]
@@ -349,19 +347,19 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         copy: bool | None = None,
         progress: Progress | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Reads many tensors at once, which takes less time than one after the other.
+        """Reads many tensors at once, which is faster than one after another.
 
-        Several threads read, and each chunk is read once however many tensors it has.
+        Several threads read, and each chunk is read once even if it contains many tensors.
 
         Args:
-            names: Their names; all unless given.
-            copy: As :meth:`read` has it.
-            progress: Called with bytes done and bytes in all.
+            names: Their names; all tensors by default.
+            copy: As in :meth:`read`.
+            progress: Called with the bytes done and the total.
 
         Raises:
-            KeyError: If there is no such tensor.
+            KeyError: If there is no tensor of one of these names.
             TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
-            ValueError: If ``copy`` is ``False`` and one has to be copied.
+            ValueError: If ``copy`` is ``False`` and a copy is necessary.
             ChecksumError: If one is damaged.
         """
         found: dict[str, Any] = {}
@@ -388,12 +386,12 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def _strings(
         self, row: dict[str, Any], out: np.ndarray[Any, Any] | None
     ) -> np.ndarray[Any, Any]:
-        """A tensor of strings, as an array of ``bytes``."""
+        """Returns a tensor of strings as an array of ``bytes``."""
         import numpy as np
 
         elements = self._native.strings(row["name"])
         array = np.empty(tuple(row["shape"]), object) if out is None else out
-        # One may stand for all.
+        # One may represent all elements.
         array.fill(elements[-1] if elements else b"")
         array.reshape(-1)[: len(elements)] = elements
         return array
@@ -401,7 +399,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def _view(
         self, row: dict[str, Any], kind: np.dtype[Any]
     ) -> np.ndarray[Any, Any] | None:
-        """The tensor in the mapped file, unless it has to be copied."""
+        """Returns the tensor in the mapped file, unless it must be copied."""
         if self._mapped is None or row["packed"] or not row["bytes"] or kind.hasobject:
             return None
         if row["little_endian"] != (sys.byteorder == "little"):
@@ -415,7 +413,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 def _target(
     row: dict[str, Any], kind: np.dtype[Any], out: np.ndarray[Any, Any] | None
 ) -> tuple[Any, Any]:
-    """The array that a tensor becomes, and the bytes to be filled for it; no bytes if it is empty."""
+    """Returns the array for a tensor, and the bytes to fill; no bytes if it is empty."""
     import numpy as np
 
     if row["packed"]:
@@ -429,7 +427,7 @@ def _target(
 def _finished(
     row: dict[str, Any], kind: np.dtype[Any], array: Any, target: Any, out: Any
 ) -> np.ndarray[Any, Any]:
-    """The array, once its bytes are there."""
+    """Returns the array once its bytes are filled."""
     if row["packed"]:
         unpacked = _unpacked(target, kind, row)
         if out is None:
@@ -442,7 +440,7 @@ def _finished(
 
 
 class _Stamp(NamedTuple):
-    """Which file a path led to, and what tells that it was changed since."""
+    """The file at a path, and the values that change when it is modified."""
 
     device: int
     inode: int
@@ -455,7 +453,7 @@ class _Stamp(NamedTuple):
 
 
 class _Mapped:
-    """A file in memory, mapped when it is first looked into."""
+    """A file mapped into memory on first use."""
 
     def __init__(self, stamp: _Stamp) -> None:
         self._stamp = stamp
@@ -471,7 +469,7 @@ class _Mapped:
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                # Another file than was opened would have other bytes at the place.
+                # A file other than the opened one would have other bytes.
                 if _Stamp.of(os.fstat(file)) == self._stamp:
                     found = mmap.mmap(file, self._stamp.size, access=mmap.ACCESS_READ)
             finally:
@@ -500,7 +498,7 @@ class _Mapped:
 def _check(
     name: str, out: np.ndarray[Any, Any], kind: np.dtype[Any], shape: tuple[int, ...]
 ) -> None:
-    """Refuses an array that a tensor of this type and shape can't be read into."""
+    """Raises if a tensor of this type and shape can't be read into an array."""
     if out.dtype != kind or out.shape != shape:
         given = f"{out.dtype} of the shape {out.shape}"
         raise ValueError(f"{name}: expected an array of {kind} of the shape {shape}, found {given}")
@@ -532,7 +530,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _unpacked(
     raw: np.ndarray[Any, Any], kind: np.dtype[Any], row: dict[str, Any]
 ) -> np.ndarray[Any, Any]:
-    """Elements of 6, 4 or 2 bits, of which the first of a byte is in its low bits."""
+    """Unpacks elements of 6, 4 or 2 bits; the first of a byte is in its low bits."""
     import numpy as np
 
     count = 1
@@ -541,7 +539,7 @@ def _unpacked(
     bits = 6 if "float6" in row["dtype"] else 2 if row["dtype"].endswith("2") else 4
     codes: np.ndarray[Any, Any]
     if bits == 6:
-        # Four of them are in three bytes.
+        # Four of them share three bytes.
         threes = np.zeros((-(-raw.size // 3), 4), np.uint8)
         threes[:, :3] = np.pad(raw, (0, -raw.size % 3)).reshape(-1, 3)
         words, shifts = threes.view("<u4"), np.arange(0, 24, 6, dtype=np.uint32)
@@ -568,15 +566,15 @@ def open(
     """Opens a message or a file of tensors, of any size and form, to read parts of it.
 
     Args:
-        source: A path, a prefix or a folder; bytes; an object with ``read`` and ``seek``; a URL
-            that fsspec knows.
-        message: The full name of the message's type, where the file doesn't tell it.
+        source: A path, prefix or folder; bytes; an object with ``read`` and ``seek``; a URL
+            supported by fsspec.
+        message: Full name of the message's type, if the file doesn't name it.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
-        threads: How many threads read; as many as there are cores unless given.
+        threads: Number of reading threads; one per core by default.
 
     Raises:
-        OSError: If nothing is there or it can't be read.
-        FormatError: If it isn't what its name says.
+        OSError: If it doesn't exist or can't be read.
+        FormatError: If its contents don't match its name.
     """
     given = native(source)
     name = name_of(given)
@@ -590,7 +588,7 @@ def _open_again(source: Any, message: Any, schema: Any, threads: Any) -> File:
 
 
 def _stamp(given: Any) -> _Stamp | None:
-    """Which file a path leads to, before it is opened."""
+    """Returns the stamp of the file at a path, taken before it is opened."""
     import stat
 
     if not isinstance(given, str):

@@ -1,8 +1,8 @@
-"""Python's protobuf messages of any size: to bytes in pieces, and from bytes by parts.
+"""Protobuf messages of any size: serialized in pieces, and parsed in parts.
 
-protobuf for Python serializes nothing, or nothing that it can read, where a submessage is over
-2 GiB. A message in memory may be larger, though. So a message is written out element by element,
-and read back by merging parts into the submessages that they belong to.
+protobuf for Python can't serialize a submessage over 2 GiB, or not so that it can read it. A
+message in memory may be larger, though. This module writes such a message element by element, and
+reads it by merging parts into their submessages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union, cast
 from . import _core
 from ._errors import FormatError
 
-# protobuf's own types differ between its versions and backends: here they are what they can do.
+# protobuf's types differ between its versions and backends, so these are protocols.
 Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
@@ -57,7 +57,7 @@ def _length(pieces: list[Piece]) -> int:
 
 
 def is_message(value: object) -> bool:
-    """Whether this is a message of protobuf for Python."""
+    """Returns whether this is a protobuf message."""
     return hasattr(value, "DESCRIPTOR") and hasattr(value, "SerializePartialToString")
 
 
@@ -74,13 +74,13 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _holds_lists(message: Message) -> bool:
-    """Whether messages of this type may be large for having many parts."""
+    """Returns whether messages of this type can be large because of many parts."""
     fields = message.DESCRIPTOR.fields
     return any(field.message_type is not None and _is_repeated(field) for field in fields)
 
 
 class _Spool:
-    """What has been serialized, in a temporary file without a name."""
+    """Serialized data in an unnamed temporary file."""
 
     def __init__(self) -> None:
         import tempfile
@@ -97,7 +97,7 @@ class _Spool:
 
 
 def _extend(pieces: list[Piece], more: list[Piece]) -> None:
-    """Appends pieces; a span that goes on where the last one ends becomes part of it."""
+    """Appends pieces, joining adjacent spans."""
     for piece in more:
         last = pieces[-1] if pieces else b""
         if isinstance(piece, tuple) and isinstance(last, tuple) and sum(last) == piece[0]:
@@ -107,17 +107,17 @@ def _extend(pieces: list[Piece], more: list[Piece]) -> None:
 
 
 class Writer:
-    """Writes a message in pieces; fields in the order of their numbers, as protobuf does."""
+    """Writes a message in pieces; fields in the order of their numbers, like protobuf."""
 
     def __init__(self) -> None:
         self.spool = _Spool()
 
     def whole(self, message: Message) -> bytes | None:
-        """The message in one piece, unless it is to be written by its fields."""
+        """Returns the message in one piece, unless it must be written field by field."""
         return _whole(message)
 
     def value(self, data: bytes) -> bytes | memoryview:
-        """What is written for the value of a field of bytes; a view isn't copied."""
+        """Returns the value of a bytes field; a view isn't copied."""
         return data
 
     def message(self, message: Message) -> list[Piece]:
@@ -153,7 +153,7 @@ class Writer:
         return [_tag(field.number, _LEN) + _varint(_length(content)), *content]
 
     def scalar(self, message: Message, field: FieldDescriptor, value: Any) -> list[Piece]:
-        """A field that holds no messages: text and bytes by hand, the rest by protobuf."""
+        """Returns a field without messages: strings and bytes encoded here, others by protobuf."""
         pieces: list[Piece] = []
         if field.type in (field.TYPE_BYTES, field.TYPE_STRING):
             for one in value if _is_repeated(field) else [value]:
@@ -185,7 +185,7 @@ class Writer:
             entries[key].SetInParent()
             written = memoryview(alone.SerializePartialToString())
             _, start = _read_varint(written, len(_tag(field.number, _LEN)))
-            # The key, and an empty value behind it: 12 00.
+            # The key, followed by an empty value: 12 00.
             key_bytes = bytes(written[start:-2])
             body: list[Piece] = [key_bytes, *self.element(kind, values[key], whole_first=True)]
             yield [_tag(field.number, _LEN) + _varint(_length(body)), *body]
@@ -203,7 +203,7 @@ def _unknown_fields(message: Message) -> Any:
 
 
 def class_of(descriptor: Any) -> Any:
-    """The class of the messages of a type."""
+    """Returns the class for messages of a type."""
     from google.protobuf import message_factory
 
     if hasattr(message_factory, "GetMessageClass"):
@@ -213,7 +213,7 @@ def class_of(descriptor: Any) -> Any:
 
 
 def _whole(message: Message) -> bytes | None:
-    """The message in one piece, unless protobuf can't or readers would refuse it."""
+    """Returns the message in one piece, unless protobuf can't or readers would reject it."""
     try:
         data: bytes = message.SerializePartialToString()
     except Exception:  # EncodeError in protobuf 7, ValueError or MemoryError before.
@@ -222,7 +222,7 @@ def _whole(message: Message) -> bytes | None:
 
 
 def size_of(message: Message) -> int:
-    """Bytes of a message, serialized, which may be more than protobuf counts."""
+    """Returns the serialized size of a message in bytes, which can exceed protobuf's counter."""
     try:
         return int(message.ByteSize())
     except Exception:  # EncodeError, ValueError or MemoryError, by its version.
@@ -258,10 +258,10 @@ def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
 
 
 def pieces_of(message: Message) -> tuple[list[Piece], Any]:
-    """The serialized message as bytes and spans of a temporary file, in their order.
+    """Returns the serialized message as bytes and spans of a temporary file, in order.
 
-    What is in memory besides the message is the largest element that is serialized as a whole.
-    Fields come in the order of their numbers, as protobuf writes them.
+    Besides the message, memory holds the largest element serialized as a whole. Fields are in the
+    order of their numbers, like protobuf's output.
     """
     writer = Writer()
     pieces = writer.message(message)
@@ -270,7 +270,7 @@ def pieces_of(message: Message) -> tuple[list[Piece], Any]:
 
 
 def write_pieces(pieces: list[Piece], spool: Any, file: Any) -> None:
-    """Writes pieces and spans of a spool to a file, one after the other."""
+    """Writes pieces and spans of a spool to a file in order."""
     for piece in pieces:
         if not isinstance(piece, tuple):
             for at in range(0, len(piece), _STEP):
@@ -286,7 +286,7 @@ def write_pieces(pieces: list[Piece], spool: Any, file: Any) -> None:
 
 
 def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
-    """The full name of a message's type, and a serialized ``FileDescriptorSet`` that defines it."""
+    """Returns the full name of a message's type, and a serialized ``FileDescriptorSet`` for it."""
     from google.protobuf import descriptor_pb2
 
     files = descriptor_pb2.FileDescriptorSet()
@@ -305,7 +305,7 @@ def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
 
 
 def _read_varint(view: View, at: int) -> tuple[int, int]:
-    """The number at an offset, and where it ends."""
+    """Returns the number at an offset, and the offset of its end."""
     number = shift = 0
     while True:
         if at >= len(view) or shift > 63:
@@ -331,7 +331,7 @@ def _skip_group(view: View, at: int, number: int, depth: int) -> int:
 
 
 def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
-    """Where the field ends whose tag ends at an offset."""
+    """Returns the end of the field whose tag ends at an offset."""
     wire_type = tag & 7
     if wire_type == _VARINT:
         return _read_varint(view, at)[1]
@@ -350,9 +350,9 @@ def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
 
 
 class Window:
-    """Bytes that are read when they are looked at: by one, or some together.
+    """Bytes that are read on access, one at a time or in slices.
 
-    ``part`` is a window of some of them, and a slice the bytes themselves.
+    ``part`` returns a window of some of them, and a slice returns the bytes themselves.
     """
 
     #: Bytes that are read at once when one is looked at: 64 KiB.
@@ -370,7 +370,7 @@ class Window:
 
     @staticmethod
     def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
-        """All bytes of a source; ``progress`` is called with how many have been read."""
+        """Returns a window of a source; ``progress`` is called with the number of bytes read."""
         total, pace = len(source), _Pace(progress)
         return Window(source, 0, total, lambda done: pace.tell(done, total))
 
@@ -417,19 +417,19 @@ def _part(view: View, start: int, end: int) -> View:
 
 
 def _merge_run(message: Message, view: View, start: int, end: int) -> None:
-    """Merges fields that stand one behind the other, in one piece."""
+    """Merges consecutive fields in one piece."""
     if end > start:
         message.MergeFromString(view[start:end])
 
 
 def parse_into(message: Message, view: View) -> None:
-    """Merges a serialized message of any size into one, submessages over 2 GiB included.
+    """Merges a serialized message of any size into another, including submessages over 2 GiB.
 
     Raises:
         FormatError: If the bytes aren't a message.
         google.protobuf.message.DecodeError: If they aren't one of this type.
     """
-    # What isn't in memory yet is read in pieces, so that not all of it is there twice.
+    # Data not in memory yet is read in pieces, so that memory doesn't hold it twice.
     most = min(_WHOLE, _RUN) if isinstance(view, Window) else _WHOLE
     if len(view) < most:
         _merge_run(message, view, 0, len(view))
@@ -480,7 +480,7 @@ def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole:
     if len(whole) < _WHOLE or not (is_text or value_kind.message_type):
         message.MergeFromString(whole[:])
         return
-    # The entry without its value tells the key; then the value is merged into what the key names.
+    # The entry without its value gives the key; then the value is merged into the key's entry.
     small = bytearray()
     values: list[View] = []
     at = 0
@@ -509,8 +509,8 @@ def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole:
 
 
 def source_of(message: Message) -> _core.Pieces:
-    """The serialized message as a source that is read by position."""
+    """Returns the serialized message as a source read by position."""
     pieces, spool = pieces_of(message)
-    # Only a subclass of the writer gives views.
+    # Only a subclass of the writer returns views.
     plain = cast("list[bytes | tuple[int, int]]", pieces)
     return _core.Pieces(os.dup(spool.fileno()), plain)

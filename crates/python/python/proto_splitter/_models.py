@@ -1,4 +1,4 @@
-"""Models: from one form to another, and to what unmodified TensorFlow loads."""
+"""Models: conversion to other forms, and to forms that unmodified TensorFlow loads."""
 
 from __future__ import annotations
 
@@ -42,26 +42,27 @@ def externalize(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> ExternalizeReport:
-    """Makes a SavedModel of any size into one that unmodified TensorFlow loads and runs.
+    """Makes a SavedModel of any size loadable by unmodified TensorFlow.
 
-    Large constants move out of the graph into a checkpoint under ``assets/``, which the model
-    reads itself when it is loaded. It computes the same, bit by bit.
+    Moves large constants from the graph into a checkpoint under ``assets/``, which the model
+    itself reads when it is loaded. It computes the same results, bit by bit.
 
     Args:
         folder: The folder of a SavedModel, as ``.pb`` of any size or ``.cpb``, or its URL.
-        output: The folder to be written, which appears complete or not at all; or a URL.
-        min_size: Constants of at least so many bytes move.
-        mmap: Maps constants from files at absolute paths, so that the folder can't be moved.
-        force: Replaces a SavedModel that is in the way.
-        threads: How many threads work; as many as there are cores unless given.
-        progress: Called with bytes done and bytes in all.
+        output: The folder or URL to write, which appears complete or not at all.
+        min_size: Smallest constant to move, in bytes.
+        mmap: Maps constants from files at absolute paths, so that the folder must not be moved.
+        force: Overwrites an existing SavedModel.
+        threads: Number of threads; one per core by default.
+        progress: Called with the bytes done and the total.
 
     Returns:
-        What ``protosplit externalize --json`` reports: what moved, and what was left in and why.
+        The report of ``protosplit externalize --json``: the constants that moved, and those left in
+        with the reason.
 
     Raises:
-        OSError: If there is no such folder.
-        Error: If the model is damaged, or what can't move is still over 2 GiB.
+        OSError: If the folder doesn't exist.
+        Error: If the model is damaged, or the part that can't move is still over 2 GiB.
     """
     arguments = ["--min-size", str(size(min_size))]
     arguments += ["--mmap"] if mmap else []
@@ -75,11 +76,11 @@ def externalize(
 def internalize(
     folder: Source, output: Target, *, force: bool = False, progress: Progress | None = None
 ) -> InternalizeReport:
-    """Writes the original of a SavedModel that was externalized.
+    """Writes the original of an externalized SavedModel.
 
     Raises:
-        OSError: If there is no such folder.
-        Error: If it isn't an externalized model, or was changed since.
+        OSError: If the folder doesn't exist.
+        Error: If the model isn't externalized, or was changed since.
     """
     report: Any = _written(
         "internalize", source=folder, to=output, force=force, progress=progress
@@ -100,17 +101,17 @@ def convert(
 
     Args:
         source: A file or folder of any format: a SavedModel, an ONNX model, a Paddle model; its
-            URL, or an object with ``read`` and ``seek``, which is known by its ``name``.
-        output: The file or folder to be written; a URL, or an object with ``write`` for one file.
-            What has no path is written once the whole is there.
+            URL, or an object with ``read`` and ``seek``, recognized by its ``name``.
+        output: The file, folder or URL to write, or an object with ``write`` for one file. A target
+            without a path receives the contents once they are complete.
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
-        settings: What only some formats know, such as ``{"alignment": "4096"}``.
-        force: Replaces what is in the way.
-        progress: Called with bytes done and bytes in all.
+        settings: Format-specific settings, such as ``{"alignment": "4096"}``.
+        force: Overwrites existing output.
+        progress: Called with the bytes done and the total.
 
     Raises:
-        OSError: If the source isn't there.
-        ValueError: If it is more than one file, for an object with ``write``.
+        OSError: If the source doesn't exist.
+        ValueError: If several files are written to an object with ``write``.
         Error: If it is damaged, or can't be written in this form.
     """
     arguments = ["--to", to]

@@ -1,4 +1,4 @@
-"""ONNX models as files that other tools accept, and what these tools make of them."""
+"""ONNX models as files that other tools accept, and the models that these tools produce."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WRITTEN = "written.onnx"
 
 
 class _Place:
-    """A place among a tool's arguments."""
+    """A placeholder among a tool's arguments."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -56,17 +56,17 @@ def as_path(
     folder: str | os.PathLike[str] | None = None,
     hard_links: bool = False,
 ) -> Iterator[str]:
-    """The path of an ``.onnx`` that tools accept, for a model of any size and form.
+    """Returns the path of an ``.onnx`` that tools accept, for a model of any size and form.
 
     ::
 
         with pso.as_path("model.cpb") as path:
             onnx.checker.check_model(path)
 
-    A model that tools accept already keeps its path, and nothing is copied: don't write to it. Of
-    any other a temporary folder has the model, in one file if that is within protobuf's limit of
-    2 GiB, else as a pair. The folder is removed at the end of the ``with`` statement, also after an
-    exception.
+    A model that tools accept already keeps its path, and isn't copied: don't write to it. Any
+    other model is written to a temporary folder, as one file if it is within protobuf's limit of
+    2 GiB, otherwise as a pair. The folder is removed at the end of the ``with`` statement, also
+    after an exception.
 
     A pair that ``onnx`` refuses because its files are symbolic links, or have several hard links,
     is copied; file systems that can share the data of files (Btrfs, XFS, ZFS) do.
@@ -74,15 +74,15 @@ def as_path(
     Args:
         model: A message of any size; the path of a ``.cpb``, of an ``.onnx`` of any size or of the
             ``.onnx`` of a pair; bytes, an object with ``read`` and ``seek``, or a URL.
-        to: A form of ``protosplit convert``: ``auto`` for one file if every reader takes it,
-            ``external`` for a pair whatever the size.
-        folder: Where the temporary folder is made: on the file system of the model, its data can
-            be shared. The system's folder for temporary files unless given.
-        hard_links: Makes hard links instead of copies, which onnxruntime reads, and ``onnx`` from
-            1.21 on refuses. What a tool writes into such a file in place changes the model.
+        to: A form of ``protosplit convert``: ``auto`` for one file if every reader accepts it,
+            ``external`` for a pair of any size.
+        folder: Where to create the temporary folder: on the model's file system, it can share the
+            model's data. By default the system's folder for temporary files.
+        hard_links: Makes hard links instead of copies, which onnxruntime reads, but ``onnx`` 1.21
+            and later rejects. A tool that modifies such a file in place changes the model.
 
     Raises:
-        OSError: If there is no such file, or the folder has no room.
+        OSError: If the file doesn't exist, or the folder is full.
         Error: If the model is damaged, or can't be written in this form.
     """
     with ExitStack() as files:
@@ -120,42 +120,42 @@ def run(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Any:
-    """Calls a tool with a model of any size and form, and takes what it makes into any form.
+    """Calls a tool with a model of any size and form, and saves its result in any form.
 
-    The tool gets a path, as :func:`as_path` has it, as its first argument or wherever
-    :data:`INPUT` is; :data:`OUTPUT` stands for the path of a model that it writes::
+    The tool receives a path, as returned by :func:`as_path`, as its first argument or in place of
+    :data:`INPUT`; :data:`OUTPUT` is replaced by the path of a model that it writes::
 
         pso.run(onnx.checker.check_model, "model.cpb", full_check=True)
         pso.run(quantize_dynamic, "model.cpb", pso.OUTPUT, output="small.cpb",
                 use_external_data_format=True)
         pso.run(["onnxslim", pso.INPUT, pso.OUTPUT], "model.onnx", output="slim.onnx")
 
-    A tool that takes and returns a message gets one whose large tensors refer to files, with
-    :data:`SKELETON`; the working directory of the process is the folder of these files meanwhile.
-    The data of tensors that it keeps is the model's::
+    A tool that takes and returns a message receives, in place of :data:`SKELETON`, one whose large
+    tensors refer to files; meanwhile the working directory is the folder of these files. Tensors
+    that the tool keeps retain the model's data::
 
         newer = pso.run(version_converter.convert_version, "model.cpb", pso.SKELETON, 21,
                         output="newer.cpb")
 
     Args:
         tool: A function, or a command as a list.
-        model: As :func:`as_path` has it.
-        arguments: Of the function: :data:`INPUT`, :data:`SKELETON` and :data:`OUTPUT` anywhere
-            among them, also by name.
-        output: Where what the tool makes is saved, as :func:`save` does; nothing unless given.
+        model: As in :func:`as_path`.
+        arguments: Arguments of the function, with :data:`INPUT`, :data:`SKELETON` and
+            :data:`OUTPUT` in any place, also by name.
+        output: Where to save the result, as :func:`save` does; by default it isn't saved.
         to: The form of the output.
-        force: Replaces an output that is in the way.
-        folder: Where the temporary folder is made.
+        force: Overwrites an existing output.
+        folder: Where to create the temporary folder.
         options: Other arguments of the function, by name.
 
     Returns:
-        With ``output`` what ``protosplit convert --json`` reports; otherwise the model that the
-        tool wrote or returned, with all its data, or whatever else it returned.
+        With ``output`` the report of ``protosplit convert --json``; otherwise the model that the
+        tool wrote or returned, with all its data, or any other value that it returned.
 
     Raises:
-        OSError: If there is no such file; ``FileExistsError`` for an output in the way.
+        OSError: If there is no such file; ``FileExistsError`` for an existing output.
         subprocess.CalledProcessError: If a command fails.
-        ValueError: If there is to be an output, and the tool made no model.
+        ValueError: If there is an output but the tool produced no model.
     """
     from . import onnx
 
@@ -189,7 +189,7 @@ def run(
                 raise ValueError(f"the tool wrote no model, and returned {type(made).__name__}")
             return made
         if wants_skeleton:
-            # Its references lead to files beside the model.
+            # Its references are to files beside the model.
             made = _with_data(made, os.path.dirname(path))
         if output is None:
             return made
@@ -197,8 +197,8 @@ def run(
 
 
 def _temporary(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
-    """A folder that is removed with all that is in it."""
-    # Its path is good for other working directories, too.
+    """Creates a folder that is removed with its contents."""
+    # Absolute, to be valid in other working directories.
     parent = None if folder is None else os.path.abspath(folder)
     return tempfile.TemporaryDirectory(prefix="proto_splitter-", dir=parent)
 
@@ -210,7 +210,7 @@ def _call(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
-    """Calls a function or runs a command, with paths in their places."""
+    """Calls a function or runs a command, with paths in place of placeholders."""
     if not callable(tool):
         import subprocess
 
@@ -228,19 +228,19 @@ def _call(
 
 
 def _form(output: Target, to: str) -> str:
-    """The form of an output; one in chunks is known by its name."""
+    """Returns the form of an output; a chunked file is recognized by its name."""
     return "auto" if _files.name_of(output).endswith(".cpb") else to
 
 
 def _skeleton(path: str) -> ModelProto:
-    """The message of a pair, without its data."""
+    """Returns the message of a pair, without its data."""
     import onnx
 
     return onnx.load(path, load_external_data=False)
 
 
 def _with_data(model: ModelProto, folder: str) -> ModelProto:
-    """A message with the data that it refers to."""
+    """Returns a message with the data that it refers to."""
     from onnx import external_data_helper
 
     external_data_helper.load_external_data_for_model(model, folder)
@@ -248,7 +248,7 @@ def _with_data(model: ModelProto, folder: str) -> ModelProto:
 
 
 def _files_of(path: str) -> list[str] | None:
-    """The files of data that an ``.onnx`` refers to; ``None`` if it is none."""
+    """Returns the data files that an ``.onnx`` refers to; ``None`` if it isn't one."""
     if not path.endswith(".onnx") or not os.path.isfile(path):
         return None
     with _handle.open(path) as file:
@@ -256,19 +256,19 @@ def _files_of(path: str) -> list[str] | None:
 
 
 def _fits(path: str, data: list[str], to: str) -> bool:
-    """Whether a model has this form already."""
+    """Returns whether a model already has this form."""
     if to == "external":
         return bool(data)
     return to == "auto" and os.path.getsize(path) <= _MOST
 
 
 def _is_plain(path: str) -> bool:
-    """Whether ``onnx`` opens a file: it is no link, and has no other name."""
+    """Returns whether ``onnx`` opens a file: it isn't a link, and has no other hard links."""
     return os.lstat(path).st_nlink == 1 and not os.path.islink(path)
 
 
 def _take_over(source: str, target: str, *, hard_links: bool) -> None:
-    """Gives a file another name, or has a copy under it."""
+    """Links a file to another name, or copies it."""
     if hard_links:
         try:
             os.link(source, target)

@@ -1,4 +1,4 @@
-"""Messages put together from parts of an open file, so that the large ones can be left out."""
+"""Messages assembled from parts of an open file, so that large parts can be left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._messages import _is_repeated
 
 
 def field_of(path: str) -> str:
-    """The name of the field that a path of one step or more ends with.
+    """Returns the name of the last field on a path.
 
     >>> field_of("graph.node[3]")
     'node'
@@ -19,7 +19,7 @@ def field_of(path: str) -> str:
 
 
 def merge_part(message: Any, file: File, path: str) -> None:
-    """Merges the value at a path into the field of ``message`` that the path ends with.
+    """Merges the value at a path into the last field on the path, in ``message``.
 
     Raises:
         SchemaError: If the message's type has no such field, as in an older package.

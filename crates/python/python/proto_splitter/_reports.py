@@ -65,7 +65,7 @@ def info(source: Source, *, message: str | None = None) -> InfoReport:
     Reads headers only. The keys are those of ``protosplit info --json``.
 
     Raises:
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
         Error: If it is damaged.
     """
     with named(source) as name:
@@ -88,14 +88,14 @@ def verify(
             ``seek`` or what a URL leads to is copied to a temporary file first.
         against: A serialized message that a merge is compared with.
         deep: Also parses what was cut.
-        message: The message's type, where the file doesn't say it.
-        progress: Called with bytes done and bytes in all.
+        message: The message's type, if the file doesn't name it.
+        progress: Called with the bytes done and the total.
 
     Returns:
         The keys of ``protosplit verify --json``, and ``ok``.
 
     Raises:
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
     """
     with ExitStack() as files:
         name = files.enter_context(named(source))
@@ -130,7 +130,7 @@ def diff(
         The keys of ``protosplit diff --json``, and ``equal``.
 
     Raises:
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
         Error: If one is damaged.
     """
     arguments = [*_types(message), "--limit", str(limit)]
@@ -149,7 +149,7 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> Fingerpr
     The model is read, not loaded, so it may have any size.
 
     Raises:
-        OSError: If there is no such folder.
+        OSError: If the folder doesn't exist.
         Error: If TensorFlow's own code can't compute it.
     """
     with named(folder) as name:
@@ -218,11 +218,11 @@ def tree(
         depth: How many levels of fields.
         top: How many members of a repeated field.
         min_size: Leaves out what is smaller.
-        message: The message's type, where the file doesn't say it.
-        progress: Called with bytes done and bytes in all.
+        message: The message's type, if the file doesn't name it.
+        progress: Called with the bytes done and the total.
 
     Raises:
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
         Error: If it is damaged.
     """
     arguments = [*_types(message)]

@@ -27,7 +27,7 @@ class SplitBasedOnSize(ComposableSplitter):
         self.proto_size = proto_size
 
     def build_chunks(self) -> int:
-        """Adds the chunks, and returns how many bytes that has taken out of the message."""
+        """Adds the chunks, and returns the number of bytes removed from the message."""
         return 0
 
 
@@ -99,7 +99,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
         self._field = field
 
     def build_chunks(self) -> int:
-        """Adds the chunks, and returns how many bytes that has taken out of the message."""
+        """Adds the chunks, and returns the number of bytes removed from the message."""
         outer = self._tags[:-1]
         holder = util.get_field(self._proto, outer)[0] if outer else self._proto
         #: Where each run but the first begins, and its chunk, which is filled at the end.

@@ -74,7 +74,7 @@ def load(path: Source) -> ModelProto:
     other files aren't found.
 
     Raises:
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
         Error: If it is damaged.
         google.protobuf.message.DecodeError: If it is no model.
     """
@@ -114,10 +114,10 @@ def save(
             object with ``write`` for one file, which goes by its ``name``.
         to: A form of ``protosplit convert``, as ``external``; ``auto`` for one file if onnx can
             read that, else for a pair.
-        force: Replaces a file that is in the way.
+        force: Overwrites an existing file.
 
     Returns:
-        What ``protosplit convert --json`` reports.
+        The report of ``protosplit convert --json``.
 
     Raises:
         OSError: If the file can't be written; ``FileExistsError`` without ``force``.
@@ -171,7 +171,7 @@ def session(
         options: Any other argument of ``InferenceSession``.
 
     Raises:
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
         Error: If it is damaged.
         SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
         ValueError: If what stays in the model is over 2 GiB.

@@ -95,17 +95,17 @@ def plan_split(
         message: The full name of the message's type; ``saved_model.pb`` needs none.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
         plan: The file that the plan is written to.
-        parts: How many parts there are at the most; 16 unless given.
-        max_chunk_size: The most bytes of a chunk.
-        value_chunk_size: A value of so many bytes becomes a chunk of its own.
-        max_file_size: The most bytes of a file; then there are as many parts as it needs.
+        parts: Largest number of parts; 16 by default.
+        max_chunk_size: Largest chunk, in bytes.
+        value_chunk_size: Smallest value that becomes a separate chunk, in bytes.
+        max_file_size: Largest file, in bytes; the number of parts follows from it.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         embed_schema: Stores the schema in the file.
-        force: Replaces what is in the way.
+        force: Overwrites existing output.
 
     Raises:
         Error: If the source isn't a message of this type, or can't be cut.
-        ValueError: If something is in the way, or the arguments are wrong.
+        ValueError: If the output exists, or the arguments are wrong.
     """
     arguments = ["--profile", "extended", "--compression", compression]
     arguments += ["--max-chunk-size", str(size(max_chunk_size))]
@@ -136,14 +136,14 @@ def plan_merge(
         source: The ``.cpb`` file.
         target: The file to be written. Parts write to a hidden one of its size beside it.
         plan: The file that the plan is written to.
-        parts: How many parts there are at the most; 16 unless given.
+        parts: Largest number of parts; 16 by default.
         message: The message's type, which some files of TensorFlow's own splitters need.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
-        force: Replaces what is in the way.
+        force: Overwrites existing output.
 
     Raises:
         Error: If the file is damaged.
-        ValueError: If something is in the way, or the arguments are wrong.
+        ValueError: If the output exists, or the arguments are wrong.
     """
     arguments = ["--force"] if force else []
     _check_there(source)
@@ -181,10 +181,10 @@ def run_part(
         plan: The plan, whose file this host sees.
         part: Which part, from 0.
         report: Where the report goes; beside the plan unless given.
-        threads: How many threads work; as many as there are cores unless given.
+        threads: Number of threads; one per core by default.
 
     Raises:
-        Error: If what is read is damaged.
+        Error: If the input is damaged.
         ValueError: If it isn't what was planned, or can't be read or written.
     """
     arguments = [] if report is None else ["--report", os.fspath(report)]
@@ -208,7 +208,7 @@ def commit(
             checksums. Without that, damage done since goes unnoticed; of a merged message, for good.
 
     Raises:
-        ValueError: If a report is missing or of another plan, or something is in the way.
+        ValueError: If a report is missing or of another plan, or the output exists.
         Error: If the file of a part is damaged.
     """
     given = [] if reports is None else [os.fspath(report) for report in reports]

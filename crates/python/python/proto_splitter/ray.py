@@ -93,11 +93,11 @@ def run(
         retries: How often a part is run again after its worker died or it failed.
         threads: How many threads, and so CPUs of Ray, a part takes.
         options: Further options of the tasks, as ``ray.remote`` takes them.
-        progress: Called with parts done and parts in all.
+        progress: Called with the parts done and the total.
 
     Raises:
         ray.exceptions.RayError: If a part fails more often than that.
-        ValueError: If a part is missing, or something is in the way of the result.
+        ValueError: If a part is missing, or the result exists already.
     """
     given = {"num_cpus": threads, "max_retries": retries, "retry_exceptions": True}
     task = ray.remote(**{**given, **(options or {})})(_run_part)
@@ -132,7 +132,7 @@ def split(
         prefix: The path of the result, without ``.cpb``.
         message: The full name of the message's type.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        parts: How many parts there are at the most.
+        parts: Largest number of parts.
         scratch: A folder, or its URL, that all nodes see, for the plan; that of the result unless
             given.
         retries: As of :func:`run`.
@@ -165,7 +165,7 @@ def merge(
     Args:
         source: The ``.cpb`` file.
         target: The file to be written.
-        parts: How many parts there are at the most.
+        parts: Largest number of parts.
         scratch: A folder, or its URL, that all nodes see, for the plan; that of the result unless
             given.
         retries: As of :func:`run`.
@@ -194,7 +194,7 @@ def verify(
 
     Args:
         path: The ``.cpb`` file.
-        parts: How many parts there are at the most.
+        parts: Largest number of parts.
         scratch: A folder, or its URL, that all nodes see, for the plan; that of the file unless
             given.
         retries: As of :func:`run`.

@@ -68,7 +68,7 @@ def frames(
         message: The full name of the type, unless the source is a message or a ``File``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
         token: The ``ResumeToken`` of a receiver that has some of it.
-        progress: Called with bytes done and bytes in all.
+        progress: Called with the bytes done and the total.
         options: ``max_chunk_size`` and ``max_frame_size`` in bytes, ``compression_level`` of zstd
             (pieces that shrink are compressed), ``session``.
     """
@@ -106,7 +106,7 @@ def send(
             transfer whose connection breaks is resumed then.
         attempts: How often without a chunk more arriving.
         pause: Seconds before the first new attempt; they double with each.
-        progress: Called with bytes done and bytes in all.
+        progress: Called with the bytes done and the total.
         max_chunk_size: Largest chunk, in bytes; 32 MiB unless given.
         max_frame_size: Largest frame, in bytes; 1 MiB unless given.
         compression_level: Level of zstd at which pieces that shrink are compressed.
@@ -186,7 +186,7 @@ def receive(
         folder: Where chunks are kept meanwhile; that of temporary files unless given.
         idle_timeout: The longest time without a frame, in seconds.
         timeout: The longest time for all of it, in seconds.
-        progress: Called with bytes that came and bytes in all.
+        progress: Called with the bytes received and the total.
 
     Raises:
         FormatError: If frames contradict each other, or the message isn't of this class.
@@ -324,7 +324,7 @@ class Arriving:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """How many chunks came whole, and how many there are."""
+        """Number of complete chunks, and of all chunks."""
         return self._pending.chunks
 
     def complete(self) -> File:

@@ -158,7 +158,7 @@ class Pending:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """How many chunks came whole, and how many there are."""
+        """Number of complete chunks, and of all chunks."""
         return self._native.chunks()
 
     def begin(self) -> int:

@@ -214,7 +214,7 @@ class Arriving:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """How many chunks came whole, and how many there are."""
+        """Number of complete chunks, and of all chunks."""
         return self._pending.chunks
 
     async def complete(self) -> File:

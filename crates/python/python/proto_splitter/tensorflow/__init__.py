@@ -355,7 +355,7 @@ def import_graph_def(
 
     Raises:
         ValueError: If no function is being built.
-        OSError: If there is no such file.
+        OSError: If the file doesn't exist.
         Error: If it is damaged.
     """
     from . import _graphs
