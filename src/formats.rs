@@ -1,4 +1,4 @@
-//! The formats that ship. A format is a crate that implements [`Format`], and a line in [`ALL`].
+//! The included formats. A format is a crate that implements [`Format`], and a line in [`ALL`].
 //!
 //! ```
 //! use proto_splitter::formats::{self, OpenOptions};

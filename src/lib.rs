@@ -7,7 +7,7 @@
 //! use proto_splitter::proto::graph_def::{GraphDef, NodeDef};
 //! use proto_splitter::proto::saved_model::{MetaGraphDef, SavedModel};
 //!
-//! // Two nodes with names of 3,000 bytes: a small stand-in for constants of 2 GiB.
+//! Two nodes with names of 3,000 bytes, in place of constants of 2 GiB.
 //! let node = NodeDef { name: "n".repeat(3000), ..Default::default() };
 //! let graph = GraphDef { node: vec![node.clone(), node], ..Default::default() };
 //! let meta_graph = MetaGraphDef { graph_def: Some(graph), ..Default::default() };
@@ -27,49 +27,43 @@
 //!
 //! # Overview
 //!
-//! A [`ComposableSplitter`] decides what of a message becomes a chunk of
-//! its own: [`SavedModelSplitter`], [`GraphDefSplitter`], [`SizeSplitter`] for
-//! any type, or one of yours. Its `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file;
-//! [`Merger`] puts them together again. Neither builds a message object, holds the
+//! A [`ComposableSplitter`] decides which parts of a message become separate chunks: [`SavedModelSplitter`], [`GraphDefSplitter`],
+//! [`SizeSplitter`] for any type, or your own. Its `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file; [`Merger`] combines
+//! them again. Neither builds a message object, holds the message in memory, or needs more memory for a larger one.
 //! message, or needs more memory for a larger one.
-//!
-//! The merger works by reflection: it walks messages by their descriptors, or by the placeholders
+//! The merger works by reflection: it walks messages by their descriptors, or by placeholders, and needs no generated code for the
+//! message's type.
 //! in them, and needs no generated code of the message's type.
-//!
-//! The pages of [`documentation`] begin at what you have: a [model](documentation::my_model_is_too_big)
-//! or a [trace](documentation::my_trace_is_too_big) that is too big, [ONNX](documentation::onnx),
-//! [Paddle](documentation::paddle) or [SameDiff](documentation::samediff) files, or a message
+//! The pages of [`documentation`] start from what you have: a [model](documentation::my_model_is_too_big) or a
+//! [trace](documentation::my_trace_is_too_big) that is too big, [ONNX](documentation::onnx), [Paddle](documentation::paddle) or
+//! [SameDiff](documentation::samediff) files, or a message that needs [your own splitter](documentation::your_own_splitter).
 //! for which you write a [splitter of your own](documentation::your_own_splitter).
 //!
 //! # Words
 //!
-//! - A *chunk* is a part of a message that is stored by itself: the fields of a message (kind
-//!   MESSAGE), or the bytes of a bytes or string value (kind BYTES). Chunk 0, the *base*, is what
-//!   is left of the whole.
-//! - A *placeholder* is what a cut leaves where the value stood: its tag, with nothing in it. A
-//!   file that says it has them has *our marker*, and is merged without its type being known; files
-//!   of TensorFlow's splitters have none.
-//! - A *slice* is a chunk with the tail of a repeated field.
-//! - The *trailer* is the last record of a file, a `ChunkMetadata`: which chunk belongs where.
-//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its
-//!   `.cpb` or `.pb`.
-//! - A *[profile](split::Profile)* says who is to read a file: TensorFlow too, or readers such as
-//!   this one alone.
+//! - A *chunk* is a separately stored part of a message: some of its fields (kind MESSAGE), or the bytes of a bytes or string value (kind
+//!   BYTES). Chunk 0, the *base*, is the remainder of the whole.
+//! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an empty value. A file that declares to have
+//!   them has *our marker*, and can be merged without knowing its type; files by TensorFlow's splitters have none.
+//! - A *slice* is a chunk with a run of elements of a repeated field.
+//! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the place of each chunk.
+//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its extension `.cpb` or `.pb`.
+//! - A *[profile](split::Profile)* determines who can read a file: TensorFlow too, or only readers like this one.
 //!
 //! Sizes, offsets and positions are in bytes.
 //!
 //! # Crate features
 //!
-//! All are on by default but `columns`.
+//! All are on by default except `columns`.
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` reads `saved_model.pbtxt`, too.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
 //! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these.
 //! - `formats`: all of the above.
 //! - `columns`: elements of messages as tables, in Parquet, Arrow and CSV.
-//! - `parts`: work shared out to hosts that know nothing of one another.
-//! - `brotli`, `snappy`, `zstd`: what chunks are compressed with; `codecs` is all three.
-//! - `zero-copy`: typed messages are split without copying their values of type `Bytes`.
+//! - `parts`: work divided among several independent hosts.
+//! - `brotli`, `snappy`, `zstd`: compression of chunks; `codecs` is all three.
+//! - `zero-copy`: splitting typed messages without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
 
 /// Elements of messages as tables: Parquet, Arrow and CSV.
@@ -77,7 +71,7 @@
 #[cfg(feature = "columns")]
 pub use proto_splitter_columns as columns;
 pub use proto_splitter_core::merge::Merger;
-/// What the trailer of a `.cpb` file consists of, as [`container::Trailer`] shows it.
+/// The messages of a `.cpb` file's trailer, as returned by [`container::Trailer`].
 #[doc(inline)]
 pub use proto_splitter_core::proto::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, VersionDef,
@@ -88,10 +82,10 @@ pub use proto_splitter_core::{
     atomic, compare, container, edit, merge, path, progress, schema, size_tree, spans, split,
     tensor, view, wire,
 };
-/// The crates whose types are in signatures of this one, in the versions that they are of.
+/// The crates whose types appear in signatures of this one.
 #[doc(no_inline)]
 pub use proto_splitter_core::{bytes, prost, prost_reflect};
-/// Makes SavedModels of any size run in unmodified TensorFlow.
+/// The crates whose types appear in this one's signatures.
 #[doc(inline)]
 #[cfg(feature = "externalize")]
 pub use proto_splitter_externalize as externalize;
@@ -133,9 +127,8 @@ pub mod formats;
 
 pub use formats::{OpenOptions, Opened};
 
-/// Opens any input: a file in chunks or a plain message, a folder, or whatever else a
-/// [format](formats::ALL) knows. A path without a file is the prefix of a `.cpb` or `.pb`. A
-/// [`MessageView`](view::MessageView) of either form is had by [`view`](Opened::view).
+/// Opens any input: a chunked file or plain message, a folder, or a file of any other known [format](formats::ALL). A path without a file
+/// is the prefix of a `.cpb` or `.pb`. Use [`view`](Opened::view) to get a [`MessageView`](view::MessageView).
 ///
 /// ```
 /// let folder = tempfile::tempdir()?;

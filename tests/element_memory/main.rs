@@ -1,4 +1,4 @@
-//! Going through elements by the hundred thousand takes no memory that grows with them.
+//! Iterating over hundreds of thousands of elements takes a constant amount of memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,12 +22,12 @@ use proto_splitter_testkit::traces::{trace, trace_type};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What may be taken however many elements there are.
+/// Limit on the additional memory for any number of elements, in bytes.
 const MOST: usize = 1 << 20;
 
 const PACKETS: u64 = 300_000;
 
-/// Looks at every packet, at what is in it, and begins some slices.
+/// A splitter that looks at every packet and its fields, and begins some slices.
 struct Look;
 
 impl ComposableSplitter for Look {
@@ -48,7 +48,7 @@ impl ComposableSplitter for Look {
 
 const ENTRIES: u64 = 10_000_000;
 
-/// Looks at every entry of a map.
+/// A splitter that looks at every entry of a map.
 struct LookUp;
 
 impl ComposableSplitter for LookUp {
@@ -59,13 +59,13 @@ impl ComposableSplitter for LookUp {
             seen += 1;
             sum += value.size();
         }
-        // The first ten keys come again at the end: that is what counts.
+        // The first ten keys come again at the end, and the last entry of a key counts.
         assert_eq!((seen, sum), (ENTRIES, 10));
         Ok(())
     }
 }
 
-/// A map with this many entries of some bytes, and some of their keys once more.
+/// Returns a map with this many entries of some bytes, and some of their keys once more.
 fn large_map() -> Vec<u8> {
     let mut map = Vec::new();
     let mut entry = Vec::new();
@@ -83,7 +83,7 @@ fn large_map() -> Vec<u8> {
     map
 }
 
-/// How much more memory some work took at its most than what there was before.
+/// Returns the peak of the additional memory that some work takes.
 fn taken(work: impl FnOnce()) -> usize {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();
@@ -91,7 +91,7 @@ fn taken(work: impl FnOnce()) -> usize {
     MEMORY.peak_usage().saturating_sub(before)
 }
 
-// One test: others in the same process would take memory, too.
+// One test, as others in the same process would take memory, too.
 #[test]
 fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
     let bytes = Bytes::from(trace(PACKETS));

@@ -1,8 +1,6 @@
-//! Chunked files in shapes that TensorFlow's fingerprint code takes its own way with, and what it
-//! makes of them.
+//! Chunked files with shapes that TensorFlow's fingerprint code treats specially, and its results.
 //!
-//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these very files. Where
-//! there are none, it fails or crashes.
+//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these files. Where there are none, it fails or crashes.
 
 use proto_splitter::directory::FingerprintOutcome;
 use proto_splitter::fingerprint::FingerprintError;
@@ -47,7 +45,7 @@ fn cf(field_tag: Vec<FieldIndex>, message: ChunkedMessage) -> ChunkedField {
     }
 }
 
-/// The tags of the first meta graph's graph.
+/// Returns the tags of the first meta graph's graph.
 fn g() -> Vec<FieldIndex> {
     vec![f(2), i(0), f(2)]
 }
@@ -203,7 +201,7 @@ fn where_tensorflow_fails_that_is_said_and_the_stored_fingerprint_stays() {
         "{saved:?}"
     );
     assert_eq!(fingerprint::read(&to).unwrap().unwrap(), stored);
-    // In one piece there is nothing in the way.
+    // In one piece the model has a fingerprint.
     let whole = temp.path().join("whole");
     let saved = dir.save(&whole, &SaveOptions::new()).unwrap();
     let FingerprintOutcome::Written(written) = saved.fingerprint else {

@@ -9,7 +9,7 @@ use proto_splitter::proto::saved_model::FingerprintDef;
 
 use crate::fixtures::data;
 
-/// `FINGERPRINTS.json`: objects of strings and numbers, one level deep.
+/// Reads `FINGERPRINTS.json`: objects of strings and numbers, one level deep.
 fn expected() -> BTreeMap<String, BTreeMap<String, u64>> {
     let text = fs::read_to_string(data("tensorflow_cpb/FINGERPRINTS.json")).unwrap();
     let mut models = BTreeMap::new();
@@ -47,7 +47,7 @@ fn fields(of: &FingerprintDef) -> BTreeMap<String, u64> {
     .into()
 }
 
-/// A folder with the variables of a model, and its message from another file.
+/// Creates a folder with the variables of a model, and its message from another file.
 fn folder_with(model: &str, file: &Path, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(file, folder.path().join(name)).unwrap();

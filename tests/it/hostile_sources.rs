@@ -138,7 +138,7 @@ fn a_model_given_as_another_type_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_is_an_error_of_its_own() {
-    /// Half of it is gone once the plan is made.
+    /// A source that loses half of its bytes once the plan is made.
     struct Shrinking {
         bytes: Vec<u8>,
         reads: AtomicU64,
@@ -267,7 +267,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
         .plan(Source::from_bytes(pieces, kitchen_sink()), &options)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
-    // Unknown fields, each with a number of its own.
+    // Unknown fields, each with a different number.
     for (count, kind) in [(60_000, None), (70_000, Some(ErrorKind::LimitExceeded))] {
         let mut fields = Vec::new();
         for number in 2000..2000 + count {
@@ -290,7 +290,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(300 << 10);
     let source = Source::from_bytes(fields, kitchen_sink());
     assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
-    // Chunks of one size that are alike but for a few bytes where no sample is taken.
+    // Chunks of one size that only differ in a few bytes that aren't sampled.
     let mut nodes = Vec::new();
     for index in 0..20_000u32 {
         let mut blob = [0; 404];
@@ -310,7 +310,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
 }
 
-/// As above, with what a splitter of one's own asks for.
+/// The same with the requests of a custom splitter.
 #[test]
 fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
     struct Each;

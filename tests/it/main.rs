@@ -1,4 +1,4 @@
-//! What users rely on, through the public interface. One binary, so that it links once.
+//! Behaviour that users rely on, through the public interface. One binary, so that it links once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,48 +6,48 @@
 )]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
-/// Messages side by side.
+/// Comparing messages.
 mod comparing;
 /// Typed messages on several threads.
-/// Chunked files that TensorFlow fingerprints in ways of its own.
+/// Chunked files that TensorFlow fingerprints specially.
 mod fingerprint_shapes;
 /// Fingerprints, compared with TensorFlow's.
 mod fingerprints;
-/// Files that come and go: models and message files made by TensorFlow.
+/// Fixtures: models and message files made by TensorFlow.
 mod fixtures;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
 /// Files by other writers, merged.
 mod merge_fixtures;
-/// What holds of every split and merge, on messages made at random.
+/// Properties of every split and merge, on random messages.
 mod properties;
-/// The same in files: several, and trailers in chunks, by every way and on any number of threads.
+/// Properties of files of random messages: several files, trailers in chunks, every way of merging, any number of threads.
 mod random_files;
-/// What holds of them of types made at random, too.
+/// Properties of messages of random types.
 mod random_schemas;
-/// What is read, and how often.
+/// The bytes read, and how often.
 mod reads;
-/// Files made of others: other compression, other values.
+/// Rewriting files: other compression, other values.
 mod rewriting;
 mod rewriting_extended;
 /// SavedModels as folders.
 mod saved_model_dirs;
-/// `SizeSplitter` beside the splitters that are made for a type.
+/// `SizeSplitter` compared with the splitters for specific types.
 mod size_splitter;
-/// What can be split: bytes, files, typed and dynamic messages.
+/// Sources of a split: bytes, files, typed and dynamic messages.
 mod sources;
-/// Splitters of one's own.
+/// Custom splitters.
 mod splitters;
 /// Work that is cancelled or fails.
 mod stopping;
 /// Splits to pipes and connections.
 mod streaming;
-/// What TensorFlow's own tests of its splitters ask for.
+/// Requirements of TensorFlow's own tests of its splitters.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
 /// Any number of threads, and every way to the same bytes.
 mod threads;
 /// Sizes by field path.
 mod trees;
-/// Where files are written, and where not.
+/// The locations of written files.
 mod writing;

@@ -11,7 +11,7 @@ use proto_splitter::merge::{ChunkStore, MergeCheck, Merger, ReadOptions};
 
 use crate::fixtures::{data, descriptor};
 
-/// The values of `"key": "value"` in order: all that is needed of a manifest.
+/// Returns the values of `"key": "value"` in order, which suffices for a manifest.
 fn values<'a>(json: &'a str, key: &str) -> Vec<&'a str> {
     let key = format!("\"{key}\": \"");
     json.split(&key)
@@ -26,7 +26,7 @@ struct Fixture {
     source: Vec<u8>,
 }
 
-/// What TensorFlow's own Merger rebuilds its sources from.
+/// Returns the files from which TensorFlow's own Merger rebuilds its sources.
 fn fixtures() -> Vec<Fixture> {
     let manifest = std::fs::read_to_string(data("tensorflow_cpb/MANIFEST.json")).unwrap();
     let (files, messages) = (values(&manifest, "file"), values(&manifest, "message"));
@@ -99,7 +99,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         let name = path.display();
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
         match Merger::new().merge_to_bytes(&path) {
-            // Elements leave an empty one behind, slices append: no type is needed for those.
+            // Elements leave an empty one in their place, and slices append, so no type is needed for those.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{name}: {error}");
@@ -110,7 +110,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
                 stopped += 1;
             }
         }
-        // Nothing in TensorFlow's schema is against the plain reading.
+        // Nothing in TensorFlow's schema contradicts the plain reading.
         let options = ReadOptions::new().assume_plain(true);
         assert!(
             equal(
@@ -189,7 +189,7 @@ fn map_entry(name: &str, key: Type, value: Type, value_name: &str) -> Descriptor
     }
 }
 
-/// The types of Google's test files, from their description in the shared notes.
+/// Returns the types of Google's test files, from their description in the shared notes.
 fn testdata_pool() -> DescriptorPool {
     use Label::{Optional, Repeated};
     let string_node = DescriptorProto {
@@ -253,7 +253,7 @@ fn testdata_pool() -> DescriptorPool {
     pool
 }
 
-/// Where Google's files are, which are not the project's to copy.
+/// Returns the folder of Google's files, which are not part of this project.
 fn google() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures/google_cpb");
     let found = folder.is_dir().then_some(folder);

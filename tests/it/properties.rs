@@ -5,10 +5,10 @@ use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, kitchen_sink, message};
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// How many messages are made, unless it is said otherwise.
+/// Default number of messages.
 const CASES: u64 = 3000;
 
-/// How many of the messages came to what.
+/// The number of messages with each outcome.
 #[derive(Debug, Default)]
 struct Tally {
     cut: u64,
@@ -16,7 +16,7 @@ struct Tally {
     uncuttable: u64,
 }
 
-/// Splits messages made at random, and merges them again with and without their type.
+/// Splits random messages, and merges them again with and without their type.
 fn round_trips(from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
     round_trips_in(Profile::TensorFlow, from, habits)
 }
@@ -47,7 +47,7 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         if split.byte_exact() {
             assert!(merged == bytes, "seed {seed}: {habits:?}");
         }
-        // By the placeholders alone, as a reader of a part of the message has it.
+        // By placeholders only, like a reader of a part of the message.
         let mut metadata = split.metadata.clone();
         metadata.source_layout.clear();
         let merged = Merger::new()

@@ -1,5 +1,4 @@
-//! What holds of files of messages made at random, of types made at random: whatever the profile,
-//! the cuts, the number of files and of threads.
+//! Properties of files of random messages of random types, for any profile, cuts, number of files and number of threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,13 +19,13 @@ use proto_splitter::split::{
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 
-/// How many messages are made, unless it is said otherwise.
+/// Default number of messages.
 const CASES: u64 = 400;
 
-/// How many of them are of one schema: to make one takes as long as some messages.
+/// Number of messages of each schema, as making a schema takes as long as some messages.
 const OF_ONE_SCHEMA: u64 = 5;
 
-/// How many of the files were what.
+/// The number of files of each kind.
 #[derive(Debug, Default)]
 struct Tally {
     split: u64,
@@ -98,7 +97,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let written = match SizeSplitter.write_with(&source, &prefix, &options) {
         Ok(written) => written,
         Err(error) => {
-            // So small may files be that their trailer, which has to be in one, is larger.
+            // Files may be so small that their trailer, which must be in one, is larger.
             let limited = options.max_file_size.is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,
@@ -139,7 +138,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     count(&written, tally);
 }
 
-/// All files of a folder, by name.
+/// Returns all files of a folder by name.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| {
         let entry = entry.unwrap();
@@ -149,8 +148,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// The message, which is the same in memory, in a buffer, in a stream and in a file, on one thread
-/// and on more.
+/// Returns the message, after checking that it is the same in memory, in a buffer, in a stream and in a file, with one thread and several.
 fn merged_by_every_way(prefix: &Path, random: &mut Random, about: &dyn Fn() -> String) -> Vec<u8> {
     let path = prefix.with_extension("cpb");
     let fail = |error: proto_splitter::Error| -> ! { panic!("{error}\n{}", about()) };

@@ -1,4 +1,4 @@
-//! What holds of splits and merges of messages made at random, of types made at random.
+//! Properties of splits and merges of random messages of random types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// How many messages are made, unless it is said otherwise.
+/// Default number of messages.
 const CASES: u64 = 10_000;
 
-/// How many of them are of one schema: to make one takes as long as some messages.
+/// Number of messages of each schema, as making a schema takes as long as some messages.
 const OF_ONE_SCHEMA: u64 = 10;
 
-/// How many of the messages came to what.
+/// The number of messages with each outcome.
 #[derive(Debug, Default)]
 struct Tally {
     whole: u64,
@@ -92,7 +92,7 @@ fn options(random: &mut Random, size: usize) -> SplitOptions {
     options.profile(Profile::Extended).max_value_size(value)
 }
 
-/// The chunks, merged with or without their type, are the message: the same bytes if that was said.
+/// Checks that the chunks, merged with or without their type, are the message, with the same bytes if promised.
 fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &MessageDescriptor) {
     let options = if random.one_in(2) {
         ReadOptions::new()
@@ -111,7 +111,7 @@ fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &Me
     }
 }
 
-/// Cuts and fits what it comes by, and leaves what is inside to another of its kind, all at random.
+/// A splitter that randomly cuts and fits values, and delegates nested values to another of its kind.
 struct Whimsical<'a> {
     random: &'a RefCell<Random>,
     fits: bool,
@@ -124,7 +124,7 @@ impl Whimsical<'_> {
     }
 }
 
-/// The values in a message that can be looked at.
+/// Returns the accessible values of a message.
 fn values<'a>(message: &'a SourceView<'a>) -> Result<Vec<SourceView<'a>>> {
     let mut found = Vec::new();
     let has_value = |kind| matches!(kind, Kind::Message(_) | Kind::Bytes | Kind::String);
@@ -133,7 +133,7 @@ fn values<'a>(message: &'a SourceView<'a>) -> Result<Vec<SourceView<'a>>> {
         match field.kind() {
             Kind::Message(entry) if field.is_map() => {
                 if has_value(entry.map_entry_value_field().kind()) {
-                    // One that is written in pieces has no path.
+                    // A value written in pieces has no path.
                     let entries = message.map(field.name()).into_iter().flatten();
                     found.extend(entries.flatten().map(|(_, value)| value));
                 }

@@ -1,4 +1,4 @@
-//! What is read of a source for a plan, a part, and a merge.
+//! The bytes of a source that are read for a plan, a part, and a merge.
 
 use std::fs;
 use std::ops::Range;
@@ -25,7 +25,7 @@ fn bytes_read(reads: &[Range<u64>]) -> u64 {
     reads.iter().map(|read| read.end - read.start).sum()
 }
 
-/// How many bytes of a range were not read.
+/// Returns the number of bytes in a range that were not read.
 fn unread(reads: &[Range<u64>], of: Range<u64>) -> u64 {
     let mut reads = reads.to_vec();
     reads.sort_by_key(|read| read.start);
@@ -38,7 +38,7 @@ fn unread(reads: &[Range<u64>], of: Range<u64>) -> u64 {
     missing
 }
 
-/// A Const node whose `tensor_content` are this many zeros.
+/// Returns a Const node whose `tensor_content` consists of this many zeros.
 fn constant(name: &str, len: u64) -> Sparse {
     let tensor = Sparse::default()
         .bytes([8, 1])
@@ -53,7 +53,7 @@ fn constant(name: &str, len: u64) -> Sparse {
         .field(1)
 }
 
-/// A SavedModel with twelve constants of 256 MiB, all of them zeros.
+/// Returns a SavedModel with twelve constants of 256 MiB, all of them zeros.
 fn three_gib() -> Sparse {
     let mut graph = Sparse::default();
     for index in 0..12 {
@@ -94,7 +94,7 @@ fn small_nodes_are_planned_by_reading_each_once() {
     let plan = SavedModelSplitter.plan(source, &options).unwrap();
     assert!(plan.chunks().len() > 8);
     let reads = reads.take();
-    // Once, and what is looked up where slices end.
+    // Once, apart from lookups where slices end.
     assert!(bytes_read(&reads) < size * 5 / 4, "{}", bytes_read(&reads));
     assert!(reads.len() < 500, "{}", reads.len());
 }
@@ -102,10 +102,10 @@ fn small_nodes_are_planned_by_reading_each_once() {
 const CONSTANTS: u64 = 4;
 const CONSTANT: u64 = 4 << 20;
 
-/// Bytes of what Riegeli/records puts before each block of 64 KiB.
+/// Size of the header that precedes each block of 64 KiB.
 const BLOCK_HEADER: u64 = 24;
 
-/// A model with four constants of 4 MiB.
+/// Returns a model with four constants of 4 MiB.
 fn with_constants() -> Vec<u8> {
     let mut bytes = Vec::new();
     let size = ModelSize {
@@ -118,7 +118,7 @@ fn with_constants() -> Vec<u8> {
     bytes
 }
 
-/// A file of such a model, and the reads of it.
+/// Returns a file of such a model, and the reads of it.
 fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
@@ -154,7 +154,7 @@ fn a_scalar_of_three_gib_is_read_by_reading_less_than_two_mib() {
     is_name(&view.get(&name).unwrap());
     assert!(bytes_read(&reads.take()) < 2 << 20);
 
-    // The constants are alike, and stored once; a reader doesn't know that.
+    // The constants are equal and stored once, but a reader doesn't know that.
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
         .max_chunk_size(64 << 20)
@@ -193,7 +193,7 @@ fn a_constant_is_read_once_and_no_other_is() {
             let inside = begin + 1000..begin + CONSTANT;
             taken
                 .iter()
-                // The header of a block, which may lie in the chunk before, is not of that chunk.
+                // The header of a block, which may be in the preceding chunk, doesn't belong to that chunk.
                 .filter(|read| read.end - read.start > BLOCK_HEADER)
                 .any(|read| read.start < inside.end && inside.start < read.end)
         })

@@ -19,8 +19,7 @@ pub(crate) fn reading() -> ReadOptions {
     ReadOptions::new().descriptor(kitchen_sink())
 }
 
-/// The message in chunks of at most `max` bytes, or a few times that where there are values that
-/// can't be cut.
+/// Splits a message into chunks of at most `max` bytes, or a few times that for values that can't be divided.
 fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     let (input, prefix) = (folder.join("in.pb"), folder.join("out"));
     fs::write(&input, model).unwrap();
@@ -35,7 +34,7 @@ fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     ChunkedFile::open(written.path).unwrap()
 }
 
-/// A value of a message: where it is, how it is written, and whether it is a message.
+/// A value of a message: its position, its encoding, and whether it is a message.
 pub(crate) struct Target {
     pub(crate) path: FieldPath,
     value: Range<u64>,
@@ -43,7 +42,7 @@ pub(crate) struct Target {
     is_message: bool,
 }
 
-/// All values that a path means, which stand there once.
+/// Returns all values that a path names and that occur once.
 pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
     let model = model.to_vec();
     let view = MessageView::of_plain(&model, reading()).unwrap();
@@ -67,7 +66,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 .filter(|other| other.step == entry.step)
                 .count()
                 == 1;
-            // Of a map's entry the path means the value in it.
+            // The path of a map's entry names its value.
             if !once || size != entry.size {
                 continue;
             }
@@ -87,7 +86,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
     found
 }
 
-/// The message with other bytes in a value's place, written again from the inside out.
+/// Returns the message with one value replaced, rebuilt from the inside out.
 fn rebuilt(bytes: &[u8], base: u64, value: &Range<u64>, new: &[u8]) -> Vec<u8> {
     let mut cursor = WireCursor::new(bytes);
     let mut out = Vec::new();
@@ -113,7 +112,7 @@ fn rebuilt(bytes: &[u8], base: u64, value: &Range<u64>, new: &[u8]) -> Vec<u8> {
     out
 }
 
-/// New values that fit in the place of a target.
+/// Returns new values suitable for a target.
 pub(crate) fn values(target: &Target) -> Vec<Vec<u8>> {
     let mut unknown = Vec::new();
     put_varint(&mut unknown, tag(FieldNumber(5000), WireType::Len));
@@ -142,8 +141,8 @@ fn replaced(file: &ChunkedFile, path: &FieldPath, new: &[u8]) -> Result<(File, R
     Ok((target, rewritten))
 }
 
-/// The message as it is merged by placeholders alone, and that in chunks: with a value replaced, a
-/// file no longer says where the bytes of its source were.
+/// Returns the message as merged by placeholders only, and its chunked file: with a value replaced, a file no longer records the positions
+/// of its source's bytes.
 fn canonical(model: &[u8], folder: &Path) -> (Vec<u8>, ChunkedFile) {
     let file = split(model, folder, 500);
     let target = targets(model).into_iter().next().unwrap();
@@ -302,7 +301,7 @@ fn what_is_no_chunk_stays_in_the_file() {
     let habits = Habits::plain(5000);
     let model = message(&kitchen_sink(), &mut Random::new(8), &habits);
     let file = split(&model, folder.path(), 1000);
-    // The same file with metadata, and a record that is nobody's in front.
+    // The same file with metadata, and an unrelated record at the start.
     let other = folder.path().join("other.cpb");
     let options = WriterOptions::new().serialized_metadata(b"\x0a\x04type".to_vec());
     let mut writer = RecordWriter::new(File::create(&other).unwrap(), options).unwrap();

@@ -1,4 +1,4 @@
-//! Rewriting what only the extended profile has, and what another writer's trailer says.
+//! Rewriting features of the extended profile, and trailers of other writers.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use proto_splitter::record_file::{
 };
 use proto_splitter::split::{LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions};
 
-/// So many messages with names of 300 bytes in one.
+/// Returns this many messages with names of 300 bytes in one.
 fn model(messages: usize) -> FileDescriptorProto {
     let named = |number: usize| DescriptorProto {
         name: Some(format!("{number:0300}")),
@@ -53,7 +53,7 @@ fn extended() -> SplitOptions {
         .compression(Compression::None)
 }
 
-/// Files of at most `max` bytes, with chunks that are compressed like this.
+/// Returns options for files of at most `max` bytes, with this compression.
 fn several(max: u64, compression: Compression) -> RewriteOptions {
     let options = RewriteOptions::new().compression(compression);
     options.max_file_size(Some(max))
@@ -67,7 +67,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What the chunks of an open file make, all of which is checked.
+/// Merges and checks the chunks of an open file.
 fn made(file: &ChunkedFile) -> Vec<u8> {
     let checked = file.verify(&ReadOptions::new());
     assert!(checked.problems().is_empty(), "{checked:?}");
@@ -262,7 +262,7 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
     }
     assert_eq!(names(folder.path()), before);
 
-    // Those of another split are in the way.
+    // Files of another split already exist.
     let others = folder.path().join("others");
     fs::create_dir(&others).unwrap();
     let earlier = SizeSplitter
@@ -317,7 +317,7 @@ fn several_files_are_beside_what_a_symbolic_link_leads_to() {
     let link = links.join("link.cpb");
     std::os::unix::fs::symlink("../real/m.cpb", &link).unwrap();
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None).force(true);
-    // First it leads to nothing, then to what was written.
+    // First the link is broken, then it leads to the output.
     for _ in 0..2 {
         let rewritten = recompress_to_file(&file, &link, &options).unwrap();
         assert_eq!(names(&links), ["link.cpb"]);

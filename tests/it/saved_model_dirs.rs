@@ -28,7 +28,7 @@ fn model(name: &str) -> PathBuf {
     data("tensorflow").join(name)
 }
 
-/// Chunks of at most this many bytes, with values of a hundred on their own.
+/// Returns options for chunks of at most this many bytes, and separate chunks for values of a hundred.
 fn small_chunks(max: u64) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -39,7 +39,7 @@ fn options(max: u64) -> SaveOptions {
     SaveOptions::new().split(small_chunks(max))
 }
 
-/// All files below a folder, by their relative paths.
+/// Returns all files below a folder by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -64,7 +64,7 @@ fn copy(name: &str, to: &Path) {
     assert_eq!(files(&model(name)), files(to));
 }
 
-/// What a model shows of itself.
+/// Returns the contents of a model as a list.
 fn listing(dir: &SavedModelDir) -> String {
     let mut text = String::new();
     for graph in dir.meta_graphs().unwrap() {
@@ -219,8 +219,7 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
     dir.save_as_chunked(&chunks, &options(5000)).unwrap();
     let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
     let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
-    // Each of the moments that there are: a temporary file, the new model, the new fingerprint
-    // beside the old model.
+    // Each possible moment: a temporary file, the new model, the new fingerprint beside the old model.
     for moment in 0..3 {
         for (form, old, new) in [
             (TargetForm::Chunked, &plain, &chunked),
@@ -270,7 +269,7 @@ fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() 
     assert!(!convert(TargetForm::Plain).unwrap().changed);
     assert!(!part.exists());
 
-    // Beside nothing it may be all that is left of the model.
+    // Without a model it may be the only remaining copy.
     fs::write(&part, "left").unwrap();
     fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
     convert(TargetForm::Plain).unwrap_err();

@@ -1,4 +1,4 @@
-//! `SizeSplitter` beside the splitters that are made for a type.
+//! `SizeSplitter` compared with the splitters for specific types.
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorSet;
@@ -42,7 +42,7 @@ fn it_makes_no_more_chunks_of_tensorflow_s_models_than_their_own_splitters() {
     }
 }
 
-/// A `testkit.Sink` inside a `testkit.Sink` and so on, the innermost with a text of 100 bytes.
+/// Returns nested `testkit.Sink` messages, the innermost with a text of 100 bytes.
 fn nested(levels: usize) -> Vec<u8> {
     let mut bytes = [&b"\x1a\x64"[..], &[b't'; 100]].concat();
     for _ in 0..levels {
@@ -71,7 +71,7 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(merged == nested(90));
     assert!(plan(40, 20).is_err());
     assert!(plan(40, 50).is_ok());
-    // Bytes that nest without end are no reason to run out of stack.
+    // Endless nesting must not overflow the stack.
     assert!(plan(100_000, 100).is_err());
     assert!(plan(100_000, u32::MAX).is_err());
     let split = plan(195, u32::MAX).unwrap();
@@ -83,7 +83,7 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(merged == nested(195));
 }
 
-/// A map with two large values, by a small key of the kind and by the largest.
+/// Returns a map with two large values, by a small key of the kind and by the largest.
 fn map_by(kind: &str, largest: MapKey) -> (MessageDescriptor, Vec<u8>) {
     let schema = format!("syntax = 'proto3'; message M {{ map<{kind}, bytes> m = 1; }}");
     let file = protox::file::File::from_source("m.proto", &schema.replace('\'', "\"")).unwrap();

@@ -1,4 +1,4 @@
-//! What can be split, and what it can be merged to: bytes, files, typed and dynamic messages.
+//! Sources of a split and targets of a merge: bytes, files, typed and dynamic messages.
 
 use bytes::Bytes;
 use prost::Message;
@@ -12,7 +12,7 @@ use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 
 use crate::fixtures;
 
-/// A tensor whose content is shared, and some small fields around it.
+/// Returns a tensor with shared content, and some small fields around it.
 fn tensor(content: &Bytes) -> TensorProto {
     TensorProto {
         dtype: 1,

@@ -13,7 +13,7 @@ use proto_splitter::{Error, ErrorKind, GraphDefSplitter, Result, SAVED_MODEL, Sa
 use proto_splitter_testkit::generate::kitchen_sink;
 use proto_splitter_testkit::reference;
 
-/// A splitter made of a function.
+/// A splitter that calls a function.
 struct By<F>(F);
 
 impl<F: Fn(&mut SplitContext<'_>) -> Result<()>> ComposableSplitter for By<F> {
@@ -540,7 +540,7 @@ fn what_holds_a_type_that_contains_itself_can_be_shown() {
     splitter.plan(&source, &options).unwrap_err();
 }
 
-/// Begins a slice at every element whose index is one of these.
+/// A splitter that begins a slice at each of these element indices.
 struct Slices(&'static [u64]);
 
 impl ComposableSplitter for Slices {
@@ -550,7 +550,7 @@ impl ComposableSplitter for Slices {
             if self.0.contains(&element.index()) {
                 cx.slice_at(&element)?;
             }
-            // What is inside a slice can leave, too.
+            // Fields inside a slice can become chunks, too.
             if element.index() == 3
                 && let Some(text) = element.get("text")?
             {
@@ -580,7 +580,7 @@ fn a_splitter_slices_a_repeated_field_where_it_likes() {
         for profile in [Profile::TensorFlow, Profile::Extended] {
             let options = SplitOptions::new().profile(profile);
             let split = Slices(starts).split_with(&source, &options).unwrap();
-            // The text that was cut out of an element is a chunk besides.
+            // The text cut out of an element is another chunk.
             assert_eq!(split.chunks.len(), 1 + 1 + slices, "{starts:?}");
             assert!(split.byte_exact(), "{starts:?}");
             let folder = tempfile::tempdir().unwrap();

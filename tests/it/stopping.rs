@@ -1,4 +1,4 @@
-//! What is cancelled or fails, at whatever moment, leaves nothing behind.
+//! Work that is cancelled or fails at any moment leaves no files.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use proto_splitter::{ErrorKind, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 use proto_splitter_testkit::sources::Guarded;
 
-/// 7 MB: large and small chunks.
+/// Returns a message of 7 MB with large and small chunks.
 fn model() -> Bytes {
     let mut bytes = Vec::new();
     let size = ModelSize {
@@ -51,8 +51,8 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Splits again and again, with `guard` before each read; the read that it is told to stop at comes
-/// later each time, until a split is done before it. Gives how many were stopped.
+/// Splits repeatedly, calling `guard` before each read. Each time it stops at a later read, until a split finishes first. Returns the
+/// number of stopped splits.
 fn stop_at_every_read(
     split: fn(Source, &Path, &SplitOptions) -> Result<()>,
     options: &SplitOptions,
@@ -79,12 +79,12 @@ fn stop_at_every_read(
         }
         assert!(is_empty(folder.path()), "at read {at}");
         stopped += 1;
-        // Every one of the first, which plan, and then fewer.
+        // All of the first reads, which plan, and then fewer.
         at += 1 + at / 10;
     }
 }
 
-/// To a file, or several.
+/// Splits to one or several files.
 fn to_file(source: Source, prefix: &Path, options: &SplitOptions) -> Result<()> {
     let written = SavedModelSplitter.write_with(source, prefix, options);
     written.map(drop)
@@ -97,7 +97,7 @@ fn to_stream(source: Source, _: &Path, options: &SplitOptions) -> Result<()> {
 
 type Way = (fn(Source, &Path, &SplitOptions) -> Result<()>, SplitOptions);
 
-/// Ways to write a file, one to write several, and some to write to a stream.
+/// Returns ways to write a file, several files, or a stream.
 fn ways() -> [Way; 7] {
     let several = options(3, Compression::None).profile(Profile::Extended);
     [
@@ -132,8 +132,8 @@ fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
     }
 }
 
-/// Does the work again and again, and cancels it at one of its reports, which comes later each
-/// time; what is cancelled fails, however late it is. Gives how often it was.
+/// Repeats the work and cancels it at a later report each time; cancelled work must fail, however late. Returns the number of
+/// cancellations.
 fn stop_at_every_report(work: &dyn Fn(&Progress) -> Result<()>, check: &dyn Fn()) -> u64 {
     let mut stopped = 0;
     loop {
@@ -234,7 +234,7 @@ fn what_is_cancelled_before_it_begins_does_nothing() {
     assert_eq!(to_stream.err(), Some(ErrorKind::Cancelled));
 }
 
-/// Takes this many bytes, and then no more.
+/// A writer that accepts this many bytes and then fails.
 struct Full(usize);
 
 impl io::Write for Full {
@@ -289,7 +289,7 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
     Merger::new().merge_to(&prefix, &mut Full(size)).unwrap();
 }
 
-/// What else reads a file and writes another, or a part of it.
+/// Other operations that read a file and write another, or part of it.
 type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
 
 const OTHER_WORK: [(&str, bool, Work); 9] = [
@@ -349,7 +349,7 @@ const OTHER_WORK: [(&str, bool, Work); 9] = [
     }),
 ];
 
-/// The name of a node.
+/// Path of a node's name.
 const NAME: &str = "2[0].2.1[3].1";
 
 #[test]

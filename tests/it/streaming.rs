@@ -1,4 +1,4 @@
-//! Splits to what takes bytes in their order only: the bytes that a file would have.
+//! Splits to sequential writers produce the same bytes as splits to a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -76,7 +76,7 @@ fn a_stream_is_never_several_files() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
 }
 
-/// The constants of 3 MiB that are written are read as often as `times`.
+/// Checks that the constants of 3 MiB are read this many times.
 fn reads_of_large_constants(how: &str, times: u64) {
     let (watched, reads) = Watched::new(model());
     let size = model().len() as u64;
@@ -84,13 +84,12 @@ fn reads_of_large_constants(how: &str, times: u64) {
     SavedModelSplitter
         .write_to_with(source, &mut io::sink(), &options(how, 3))
         .unwrap();
-    // Two others, and two that are equal, of which one is written: for that both are read twice.
+    // Two different constants, and two equal ones, of which one is written; to compare them, both are read twice.
     let [others, equal] = [2, 2].map(|constants: u64| constants * (3 << 20));
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
     let rest = size - others - equal;
-    // All but the constants is read to plan, to hash and to write, and some of it again to find where slices
-    // end.
+    // Everything but the constants is read to plan, to hash and to write, and in part again to find the ends of slices.
     let bounds = large..large + 4 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
@@ -101,7 +100,7 @@ fn large_chunks_are_read_twice_if_stored_as_they_are_and_once_if_compressed() {
     reads_of_large_constants("zstd:1", 1);
 }
 
-/// Gives other bytes from some read of the last constant on.
+/// A source that changes from some read of the last constant on.
 struct Changing {
     bytes: Bytes,
     reads: AtomicU64,
@@ -139,7 +138,7 @@ fn a_source_that_gives_other_bytes_when_it_is_read_again_is_an_error() {
 
 #[test]
 fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file() {
-    /// Appends to the source when the first bytes come.
+    /// A writer that appends to the source on the first write.
     struct Meddling<'a>(&'a std::path::Path, Vec<u8>);
     impl Write for Meddling<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -169,7 +168,7 @@ fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file()
     }
 }
 
-/// Takes all; cancels when it has had 100,000 bytes, and counts what comes then.
+/// A writer that cancels after 100,000 bytes, and counts those that follow.
 struct Cancelling {
     token: CancelToken,
     had: usize,
@@ -213,7 +212,7 @@ fn nothing_more_is_written_once_it_is_cancelled() {
     }
 }
 
-/// A model with a constant of 12 MiB after a smaller one, and where the middle of the first is.
+/// Returns a model with a constant of 12 MiB after a smaller one, and the middle of the first.
 fn one_large_constant() -> (Bytes, Range<u64>) {
     let graph = Parts::new()
         .message(1, constant("small", 1, 300_000))
@@ -225,8 +224,7 @@ fn one_large_constant() -> (Bytes, Range<u64>) {
     (bytes.into(), end - (11 << 20)..end - (1 << 20))
 }
 
-/// Does something before each read in a range, and counts those that come after it was done for the
-/// first time.
+/// A source that calls a function before each read in a range, and counts the later reads.
 struct Sensitive<F> {
     bytes: Bytes,
     range: Range<u64>,
@@ -248,7 +246,7 @@ impl<F: Fn() + Send + Sync> ReadAt for Sensitive<F> {
     }
 }
 
-/// Waits for another thread, which may be gone.
+/// Waits for another thread, which may have ended.
 fn wait_for(flag: &AtomicBool) {
     let waits = (0..60_000).take_while(|_| !flag.load(Ordering::SeqCst));
     waits.for_each(|_| sleep(Duration::from_millis(1)));
@@ -256,7 +254,7 @@ fn wait_for(flag: &AtomicBool) {
 
 #[test]
 fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
-    /// Fails when chunks come, as soon as the constant is being read.
+    /// A writer that fails once the constant is being read.
     struct Failing<'a>(usize, &'a AtomicBool, &'a AtomicBool);
     impl Write for Failing<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -303,7 +301,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
             Box::new(move || {
                 begun.store(true, Ordering::SeqCst);
                 wait_for(&failed);
-                // Time for the news to get around.
+                // Time for the other thread to notice.
                 sleep(Duration::from_millis(20));
             })
         });

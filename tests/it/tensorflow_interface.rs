@@ -1,4 +1,4 @@
-//! What TensorFlow's RFC describes of splitters and of `Merger`, beyond what its tests ask for.
+//! Behaviour described in TensorFlow's RFC for splitters and `Merger`, beyond its tests.
 
 use bytes::Bytes;
 use proto_splitter::merge::{Merger, ReadOptions};
@@ -29,7 +29,7 @@ fn graph(nodes: usize) -> GraphDef {
     }
 }
 
-/// Adds two nodes, and the versions of a splitter.
+/// A splitter that adds two nodes, and the versions of a splitter.
 struct Adding {
     has_message: bool,
     version: VersionDef,

@@ -1,4 +1,4 @@
-//! What TensorFlow's own tests of its splitters ask for, asked of ours.
+//! TensorFlow's own tests of its splitters, ported.
 
 use proto_splitter::container::{ChunkKind, ChunkedFile};
 use proto_splitter::merge::Merger;
@@ -11,7 +11,7 @@ use proto_splitter_testkit::models::Parts;
 
 use crate::fixtures::descriptor;
 
-/// A node of about this many bytes; a large one has them in a tensor.
+/// Returns a node of about this many bytes; a large one has them in a tensor.
 fn node(index: usize, size: usize) -> Parts {
     let content = "c".repeat(size.saturating_sub(30));
     let tensor = Parts::new().varint(1, 1).text(4, &content);
@@ -134,7 +134,7 @@ fn length(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Cuts every node's first attribute, through a child for each node.
+/// A splitter that cuts every node's first attribute, with a child for each node.
 struct Nodes;
 
 impl ComposableSplitter for Nodes {
@@ -194,7 +194,7 @@ fn a_file_has_a_record_for_every_chunk_and_the_trailer_last() {
     }
     assert!(infos.windows(2).all(|pair| pair[0].offset < pair[1].offset));
 
-    // A splitter that cuts nothing writes the message itself.
+    // A splitter that cuts nothing; its output is the message itself.
     struct Nothing;
     impl ComposableSplitter for Nothing {
         fn build_chunks(&self, _: &mut SplitContext<'_>) -> Result<()> {

@@ -29,7 +29,7 @@ fn check_sums(node: &TreeNode) {
     node.children.iter().for_each(check_sums);
 }
 
-/// Sizes, counts, places and names, without the chunks.
+/// Returns sizes, counts, paths and names, without the chunks.
 fn flat(tree: &SizeTree) -> Vec<String> {
     fn add(node: &TreeNode, out: &mut Vec<String>) {
         let TreeNode {
@@ -166,7 +166,7 @@ fn chunks_of_large_constants_are_not_read() {
     assert!(stored.read() < 1 << 20, "{} bytes were read", stored.read());
 }
 
-/// Bytes that count how many of them are read.
+/// Bytes that count the reads of them.
 struct Counting(Vec<u8>, std::sync::atomic::AtomicU64);
 
 impl Counting {

@@ -81,7 +81,7 @@ fn what_was_written_is_what_the_file_says() {
     }
 }
 
-/// Bit by bit, so as not to test a checksum with itself.
+/// Computes a checksum bit by bit, so as not to test the library with itself.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {
@@ -193,7 +193,7 @@ fn options_out_of_range_are_refused_where_they_are_used() {
     }
 }
 
-/// Two texts that don't shrink by much, twice, and one that does.
+/// Returns two incompressible texts, each twice, and a compressible one.
 fn repetitive() -> Vec<u8> {
     let mut random = Random::new(1);
     let mut noise = || -> Vec<u8> {
