@@ -1,4 +1,4 @@
-//! GraphDef as one of the formats.
+//! GraphDef in the registry of formats.
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::Result;
@@ -12,8 +12,8 @@ use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
 
 /// A `tensorflow.GraphDef`: a graph of TensorFlow, often called frozen.
 ///
-/// A file of it has no sign of its own and any name, so none is recognised: the caller says the
-/// type, or a file in chunks does.
+/// Its files have no signature and arbitrary names, so they are not recognized: the caller gives
+/// the type, or a file in chunks has it.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -73,10 +73,10 @@ impl Format for GraphDefFormat {
     }
 }
 
-/// How a `tensorflow.TensorProto` stores its tensor: `tensor.proto` and `types.proto`.
+/// The storage of a tensor in `tensorflow.TensorProto`: `tensor.proto` and `types.proto`.
 ///
-/// In `tensor_content` the elements are as in memory, which for types of less than 8 bits is one in
-/// a byte. The `*_val` fields may end early: the last element is repeated.
+/// `tensor_content` stores the elements as in memory, where each element of a type of less than 8
+/// bits takes a byte. The `*_val` fields may end early: the last element is repeated.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[
         ("tensorflow.FunctionDef", &[1, 1]),
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Three constants in the graph, two of one name; one in a function.
+    /// Returns a graph with three constants, two of one name, and one in a function.
     fn graph() -> GraphDef {
         let content = |byte| TensorProto {
             tensor_content: vec![byte; 400].into(),
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Returns what the tensors of a message are: where they are, with their first byte.
+    /// Returns the names of a message's tensors, each with its first byte.
     fn places(folder: &Path, message: &[u8]) -> Vec<(String, u8)> {
         let path = folder.join("m.pb");
         std::fs::write(&path, message).unwrap();
@@ -268,7 +268,7 @@ mod tests {
             let Location::Message { text, .. } = &info.location else {
                 panic!("{:?}", info.location);
             };
-            // The path leads to the same.
+            // The path leads to the same tensor.
             let by_path = opened.tensor_at(text).unwrap().to_vec().unwrap();
             assert_eq!(by_path, read, "{text}");
             (text.clone(), read[0])
@@ -298,7 +298,7 @@ mod tests {
             let len = u8::try_from(content.len()).unwrap();
             [&[number << 3 | 2, len], content].concat()
         };
-        // One byte each, of the type uint8.
+        // One byte each, of type uint8.
         let tensor = |byte| field(8, &[&[8, 4][..], &field(4, &[byte])].concat());
         let text = field(2, b"s");
         let entry = |value: &[u8]| field(5, &[field(1, b"value"), field(2, value)].concat());
@@ -385,7 +385,7 @@ mod tests {
             forms.push(written.unwrap().path);
         }
         for path in forms {
-            // Those of one that wasn't listed are found by following their paths.
+            // Without listing, the tensors are found by following their paths.
             let (listed, fresh) = (opened(&path), opened(&path));
             let tensors = listed.tensors().unwrap();
             let expected: Vec<Vec<u8>> = tensors
@@ -395,7 +395,7 @@ mod tests {
             let by_one = tensors.iter().map(|info| listed.read_tensor(info));
             let by_one: Vec<_> = by_one.map(|read| read.unwrap().to_vec().unwrap()).collect();
             assert_eq!(by_one, expected, "{path:?}");
-            // All, and the last alone.
+            // All of them, and only the last.
             for from in [0, tensors.len() - 1] {
                 let mut buffers: Vec<Vec<u8>> =
                     expected.iter().map(|bytes| vec![9; bytes.len()]).collect();
@@ -406,7 +406,7 @@ mod tests {
                     .unwrap();
                 assert_eq!(buffers[from..], expected[from..], "{path:?}");
             }
-            // Only what is in the file as it is can be looked at there.
+            // Only tensors stored unchanged in the file can be found there.
             let found = listed.tensor_in_file(&tensors[0]);
             assert_eq!(found.is_some(), path == plain);
             if let Some((file, range)) = found {

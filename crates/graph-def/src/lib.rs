@@ -1,9 +1,9 @@
 //! Splits `tensorflow.GraphDef` messages of any size, and describes their type.
 //!
 //! [`GraphDefSplitter`] is used through
-//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter); a chunked graph is
-//! merged by [`Merger`](proto_splitter_core::merge::Merger), as any message is. [`proto`] has the
-//! typed messages and their descriptors.
+//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter);
+//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph, as any message. [`proto`]
+//! has the typed messages and their descriptors.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -6,11 +6,11 @@ use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 
 use crate::proto::{DataType, TensorShapeProto};
 
-/// The most bytes of a shape that is shown.
+/// Largest shape that is shown, in bytes.
 const MAX_SHAPE: usize = 1024;
 
-/// The names of the parts of a graph in a tree of sizes: a node by its name, with its op and the
-/// tensor it may have; a function by its signature's name; a tensor by its type and shape.
+/// Names of the parts of a graph in a tree of sizes: a node by its name, with its op and its
+/// tensor, if any; a function by its signature's name; a tensor by its type and shape.
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;
@@ -74,7 +74,7 @@ fn attribute(value: &mut MemberFields<'_>) -> Result<MemberName> {
     }
 }
 
-/// A type and shape as `float[2, ?]`, from a message that has them in these fields.
+/// Formats a type and shape, such as `float[2, ?]`, from a message that has them in these fields.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! `tensorflow.GraphDef` and everything it reaches, as generated from
+//! Generated code for `tensorflow.GraphDef` and all types it uses, from
 //! `proto/tensorflow/core/framework`.
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
@@ -13,15 +13,15 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.rs");
 
-/// The file descriptor set behind this module, serialized.
+/// Serialized file descriptor set of this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `tensorflow.GraphDef` and everything it reaches. Decoded at the first call;
-/// cloning a pool is cheap.
+/// Returns the descriptors of `tensorflow.GraphDef` and all types it uses. Decoded on the first
+/// call; cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,4 +1,4 @@
-//! Which parts of a graph get chunks of their own.
+//! The parts of a graph that become chunks.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -6,15 +6,15 @@ use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 
 use crate::proto::descriptor_pool;
 
-/// The full name of the type that [`GraphDefSplitter`] splits.
+/// Full name of the type that [`GraphDefSplitter`] splits.
 pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 
 /// Splits a `tensorflow.GraphDef`: nodes of every kind, functions, constants in every form, debug
 /// info.
 ///
-/// Whatever is large leaves first, wherever it is: a constant's `tensor_content` as a BYTES chunk,
-/// its `*_val` list in slices, a whole function, a run of nodes. What is cut keeps its bytes;
-/// nothing is converted.
+/// The largest parts leave first, wherever they are: a constant's `tensor_content` as a BYTES
+/// chunk, its `*_val` list in slices, a whole function, a run of nodes. The bytes of the parts are
+/// unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, Source, SplitOptions};
@@ -33,7 +33,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Returns where not to cut: nowhere in a graph.
+    /// Returns the places that must not be cut: none in a graph.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

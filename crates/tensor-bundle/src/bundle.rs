@@ -1,4 +1,4 @@
-//! A bundle that was opened.
+//! An open bundle.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,13 +16,13 @@ use crate::entry::{Index, Span, Tensor, TensorLocation};
 use crate::files::{data_path, index_path, prefix_of};
 use crate::strings::strings;
 
-/// How many data files are kept open.
+/// Largest number of data files kept open.
 const MAX_OPEN_FILES: usize = 64;
 
 /// A checkpoint of TensorFlow, format V2: tensors by name.
 ///
-/// Opening it reads the index, whose entries stay in memory, about 200 bytes each. The data files
-/// are opened when a tensor is read.
+/// Opening it reads the index, whose entries stay in memory, about 200 bytes each. A data file is
+/// opened when one of its tensors is read.
 #[derive(Debug)]
 pub struct Bundle {
     prefix: PathBuf,
@@ -32,12 +32,12 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Opens the bundle with this prefix. The path of any of its files will do as well.
+    /// Opens the bundle with this prefix, or the bundle to which this file belongs.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if it isn't one
-    /// or contradicts itself; [`ErrorKind::ChecksumMismatch`] if it is damaged;
+    /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if it isn't an
+    /// index or contradicts itself; [`ErrorKind::ChecksumMismatch`] if it is damaged;
     /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or of a newer version.
     pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
         let path = prefix.as_ref();
@@ -57,28 +57,28 @@ impl Bundle {
         })
     }
 
-    /// Returns what the names of its files begin with.
+    /// Returns the common prefix of its files.
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// Returns how many data files it has.
+    /// Returns the number of data files.
     pub fn num_shards(&self) -> u32 {
         self.num_shards
     }
 
-    /// All its files, the index first.
+    /// Returns all its files, the index first.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let shards = (0..self.num_shards).map(|shard| self.data_path(shard));
         std::iter::once(index_path(&self.prefix)).chain(shards)
     }
 
-    /// All its tensors, in ascending order of their names.
+    /// Returns all its tensors, in ascending order of their names.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
-    /// The tensor of this name.
+    /// Returns the tensor of this name.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         let found = self
             .tensors
@@ -86,16 +86,16 @@ impl Bundle {
         found.ok().and_then(|at| self.tensors.get(at))
     }
 
-    /// The bytes of a tensor, to be read by position. Once all of them were read, they are compared
-    /// with their checksum: see [`BundleReader`].
+    /// Returns a reader of a tensor's bytes by position. Once all of them were read, their checksum
+    /// is compared: see [`BundleReader`].
     ///
-    /// Elements are little-endian, in the order of C: the last dimension varies fastest. What
-    /// strings and variants look like in a file is described at [`read_strings`](Self::read_strings).
+    /// Elements are little-endian, in C order: the last dimension varies fastest.
+    /// [`read_strings`](Self::read_strings) describes the stored form of strings and variants.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if it ends
-    /// before the tensor does, or the tensor is sliced and has elements of no fixed size.
+    /// before the tensor does, or a sliced tensor has elements without a fixed size.
     pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
         let width = element_size(tensor.dtype());
         let open = |span: &Span| -> Result<CheckedSpan> {
@@ -132,7 +132,7 @@ impl Bundle {
         }
     }
 
-    /// Reads all bytes of a tensor and compares them with their checksum.
+    /// Reads all bytes of a tensor and compares their checksum.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Bundle {
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         let reader = self.reader(tensor)?;
         let mut bytes = Vec::new();
-        // The data files have that many bytes.
+        // The data files have this many bytes.
         let len = usize::try_from(reader.len()).ok();
         if len.is_none_or(|len| bytes.try_reserve_exact(len).is_err()) {
             let message = format!("{} bytes don't fit in memory", reader.len());
@@ -152,7 +152,7 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// Reads the elements of a tensor of strings and compares them with their checksums.
+    /// Reads the elements of a tensor of strings and compares their checksums.
     ///
     /// ```text
     /// varint length of each string | masked crc32c of the lengths (4) | the strings
@@ -160,7 +160,7 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`ErrorKind::InvalidConfig`] if it has no strings.
+    /// As [`read`](Self::read); [`ErrorKind::InvalidConfig`] if the tensor isn't of strings.
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
         let (DataType::DtString, Some(count)) = (tensor.dtype(), elements(tensor.shape())) else {
             let message = format!(
@@ -176,7 +176,7 @@ impl Bundle {
         data_path(&self.prefix, shard, self.num_shards)
     }
 
-    /// The file that a span is in, which has all of it.
+    /// Returns the file of a span, after checking that it contains the whole span.
     pub(crate) fn checked(&self, span: &Span) -> Result<Arc<File>> {
         let path = self.data_path(span.shard);
         let at_file = |error: Error| error.context(path.display());

@@ -1,11 +1,11 @@
-//! Checksums as a bundle stores them.
+//! The stored form of checksums in a bundle.
 
-/// What is added to a rotated checksum.
+/// Constant added to a rotated checksum.
 const DELTA: u32 = 0xa282_ead8;
 
-/// A crc32c as a bundle stores it: rotated by 15 bits and moved by a constant.
+/// Masks a crc32c as a bundle stores it: rotated by 15 bits, plus a constant.
 ///
-/// A checksum over bytes that have a checksum in them would be weak; a masked one isn't.
+/// A checksum of bytes that contain their own checksums would be weak; with masked ones it isn't.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::{mask_crc, unmask_crc};
@@ -18,7 +18,7 @@ pub const fn mask_crc(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(DELTA)
 }
 
-/// The crc32c behind a masked one.
+/// Returns the crc32c of a masked one.
 #[must_use]
 pub const fn unmask_crc(masked: u32) -> u32 {
     masked.wrapping_sub(DELTA).rotate_left(15)

@@ -1,4 +1,4 @@
-//! A tensor's bytes, wherever they are.
+//! The bytes of a tensor, in one place or in slices.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,12 @@ use record_file::ReadAt;
 use crate::entry::{Slice, Span};
 use crate::strings::ElementsCrc;
 
-/// The bytes of one tensor in the order of its elements, read by position.
+/// The bytes of a tensor in the order of its elements, read by position.
 ///
-/// They are compared with their checksum as they are read: the read that gets the last of them
-/// fails if they have another ([`ErrorKind::ChecksumMismatch`]), in whatever pieces and on however
-/// many threads they are read. As long as some were not read, nothing is compared. Strings and
-/// variants have to be read from first to last for it.
+/// The checksum is compared as they are read: the read of the last missing bytes fails if it
+/// differs ([`ErrorKind::ChecksumMismatch`]), in whatever pieces and on however many threads they
+/// are read. Until all were read, nothing is compared. For strings and variants, this requires
+/// reading from first to last.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,
@@ -30,11 +30,11 @@ enum Data {
     Sliced(Arc<Sliced>),
 }
 
-/// A tensor whose slices are stored by themselves.
+/// A tensor whose slices are stored separately.
 #[derive(Debug)]
 struct Sliced {
     shape: Vec<u64>,
-    /// Bytes of an element.
+    /// Size of an element, in bytes.
     width: u64,
     slices: Vec<(Slice, CheckedSpan)>,
 }
@@ -61,12 +61,12 @@ impl BundleReader {
         BundleReader { size, data }
     }
 
-    /// Bytes of the tensor.
+    /// Returns the size of the tensor, in bytes.
     pub fn len(&self) -> u64 {
         self.size
     }
 
-    /// Returns whether it has none.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -98,12 +98,12 @@ impl ReadAt for BundleReader {
     }
 }
 
-/// A run of bytes of a data file, which is compared with its checksum once all of it was read.
+/// A range of a data file, whose checksum is compared once all of it was read.
 #[derive(Debug)]
 pub(crate) struct CheckedSpan {
     file: Arc<File>,
     path: PathBuf,
-    /// The name of the tensor.
+    /// Name of the tensor.
     tensor: String,
     span: Span,
     seen: Seen,
@@ -116,7 +116,7 @@ pub(crate) enum Seen {
     Elements(Mutex<InOrder>),
 }
 
-/// Strings or variants, read up to a byte.
+/// Strings or variants, read in order.
 #[derive(Debug)]
 pub(crate) struct InOrder {
     first: ElementsCrc,
@@ -125,12 +125,12 @@ pub(crate) struct InOrder {
 }
 
 impl Seen {
-    /// Elements whose width is fixed.
+    /// Starts with elements of fixed size.
     pub(crate) fn numbers(span: &Span) -> Seen {
         Seen::Numbers(CrcOfPieces::new(span.size))
     }
 
-    /// This many strings, or else variants.
+    /// Starts with this many strings, or variants.
     pub(crate) fn elements(span: &Span, is_strings: bool, count: u64) -> Seen {
         let first = ElementsCrc::new(is_strings, count, span.offset, span.size);
         let now = first.clone();
@@ -145,7 +145,7 @@ impl Seen {
 impl CheckedSpan {
     /// # Errors
     ///
-    /// As for reading the last byte, if there is none to be read.
+    /// As for reading the last byte, if the span is empty.
     pub(crate) fn new(
         file: Arc<File>,
         path: PathBuf,
@@ -179,7 +179,7 @@ impl CheckedSpan {
     fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
         let read = match self.file.read_at(self.span.offset + at, buf) {
             Ok(read) => read,
-            // Whoever reads tries again.
+            // The caller tries again.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) => return Err(self.named(error.into()).into()),
         };
@@ -193,7 +193,7 @@ impl CheckedSpan {
         error.at_path(&self.tensor).context(self.path.display())
     }
 
-    /// Takes note of bytes that were read, and compares all of them if none is missing now.
+    /// Records bytes that were read, and compares the checksum once none is missing.
     fn note(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let found = match &self.seen {
             Seen::Numbers(sum) => sum.add(at, bytes),
@@ -207,7 +207,8 @@ impl CheckedSpan {
 }
 
 impl InOrder {
-    /// Adds bytes as far as they come next. Returns the checksum if these are the last of `size`.
+    /// Adds the bytes that continue the previous ones. Returns the checksum if these are the last
+    /// of `size`.
     fn add(&mut self, at: u64, bytes: &[u8], size: u64) -> Result<Option<u32>> {
         if at == 0 {
             (self.now, self.read) = (self.first.clone(), 0);
@@ -238,8 +239,8 @@ pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
 }
 
 impl Sliced {
-    /// The slice that has the byte `at` of the tensor, where in it that is, and how many bytes
-    /// follow one another in both from there on.
+    /// Returns the slice that contains byte `at` of the tensor, the offset in it, and the number of
+    /// bytes that are contiguous in both from there on.
     fn locate(&self, at: u64) -> Option<(usize, u64, u64)> {
         let (element, within) = (at / self.width, at % self.width);
         let mut index = vec![0; self.shape.len()];
@@ -258,7 +259,7 @@ impl Sliced {
         for ((&start, &len), &at) in slice.start.iter().zip(&slice.shape).zip(&index) {
             in_slice = in_slice * len + (at - start);
         }
-        // Up to the end of the last dimension that is cut, and of all after it.
+        // Up to the end of the last dimension that is cut, including all dimensions after it.
         let mut run = 1;
         let mut done = 0;
         for (dim, &all) in self.shape.iter().enumerate().rev() {

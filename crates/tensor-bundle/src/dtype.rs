@@ -2,10 +2,10 @@
 
 use proto_splitter_graph_def::proto::DataType;
 
-/// Returns how many bytes an element of this type takes in a bundle; `None` for types whose elements have
-/// no fixed size, and for references.
+/// Returns the size of an element of this type in a bundle, in bytes; `None` for elements without a
+/// fixed size, and for references.
 ///
-/// TensorFlow keeps the types of 2 and 4 bits in a byte each.
+/// TensorFlow stores each element of 2 or 4 bits in a byte.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -27,7 +27,7 @@ pub fn element_size(dtype: DataType) -> Option<u64> {
     })
 }
 
-/// The name of a type, as TensorFlow has it in `DT_FLOAT`, in lower case and without the prefix.
+/// Returns the name of a type, as in TensorFlow's `DT_FLOAT`, in lower case and without the prefix.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -41,9 +41,9 @@ pub fn dtype_name(dtype: DataType) -> String {
     name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
 }
 
-/// Returns how many elements a shape has; `None` past 64 bits.
+/// Returns the number of elements of a shape; `None` if it overflows 64 bits.
 pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
-    // A dimension of none makes all of it empty, however large the others are.
+    // A zero dimension makes the whole empty, however large the others are.
     if shape.contains(&0) {
         return Some(0);
     }
@@ -52,8 +52,8 @@ pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
         .try_fold(1u64, |all, dim| all.checked_mul(*dim))
 }
 
-/// Returns how many bytes a tensor of this type and shape takes; `None` if its elements have no fixed size,
-/// or past 64 bits.
+/// Returns the size in bytes of a tensor with this type and shape; `None` if its elements have no
+/// fixed size, or if it overflows 64 bits.
 pub(crate) fn tensor_size(dtype: DataType, shape: &[u64]) -> Option<u64> {
     elements(shape)?.checked_mul(element_size(dtype)?)
 }

@@ -1,4 +1,4 @@
-//! The tensors that an index lists.
+//! The tensors listed in an index.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -29,66 +29,66 @@ pub struct Tensor {
     location: TensorLocation,
 }
 
-/// The place of the bytes of a tensor.
+/// The location of a tensor's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorLocation {
-    /// In one place.
+    /// One range.
     Whole(Span),
-    /// In several: each slice of the tensor is stored by itself.
+    /// Several ranges: each slice of the tensor is stored separately.
     Slices(Vec<Slice>),
 }
 
-/// A run of bytes in one of a bundle's data files.
+/// A range of bytes in one of a bundle's data files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The number of the file.
+    /// Number of the file.
     pub shard: u32,
-    /// The place of the first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// The number of bytes.
+    /// Size, in bytes.
     pub size: u64,
-    /// Their crc32c, not masked. That of strings is computed in a way of its own.
+    /// Unmasked crc32c of the bytes; for strings it is computed differently.
     pub crc32c: u32,
 }
 
-/// A box of a tensor that is stored by itself.
+/// A rectangular part of a tensor that is stored separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The first index in each dimension.
+    /// First index in each dimension.
     pub start: Vec<u64>,
-    /// The size of each dimension.
+    /// Size of each dimension.
     pub shape: Vec<u64>,
-    /// The place of the bytes.
+    /// Location of its bytes.
     pub span: Span,
 }
 
 impl Tensor {
-    /// Returns what the index calls it.
+    /// Returns its name in the index.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The type of its elements.
+    /// Returns the type of its elements.
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
-    /// Its dimensions; none for a scalar.
+    /// Returns its dimensions; empty for a scalar.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Returns how many bytes it takes in the data files.
+    /// Returns its size in the data files, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns where its bytes are.
+    /// Returns the location of its bytes.
     pub fn location(&self) -> &TensorLocation {
         &self.location
     }
 
-    /// All places that its bytes are in.
+    /// Returns all ranges with its bytes.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         let (whole, slices) = match &self.location {
             TensorLocation::Whole(span) => (Some(span), &[][..]),
@@ -100,11 +100,11 @@ impl Tensor {
     }
 }
 
-/// What an index says.
+/// The content of an index.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) num_shards: u32,
-    /// In ascending order of their names.
+    /// Tensors in ascending order of their names.
     pub(crate) tensors: Vec<Tensor>,
 }
 
@@ -151,7 +151,7 @@ impl Index {
     }
 }
 
-/// The number of shards in the header.
+/// Returns the number of shards in the header.
 fn header(value: &[u8]) -> Result<u32> {
     let header = BundleHeaderProto::decode(value)
         .map_err(|error| invalid(format!("the header of the index: {error}")))?;
@@ -180,7 +180,7 @@ fn header(value: &[u8]) -> Result<u32> {
     }
 }
 
-/// An entry whose numbers make sense.
+/// A validated entry.
 struct Entry {
     dtype: DataType,
     shape: Vec<u64>,
@@ -292,7 +292,7 @@ impl Entry {
 }
 
 fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
-    /// The most dimensions that TensorFlow has.
+    /// Largest number of dimensions in TensorFlow.
     const MAX_RANK: usize = 254;
     if shape.unknown_rank || shape.dim.len() > MAX_RANK {
         return Err(invalid(format!(

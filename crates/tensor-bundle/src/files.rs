@@ -9,13 +9,13 @@ fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The index of the bundle with this prefix.
+/// Returns the path of the index of the bundle with this prefix.
 #[must_use]
 pub fn index_path(prefix: &Path) -> PathBuf {
     with_suffix(prefix, ".index")
 }
 
-/// One of the files with tensors of the bundle with this prefix.
+/// Returns the path of a data file of the bundle with this prefix.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::data_path;
@@ -28,8 +28,8 @@ pub fn data_path(prefix: &Path, shard: u32, num_shards: u32) -> PathBuf {
     with_suffix(prefix, &format!(".data-{shard:05}-of-{num_shards:05}"))
 }
 
-/// The prefix of the bundle that a file belongs to, by its name; `None` if no file of a bundle is
-/// called so.
+/// Returns the prefix of the bundle that a file belongs to, from its name; `None` if bundles don't
+/// use the name.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::prefix_of;

@@ -1,4 +1,4 @@
-//! Checkpoints as one of the formats.
+//! Checkpoints in the registry of formats.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ use crate::options::BundleOptions;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckpointFormat;
 
-/// The last bytes of an index.
+/// Last bytes of an index.
 const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 impl Format for CheckpointFormat {
@@ -120,7 +120,7 @@ fn info(bundle: &Bundle, tensor: &Tensor) -> TensorInfo {
         .located(place)
 }
 
-/// The type as all formats call it. Graphs have the same types.
+/// Returns the workspace's name of a data type. Graphs have the same types.
 fn dtype(of: DataType) -> DType {
     let number = i32::from(of);
     let known = TENSOR

@@ -1,16 +1,16 @@
 //! Reads and writes TensorFlow's checkpoints, format V2: tensors of any size by name.
 //!
-//! A checkpoint is called a tensor bundle. It is a few files that share a prefix, for example
+//! A checkpoint consists of a tensor bundle: a few files that share a prefix, for example
 //! `variables/variables`:
 //!
 //! ```text
 //! PREFIX.index                  a sorted table: name -> type, shape, shard, offset, size, checksum
-//! PREFIX.data-00000-of-00002    the bytes of tensors, one behind the other
+//! PREFIX.data-00000-of-00002    the bytes of tensors, one after another
 //! PREFIX.data-00001-of-00002
 //! ```
 //!
-//! [`Bundle`] opens one and reads tensors where they are; [`BundlePlan`] lays one out and writes
-//! it. Tensors are streamed: neither holds more than a few MiB of them.
+//! [`Bundle`] opens a bundle and reads tensors on demand; [`BundlePlan`] plans and writes one.
+//! Tensors are streamed: neither holds more than a few MiB of them.
 //!
 //! ```
 //! use proto_splitter_graph_def::proto::DataType;

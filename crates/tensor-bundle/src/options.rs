@@ -5,11 +5,10 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
 
-/// The most files with tensors that a bundle may have here. TensorFlow has room for five digits in
-/// their names.
+/// Largest number of data files of a bundle. TensorFlow has room for five digits in their names.
 pub const MAX_SHARDS: u32 = 99_999;
 
-/// How a bundle is written or checked.
+/// Options for writing or checking a bundle.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::BundleOptions;
@@ -26,7 +25,7 @@ pub struct BundleOptions {
 }
 
 impl BundleOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         BundleOptions {
@@ -37,29 +36,30 @@ impl BundleOptions {
         }
     }
 
-    /// Sets how many threads read and write (one a core). Each holds a MiB.
+    /// Sets the number of threads that read and write, each with a buffer of 1 MiB. Default: one
+    /// per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// The files that the tensors come from: new files are no more readable than they are. Default:
-    /// none.
+    /// Sets the files that the tensors come from: new files are at most as readable as they are.
+    /// Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
         self
     }
 
-    /// Sets whether files that are in the way are replaced (no).
+    /// Sets whether existing files are replaced. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets the listener for progress, which can also cancel (none).
+    /// Sets the progress listener, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

@@ -1,4 +1,4 @@
-//! Writing a bundle: a layout, then the bytes.
+//! Writing a bundle: first a layout, then the bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct NewTensor<'a> {
 }
 
 impl<'a> NewTensor<'a> {
-    /// A tensor of numbers: `data` has its elements, little-endian, in the order of C.
+    /// Creates a tensor of numbers: `data` has its elements, little-endian, in C order.
     pub fn new(
         name: impl Into<String>,
         dtype: DataType,
@@ -57,14 +57,14 @@ impl std::fmt::Debug for NewTensor<'_> {
     }
 }
 
-/// The place of each tensor of a bundle.
+/// The locations of the tensors of a bundle.
 ///
-/// The tensors are in ascending order of their names, one after the other without room between
-/// them. If there are several data files, each gets about as much as the others.
+/// The tensors are in ascending order of their names, without gaps. If there are several data
+/// files, they have about the same size.
 #[derive(Debug)]
 pub struct BundlePlan<'a> {
     tensors: Vec<Placed<'a>>,
-    /// Bytes of each data file.
+    /// Size of each data file, in bytes.
     shards: Vec<u64>,
 }
 
@@ -76,26 +76,26 @@ struct Placed<'a> {
     size: u64,
 }
 
-/// A bundle that was written.
+/// A written bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenBundle {
-    /// Its files, the index first.
+    /// Paths of its files, the index first.
     pub files: Vec<PathBuf>,
-    /// Bytes of all tensors.
+    /// Total size of the tensors, in bytes.
     pub bytes: u64,
-    /// The crc32c of each tensor, not masked, by its name.
+    /// Unmasked crc32c of each tensor, by its name.
     pub crcs: BTreeMap<String, u32>,
 }
 
 impl<'a> BundlePlan<'a> {
-    /// Lays tensors out over this many data files.
+    /// Plans tensors over this many data files.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if two tensors have one name, a name is empty or begins with a
-    /// zero byte, a tensor has other than numbers, its data aren't as long as its type and shape
-    /// say, or there are to be no data files or more than [`MAX_SHARDS`].
+    /// [`ErrorKind::InvalidConfig`] if two tensors have the same name, a name is empty or begins
+    /// with a zero byte, a tensor isn't of numbers, the size of its data doesn't match its type and
+    /// shape, or `num_shards` is 0 or more than [`MAX_SHARDS`].
     pub fn new(tensors: Vec<NewTensor<'a>>, num_shards: u32) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
         if !(1..=MAX_SHARDS).contains(&num_shards) {
@@ -139,7 +139,8 @@ impl<'a> BundlePlan<'a> {
                 size,
             });
         }
-        // A tensor goes where its first byte would be if all files were equally long.
+        // A tensor goes to the file that would contain its first byte if all files had the same
+        // size.
         let share = total.div_ceil(u64::from(num_shards)).max(1);
         let mut shards = vec![0; num_shards as usize];
         let mut before = 0;
@@ -157,20 +158,20 @@ impl<'a> BundlePlan<'a> {
         })
     }
 
-    /// Bytes of all tensors.
+    /// Returns the total size of the tensors, in bytes.
     pub fn size(&self) -> u64 {
         self.shards.iter().sum()
     }
 
     /// Writes the bundle with this prefix.
     ///
-    /// Each file appears complete or not at all, the index last.
+    /// Each file is written atomically, the index last.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if a file is in the way and force isn't set;
-    /// [`ErrorKind::NoFolder`] if the folder isn't there; [`ErrorKind::SourceChanged`] if a
-    /// tensor's data end early; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::AlreadyExists`] if a file exists and force isn't set; [`ErrorKind::NoFolder`]
+    /// if the folder doesn't exist; [`ErrorKind::SourceChanged`] if a tensor's data ends early;
+    /// [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write(
         &self,
         prefix: impl AsRef<Path>,
@@ -206,7 +207,7 @@ impl<'a> BundlePlan<'a> {
         })
     }
 
-    /// Copies all tensors, and gives the crc32c of each.
+    /// Copies all tensors, and returns the crc32c of each.
     fn write_tensors(&self, shards: &[AtomicFile], options: &BundleOptions) -> Result<Vec<u32>> {
         let meter = options.progress.meter(self.size());
         let jobs: Vec<(usize, u64, u64)> = self
@@ -255,7 +256,7 @@ impl<'a> BundlePlan<'a> {
 
 impl Placed<'_> {
     fn entry(&self, crc: u32) -> BundleEntryProto {
-        // All are below 2^63, as the plan has seen to.
+        // All are below 2^63, which the plan has checked.
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let dims = self.tensor.shape.iter().map(|dim| Dim {
             size: number(*dim),
@@ -276,7 +277,7 @@ impl Placed<'_> {
     }
 }
 
-/// Copies a piece of a tensor, and gives its crc32c.
+/// Copies a piece of a tensor, and returns its crc32c.
 fn copy_piece(
     placed: &Placed<'_>,
     target: &AtomicFile,

@@ -1,4 +1,4 @@
-//! The messages of a bundle's index, as generated from
+//! Generated code for the messages of a bundle's index, from
 //! `proto/tensorflow/core/protobuf/tensor_bundle.proto`.
 //!
 //! The types of tensors and shapes are those of [`proto_splitter_graph_def::proto`].
@@ -15,8 +15,7 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.rs");
 
-/// The file descriptor set behind this module, serialized, without the files that are in
-/// `GraphDef`'s.
+/// Serialized file descriptor set of this module, without the files that are in `GraphDef`'s.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -26,8 +25,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// The descriptors of these messages and everything they reach. Built at the first call; cloning a
-/// pool is cheap.
+/// Returns the descriptors of these messages and all types they use. Built on the first call;
+/// cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

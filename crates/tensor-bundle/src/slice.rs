@@ -1,18 +1,18 @@
-//! Slices of tensors: how the index finds them.
+//! Slices of tensors, and their keys in the index.
 //!
-//! A slice has an entry of its own, whose key is in TensorFlow's ordered code: a zero, the name
-//! with `00` as `00 ff` and `ff` as `ff 00`, `00 01`, the number of dimensions, and of each its
-//! first index and its length, -1 for all of it.
+//! A slice has a separate entry, whose key is in TensorFlow's ordered code: a zero, the name with
+//! `00` as `00 ff` and `ff` as `ff 00`, `00 01`, the number of dimensions, and for each its first
+//! index and its length, -1 for the whole dimension.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::TensorSliceProto;
 use crate::proto::tensor_slice_proto::extent::HasLength;
 
-/// What the keys of slices begin with, and no others.
+/// First byte of the keys of slices, and of no others.
 pub(crate) const FIRST_BYTE: u8 = 0;
 
-/// The length of a dimension that is not cut.
+/// Length of a dimension that is not cut.
 const ALL_OF_IT: i64 = -1;
 
 fn length(extent: &crate::proto::tensor_slice_proto::Extent) -> i64 {
@@ -22,7 +22,7 @@ fn length(extent: &crate::proto::tensor_slice_proto::Extent) -> i64 {
     }
 }
 
-/// The key of a slice's own entry.
+/// Returns the key of a slice's entry.
 pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>> {
     let mut key = vec![FIRST_BYTE];
     for &byte in name {
@@ -34,7 +34,7 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
         }
     }
     key.extend_from_slice(&[0, 1]);
-    // Few dimensions: one byte that says so, and one byte of number.
+    // Few dimensions: one byte for the length of the number, and one byte for the number.
     match u8::try_from(slice.extent.len()) {
         Ok(0) => key.push(0),
         Ok(rank) => key.extend_from_slice(&[1, rank]),
@@ -52,8 +52,8 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
     Ok(key)
 }
 
-/// A signed number so that the order of bytes is that of numbers: as many leading ones as there are
-/// bytes, then the number in two's complement; of a negative one all of it inverted.
+/// Encodes a signed number so that the bytes sort as the numbers: as many leading ones as there are
+/// bytes, then the number in two's complement; for a negative number, all of it inverted.
 fn put_signed(out: &mut Vec<u8>, value: i64) {
     let magnitude = if value < 0 { !value } else { value };
     let bits = (i64::BITS - magnitude.leading_zeros()) as usize;
@@ -72,7 +72,7 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(number);
 }
 
-/// Returns where a slice of a tensor of this shape begins, and its own shape.
+/// Returns the start of a slice in a tensor of this shape, and its own shape.
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {

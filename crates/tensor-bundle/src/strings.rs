@@ -1,45 +1,45 @@
-//! Strings and variants, as a bundle stores them: lengths, checksums, and the bytes.
+//! The stored form of strings and variants in a bundle: lengths, checksums, and the bytes.
 
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::checksum::unmask_crc;
 
-/// The most bytes of a varint.
+/// Largest size of a varint, in bytes.
 const MOST_VARINT: u32 = 10;
 
-/// The checksum of a tensor of strings or variants, computed as its bytes come in order.
+/// The checksum of a tensor of strings or variants, computed as its bytes arrive in order.
 ///
 /// Strings are stored as all their lengths, a checksum of these, and all their bytes; a variant as
-/// its length, its bytes, and a checksum of all so far. The checksum of the whole is over the same,
-/// but has each length as a number of 4 or 8 bytes.
+/// its length, its bytes, and a checksum of everything so far. The checksum of the whole covers the
+/// same data, but with each length as a number of 4 or 8 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementsCrc {
     is_strings: bool,
-    /// Elements whose lengths haven't come.
+    /// Number of elements whose lengths haven't arrived.
     left: u64,
-    /// Bytes of the strings whose lengths have come.
+    /// Total size of the strings whose lengths have arrived.
     total: u64,
     crc32c: u32,
     next: Part,
-    /// The place of the next byte in the file.
+    /// Offset of the next byte in the file.
     position: u64,
 }
 
-/// The part of a tensor that its next byte is of.
+/// The part of a tensor that the next byte belongs to.
 #[derive(Clone, Debug)]
 enum Part {
-    /// A length, of which these bytes have come.
+    /// A length, of which these bytes have arrived.
     Length {
         value: u64,
         bytes: u32,
     },
-    /// A checksum, of which these bytes have come.
+    /// A checksum, of which these bytes have arrived.
     Checksum {
         bytes: [u8; 4],
         have: usize,
     },
-    /// Bytes of elements, this many of them.
+    /// Bytes of elements, this many.
     Content(u64),
     End,
 }
@@ -72,11 +72,11 @@ impl ElementsCrc {
         }
     }
 
-    /// Adds the bytes that come next.
+    /// Adds the next bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if they can't be those of such a tensor;
+    /// [`ErrorKind::InvalidMessage`] if they are invalid in such a tensor;
     /// [`ErrorKind::ChecksumMismatch`] if a checksum among them is wrong.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
         while let Some(&byte) = bytes.first() {
@@ -113,7 +113,7 @@ impl ElementsCrc {
                     }
                     len
                 }
-                Part::End => return Err(self.bad("bytes behind the last element")),
+                Part::End => return Err(self.bad("bytes after the last element")),
             };
             bytes = &bytes[taken..];
             self.position += taken as u64;
@@ -121,11 +121,11 @@ impl ElementsCrc {
         Ok(())
     }
 
-    /// The checksum, once all bytes have come.
+    /// Returns the checksum, once all bytes were added.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if more would have to come.
+    /// [`ErrorKind::InvalidMessage`] if bytes are missing.
     pub(crate) fn finish(&self) -> Result<u32> {
         match self.next {
             Part::End => Ok(self.crc32c),
@@ -159,7 +159,7 @@ impl ElementsCrc {
             } else {
                 "the elements"
             };
-            let message = format!("the crc32c of {what} is another than the one behind them");
+            let message = format!("the crc32c of {what} differs from the one after them");
             let error = Error::new(ErrorKind::ChecksumMismatch, message);
             return Err(error.at_offset(self.position.saturating_sub(3)));
         }
@@ -186,11 +186,11 @@ impl ElementsCrc {
     }
 }
 
-/// The strings of a tensor whose bytes were compared with their checksum.
+/// Returns the strings of a tensor whose checksum was compared.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the bytes don't have `count` strings.
+/// [`ErrorKind::InvalidMessage`] if the bytes don't contain `count` strings.
 pub(crate) fn strings(bytes: &[u8], count: u64) -> Result<Vec<Vec<u8>>> {
     let bad = || Error::new(ErrorKind::InvalidMessage, "strings that end early");
     let (mut lengths, mut rest) = (Vec::new(), bytes);

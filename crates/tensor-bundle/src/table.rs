@@ -1,4 +1,4 @@
-//! The sorted table that a bundle's index is: leveldb's format, without filters.
+//! The sorted table of a bundle's index: leveldb's format, without filters.
 //!
 //! ```text
 //! data block | ... | data block | metaindex block | index block | footer (48 bytes)
@@ -6,12 +6,13 @@
 //! a block:    entries | restarts (u32 each) | their count (u32) || type (1) | masked crc32c (4)
 //! an entry:   varint shared | varint unshared | varint value length | end of the key | value
 //! the footer: metaindex handle | index handle | zeros up to 40 | magic 0xdb4775248b80fb57 (8)
-//! a handle:   varint offset | varint size, without the five bytes behind the block
+//! a handle:   varint offset | varint size, without the five bytes after the block
 //! ```
 //!
-//! All numbers are little-endian. A key shares its first bytes with the key before it, but at a
-//! restart it is whole. The index block has an entry for each data block: a key that is not before
-//! its last one, and its handle. The format is described in leveldb's `doc/table_format.md`.
+//! All numbers are little-endian. A key shares its first bytes with the key before it, except at a
+//! restart, where it is complete. The index block has an entry for each data block: a key that is
+//! not less than its last one, and its handle. leveldb's `doc/table_format.md` describes the
+//! format.
 
 mod block;
 mod key;
@@ -22,16 +23,16 @@ pub use reader::MAX_BLOCK_SIZE;
 pub(crate) use reader::TableReader;
 pub(crate) use writer::TableWriter;
 
-/// The last eight bytes of a table.
+/// Last eight bytes of a table.
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
-/// Bytes of the footer.
+/// Size of the footer, in bytes.
 const FOOTER_LEN: usize = 48;
 
-/// Bytes behind a block: how it is compressed, and its checksum.
+/// Size of a block's trailer, in bytes: its compression, and its checksum.
 const TRAILER_LEN: usize = 5;
 
-/// The block is stored as it is.
+/// The block is uncompressed.
 const UNCOMPRESSED: u8 = 0;
 
 /// The block is compressed with snappy.

@@ -1,4 +1,4 @@
-//! Checks of all that a bundle says.
+//! Checking a whole bundle.
 
 use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
@@ -12,31 +12,31 @@ use crate::entry::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 use crate::work;
 
-/// What was found right.
+/// The verified content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedBundle {
-    /// The number of tensors.
+    /// Number of tensors.
     pub tensors: u64,
-    /// The number of bytes they take.
+    /// Total size of the tensors, in bytes.
     pub bytes: u64,
 }
 
-/// A run of bytes to be checked by itself.
+/// A range of bytes to be checked separately.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// Of a tensor of numbers, which of its spans it is of, and where it is in that.
+    /// For a tensor of numbers, the index of its span, and the range in it.
     piece: Option<(usize, u64, u64)>,
 }
 
 impl Bundle {
-    /// Reads all tensors and compares them with their checksums.
+    /// Reads all tensors and compares their checksums.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, with the tensor's name: [`ErrorKind::ChecksumMismatch`] if
-    /// bytes are damaged, [`ErrorKind::InvalidMessage`] if a data file is too short or strings
-    /// aren't stored as they should be, [`ErrorKind::Io`] if a data file can't be read.
+    /// The first error, with the tensor's name: [`ErrorKind::ChecksumMismatch`] if bytes are
+    /// damaged, [`ErrorKind::InvalidMessage`] if a data file is too short or strings aren't stored
+    /// correctly, [`ErrorKind::Io`] if a data file can't be read.
     pub fn verify(&self, options: &BundleOptions) -> Result<VerifiedBundle> {
         let bytes = self.tensors().iter().map(Tensor::size).sum();
         let meter = options.progress.meter(bytes);
@@ -50,7 +50,7 @@ impl Bundle {
                     let file = self.checked(span)?;
                     crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
                 }
-                // Its reader compares it.
+                // Its reader compares the checksum.
                 None => {
                     let reader = self.reader(job.tensor)?;
                     crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)
@@ -62,7 +62,7 @@ impl Bundle {
         let mut sums = summed.filter_map(|(job, crc)| Some((job, crc?))).peekable();
         while let Some((job, mut crc)) = sums.next() {
             let span = job.piece.map_or(0, |(span, ..)| span);
-            // The pieces of one span stand one after the other.
+            // The pieces of one span follow each other.
             while let Some((next, more)) = sums.next_if(|(next, _)| {
                 std::ptr::eq(next.tensor, job.tensor)
                     && next.piece.is_some_and(|(of, ..)| of == span)
@@ -97,7 +97,7 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
         }];
     }
     let pieces = tensor.spans().enumerate().flat_map(|(at, span)| {
-        // An empty one has a checksum too.
+        // An empty span has a checksum too.
         let none = (span.size == 0).then_some((0, 0));
         work::pieces(span.size)
             .chain(none)
@@ -110,7 +110,7 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
     pieces.map(job).collect()
 }
 
-/// The crc32c of `len` bytes from `start` on.
+/// Returns the crc32c of `len` bytes from `start` on.
 pub(crate) fn crc_of(
     reader: &dyn ReadAt,
     start: u64,

@@ -1,15 +1,15 @@
-//! Work on several threads.
+//! Parallel work on several threads.
 
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::{Result, threads};
 
-/// Returns what `each` makes of every number below `count`, in order. Each thread has a buffer of
-/// [`BUFFER_LEN`] bytes. After an error nothing more is begun.
+/// Returns the results of `each` for every number below `count`, in order. Each thread has a buffer
+/// of [`BUFFER_LEN`] bytes. After an error no more work is begun.
 ///
 /// # Errors
 ///
-/// The first that `each` gives.
+/// The first error that `each` returns.
 pub fn map<T: Send>(
     threads: NonZeroUsize,
     count: usize,
@@ -19,14 +19,14 @@ pub fn map<T: Send>(
     threads::map_with(threads, count, buffer, |at, buffer| each(at, buffer))
 }
 
-/// Bytes that a thread reads at a time.
+/// Size of a thread's buffer, in bytes.
 pub const BUFFER_LEN: usize = 1 << 20;
 
-/// The most bytes of a tensor that one thread does before it takes up something else, so that all
-/// threads have work to the end.
+/// Largest part of a tensor that one thread handles at once, so that all threads have work until
+/// the end.
 pub(crate) const PIECE_LEN: u64 = 32 << 20;
 
-/// The pieces of `size` bytes: where each begins and its length.
+/// Returns the offset and length of the pieces of `size` bytes.
 pub(crate) fn pieces(size: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..size.div_ceil(PIECE_LEN)).map(move |piece| {
         let start = piece * PIECE_LEN;

@@ -1,12 +1,12 @@
-//! One block of a table, to be written and read.
+//! Reading and writing one block of a table.
 
 use proto_splitter_core::wire::{decode_varint, put_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Puts a block together. Keys must be added in order.
+/// Builds a block. Keys must be added in order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// The first of every this many entries has its whole key.
+    /// Number of entries from one complete key to the next.
     interval: usize,
     bytes: Vec<u8>,
     restarts: Vec<u32>,
@@ -55,12 +55,12 @@ impl BlockBuilder {
         self.bytes.is_empty()
     }
 
-    /// Returns how long the block would be now.
+    /// Returns the current length of the block.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
 
-    /// The last key that was added.
+    /// Returns the last key that was added.
     pub(super) fn last_key(&self) -> &[u8] {
         &self.last
     }
@@ -75,19 +75,19 @@ impl BlockBuilder {
     }
 }
 
-/// Goes through the entries of a block that was read.
+/// Iterates over the entries of a block.
 #[derive(Debug)]
 pub(super) struct BlockEntries<'a> {
-    /// The entries, without the restarts.
+    /// Bytes of the entries, without the restarts.
     entries: &'a [u8],
     position: usize,
     key: Vec<u8>,
-    /// The place of the block in its file.
+    /// Offset of the block in its file.
     offset: u64,
 }
 
 impl<'a> BlockEntries<'a> {
-    /// The entries of a block that begins at `offset` in its file.
+    /// Returns the entries of a block that begins at `offset` in its file.
     pub(super) fn new(block: &'a [u8], offset: u64) -> Result<Self> {
         let bad = |what| Err(Error::new(ErrorKind::InvalidMessage, what).at_offset(offset));
         let Some((rest, count)) = block.split_last_chunk::<4>() else {
@@ -122,7 +122,7 @@ impl<'a> BlockEntries<'a> {
         usize::try_from(value).map_err(|_| self.bad("an entry longer than memory"))
     }
 
-    /// The next key and value; `None` at the end.
+    /// Returns the next key and value; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], &'a [u8])>> {
         if self.position >= self.entries.len() {
             return Ok(None);

@@ -10,10 +10,10 @@ use super::block::BlockEntries;
 use super::{FOOTER_LEN, MAGIC, SNAPPY, TRAILER_LEN, UNCOMPRESSED};
 use crate::checksum::unmask_crc;
 
-/// The most bytes that a block of an index may have. TensorFlow ends one at 256 KiB.
+/// Largest block of an index, in bytes. TensorFlow ends a block at 256 KiB.
 pub const MAX_BLOCK_SIZE: u64 = 64 << 20;
 
-/// A table that was opened. All it holds is its index block.
+/// An open table. It holds only its index block.
 #[derive(Debug)]
 pub(crate) struct TableReader<R> {
     source: R,
@@ -29,7 +29,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// The handle that `bytes` begin with, and what is after it.
+    /// Parses the handle at the beginning of `bytes`, and returns it with the rest.
     fn read(bytes: &[u8]) -> Option<(Handle, &[u8])> {
         let (offset, len) = decode_varint(bytes)?;
         let bytes = bytes.get(len..)?;
@@ -69,12 +69,12 @@ impl<R: ReadAt> TableReader<R> {
             index_offset: index.offset,
         };
         table.index = table.block(index, start)?;
-        // Nothing in it is of use, but a damaged one says that the file is.
+        // It isn't used, but if it is damaged, so is the file.
         table.block(metaindex, start)?;
         Ok(table)
     }
 
-    /// The block at a place that was read at `said_at`.
+    /// Reads the block with a handle that was read at `said_at`.
     fn block(&self, handle: Handle, said_at: u64) -> Result<Vec<u8>> {
         let Handle { offset, size } = handle;
         let end = size
@@ -113,7 +113,7 @@ impl<R: ReadAt> TableReader<R> {
         }
     }
 
-    /// Gives every entry to `each`, in ascending order of the keys, until it has had enough.
+    /// Passes every entry to `each`, in ascending order of the keys, until it returns false.
     pub(crate) fn for_each(
         &self,
         mut each: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
@@ -128,7 +128,7 @@ impl<R: ReadAt> TableReader<R> {
                     self.index_offset,
                 ));
             };
-            // Else a small file could have the same block read for ever.
+            // Otherwise a small file could have the same block read forever.
             if handle.offset < read_to {
                 let message = format!(
                     "a block at {} that overlaps the one before it",
@@ -142,7 +142,7 @@ impl<R: ReadAt> TableReader<R> {
             while let Some((key, value)) = entries.next()? {
                 if last.as_deref().is_some_and(|last| key <= last) {
                     let message = format!(
-                        "the key {:?} is not behind the one before it",
+                        "the key {:?} is not greater than the one before it",
                         key.escape_ascii().to_string()
                     );
                     return Err(invalid(message, handle.offset));

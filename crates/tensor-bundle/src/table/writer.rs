@@ -10,13 +10,13 @@ use super::key::{separator, successor};
 use super::{FOOTER_LEN, MAGIC, UNCOMPRESSED};
 use crate::checksum::mask_crc;
 
-/// A data block is ended once it has this many bytes, as TensorFlow ends it.
+/// Size at which a data block ends, in bytes, as in TensorFlow.
 const BLOCK_SIZE: usize = 256 << 10;
 
-/// The first of every this many keys of a data block is whole.
+/// Number of keys of a data block from one complete key to the next.
 const RESTART_INTERVAL: usize = 16;
 
-/// The place of a block.
+/// The location of a block.
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     offset: u64,
@@ -37,8 +37,8 @@ pub(crate) struct TableWriter<W> {
     written: u64,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// The last key of the block that was ended last, and where that is: it gets into the index
-    /// once the next key is known.
+    /// Last key of the previous block, and the block's location: they are added to the index once
+    /// the next key is known.
     ended: Option<(Vec<u8>, Handle)>,
     is_empty: bool,
 }
@@ -62,7 +62,7 @@ impl<W: Write> TableWriter<W> {
         };
         if !self.is_empty && key <= last {
             let message = format!(
-                "the key {:?} is not behind the one before it",
+                "the key {:?} is not greater than the one before it",
                 key.escape_ascii().to_string()
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -107,7 +107,7 @@ impl<W: Write> TableWriter<W> {
         Ok(handle)
     }
 
-    /// Writes what is left, and gives what it was written to.
+    /// Writes the rest, and returns the sink.
     pub(crate) fn finish(mut self) -> Result<W> {
         if !self.block.is_empty() {
             self.end_block()?;

@@ -1,4 +1,4 @@
-//! Bundles that are damaged, and bundles that lie.
+//! Damaged bundles, and bundles with false claims.
 
 use std::fs;
 use std::path::Path;
@@ -32,8 +32,8 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
             _ => good.len(),
         };
         for at in 0..good.len() {
-            // Between the handles in the footer and the magic are zeros that nobody reads, and the
-            // place of an empty block.
+            // Between the handles in the footer and the magic are unused zeros, and the location of
+            // an empty block.
             if at > footer && at < good.len() - 8 {
                 continue;
             }
@@ -52,7 +52,7 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
     opened_and_verified(&prefix).unwrap();
 }
 
-/// An index of these entries, with good checksums, as the format's description has it.
+/// Returns an index of these entries, with correct checksums, as in the format's description.
 fn index(entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let block = |entries: &[(&[u8], Vec<u8>)], file: &mut Vec<u8>| {
@@ -111,7 +111,7 @@ fn shape(dims: &[i64]) -> Option<TensorShapeProto> {
     })
 }
 
-/// Two floats.
+/// Returns the entry of two floats.
 fn entry() -> BundleEntryProto {
     BundleEntryProto {
         dtype: 1,

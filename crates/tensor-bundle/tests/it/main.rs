@@ -1,4 +1,4 @@
-//! Bundles that TensorFlow wrote, bundles of ours, and bundles that lie.
+//! Tests with bundles by TensorFlow, by this crate, and with false claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod hostile;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
 
-/// A file or folder that TensorFlow wrote.
+/// Returns the path of a file or folder by TensorFlow.
 pub(crate) fn fixture(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
     root.join(path)
 }
 
-/// A bundle of two tensors of numbers.
+/// Writes a bundle of two tensors of numbers.
 pub(crate) fn small_bundle(prefix: &Path) {
     let bytes: Vec<u8> = (0..48).collect();
     let tensors = vec![

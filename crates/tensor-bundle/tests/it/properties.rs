@@ -1,4 +1,4 @@
-//! Any tensors come back.
+//! Any tensors survive a round trip.
 
 use std::collections::BTreeMap;
 

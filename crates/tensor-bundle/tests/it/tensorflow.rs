@@ -68,8 +68,8 @@ fn a_bundle_is_found_by_any_of_its_files() {
     }
 }
 
-/// Written by two `SaveV2`, in slices, and merged: TensorFlow 2.21 reads `numbers()` from both sliced
-/// tensors.
+/// A bundle by two `SaveV2`, in slices, and merged: TensorFlow 2.21 reads `numbers()` from both
+/// sliced tensors.
 fn in_slices() -> Bundle {
     Bundle::open(fixture("../checkpoints/checkpoint")).unwrap()
 }
@@ -88,7 +88,7 @@ fn slices_in_several_files_are_read_as_the_whole_tensor() {
         };
         assert_eq!((found.len(), tensor.shape()), (slices, &[5, 4, 3][..]));
         assert_eq!(bundle.read(tensor).unwrap(), numbers, "{name}");
-        // Wherever the reading begins and ends.
+        // For any start and end of the read.
         let reader = bundle.reader(tensor).unwrap();
         for start in 0..numbers.len() {
             let len = (start % 23).min(numbers.len() - start);
@@ -129,7 +129,7 @@ fn tensors_of_every_kind_are_listed_and_their_checksums_hold() {
     assert_eq!(strings[5], "\u{ff}".as_bytes());
 }
 
-/// Opens and reads all of a checkpoint in this folder, in one of several ways.
+/// Opens and reads a whole checkpoint in this folder, in one of several ways.
 fn read_all(folder: &Path, way: usize) -> Result<()> {
     let bundle = Bundle::open(folder.join("checkpoint"))?;
     if way == 0 {
@@ -140,7 +140,7 @@ fn read_all(folder: &Path, way: usize) -> Result<()> {
             bundle.read(tensor)?;
             continue;
         }
-        // In pieces, of numbers backwards.
+        // In pieces; for numbers backwards.
         let reader = bundle.reader(tensor)?;
         let mut places: Vec<u64> = (0..reader.len()).step_by(way).collect();
         if element_size(tensor.dtype()).is_some() {
@@ -199,10 +199,10 @@ fn a_part_of_a_damaged_tensor_is_read_without_its_checksum() {
     let reader = bundle.reader(kernel).unwrap();
     let mut some = [0; 40];
     reader.read_exact_at(0, &mut some).unwrap();
-    // With what was read before, these are all.
+    // Together with the earlier reads, these are all bytes.
     let error = reader.read_exact_at(40, &mut [0; 8]).unwrap_err();
     assert!(error.to_string().contains("the crc32c of 48 bytes"));
-    // It begins again then, and the tensor behind is sound.
+    // Reading starts over, and the next tensor is intact.
     reader.read_exact_at(40, &mut [0; 8]).unwrap();
     let steps = bundle.find("layer/steps").unwrap();
     assert_eq!(bundle.read(steps).unwrap().len(), 48);

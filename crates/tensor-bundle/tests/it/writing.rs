@@ -1,4 +1,4 @@
-//! Writing bundles, and refusing to.
+//! Writing bundles, and refusing to write them.
 
 use std::fs;
 use std::io;
@@ -42,7 +42,7 @@ fn an_index_has_the_bytes_that_the_format_says() {
     let metaindex = [0, 0, 0, 0, 1, 0, 0, 0, 0];
     expected.extend(metaindex);
     expected.extend(masked(&metaindex));
-    // The key behind "w" that is shortest, and where the block is.
+    // The shortest key after "w", and the location of the block.
     let index_at = u8::try_from(expected.len()).unwrap();
     let mut block = vec![0, 1, 2, b'x', 0, data_len];
     block.extend([0, 0, 0, 0, 1, 0, 0, 0, 0]);
@@ -154,7 +154,7 @@ fn files_in_the_way_stay_unless_forced() {
     assert_eq!(Bundle::open(&prefix).unwrap().tensors().len(), 0);
 }
 
-/// Data that end earlier than they said.
+/// Data that ends earlier than announced.
 struct Short;
 
 impl ReadAt for Short {
