@@ -6,9 +6,9 @@ pub(crate) use proto_splitter_core::canonical::{Canonical, Edits, Key, Plan};
 
 use crate::farmhash::Farmhash;
 
-/// Hashes of what was planned.
+/// A plan whose result can be hashed.
 pub(crate) trait Hashed {
-    /// The fingerprint of a plan.
+    /// Returns the fingerprint of a plan's result.
     fn hash(&self, plan: &Plan) -> Result<u64>;
 }
 

@@ -1,4 +1,4 @@
-//! SavedModels as they are on disk: a folder with the model's file and what belongs to it.
+//! SavedModels on disk: a folder with the model's file and its other files.
 
 mod aside;
 mod copy;
@@ -30,15 +30,14 @@ pub use save::Saved;
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
 
-/// The name of a model's file in its folder, without its extension.
+/// Name of a model's file in its folder, without the extension.
 pub const MODEL_STEM: &str = "saved_model";
 
-/// A SavedModel's folder: `saved_model.cpb`, `saved_model.pb` or `saved_model.pbtxt`, and
-/// `variables/`, `assets/`, `fingerprint.pb` and whatever else is there.
+/// The folder of a SavedModel: `saved_model.cpb`, `saved_model.pb` or `saved_model.pbtxt`, and
+/// `variables/`, `assets/`, `fingerprint.pb` and any other files.
 ///
-/// The model is read where it is, and only what is asked for, whichever of the forms it is in; a
-/// `.pbtxt` alone is parsed as a whole. Of several files the first in this order counts, as it does
-/// for TensorFlow's Merger.
+/// The model is read on demand, in any of its forms, except that a `.pbtxt` is parsed as a whole.
+/// If there are several of these files, the first in this order is used, as by TensorFlow's Merger.
 #[derive(Debug)]
 pub struct SavedModelDir {
     path: PathBuf,
@@ -50,35 +49,35 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// [`Io`](proto_splitter_core::ErrorKind::Io) if no model is there or it can't be opened, and
-    /// what is wrong with a `.cpb` or a `.pbtxt`.
+    /// [`Io`](proto_splitter_core::ErrorKind::Io) if there is no model or it can't be opened, and
+    /// any error in a `.cpb` or a `.pbtxt`.
     pub fn open(path: impl AsRef<Path>) -> Result<SavedModelDir> {
         let path = path.as_ref().to_owned();
         let model = Model::open(&path)?;
         Ok(SavedModelDir { path, model })
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The form the model is in.
+    /// Returns the form of the model.
     pub fn form(&self) -> ModelForm {
         self.model.form()
     }
 
-    /// The model's file.
+    /// Returns the path of the model's file.
     pub fn model_path(&self) -> PathBuf {
         model_path(&self.path, self.form())
     }
 
-    /// Returns how many bytes the model has as a `saved_model.pb`. Nothing is merged to know it.
+    /// Returns the size of the model as a `saved_model.pb`, in bytes. Doesn't merge it.
     pub fn message_size(&self) -> u64 {
         self.model.size()
     }
 
-    /// Its meta graphs.
+    /// Returns its meta graphs.
     ///
     /// # Errors
     ///
@@ -87,7 +86,7 @@ impl SavedModelDir {
         meta_graph::meta_graphs(&self.model.data(), self.message_size(), &self.path)
     }
 
-    /// The meta graph with exactly these tags; `None` if there is none.
+    /// Returns the meta graph with exactly these tags; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -97,13 +96,13 @@ impl SavedModelDir {
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
     }
 
-    /// The model's bytes as a `saved_model.pb` has them, read wherever they are: there are
-    /// [`message_size`](Self::message_size).
+    /// Returns a reader of the model's [`message_size`](Self::message_size) bytes, as a
+    /// `saved_model.pb` has them, whatever its form.
     pub fn reader(&self) -> Arc<dyn ReadAt> {
         self.model.data()
     }
 
-    /// The model, to be split.
+    /// Returns the model, to be split.
     ///
     /// # Errors
     ///
@@ -112,7 +111,7 @@ impl SavedModelDir {
         self.model.source(&self.model_path())
     }
 
-    /// The fingerprint in the folder; `None` if there is none.
+    /// Returns the fingerprint in the folder; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -121,10 +120,9 @@ impl SavedModelDir {
         fingerprint::read(&self.path)
     }
 
-    /// The fingerprint that TensorFlow would compute. Its uuid is that of the stored one, if there
-    /// is one.
+    /// Computes the fingerprint as TensorFlow would. Its uuid is that of the stored one, if any.
     ///
-    /// The model is read once, and not held, whatever its size.
+    /// The model is read once, and not held in memory, whatever its size.
     ///
     /// # Errors
     ///
@@ -134,13 +132,13 @@ impl SavedModelDir {
         self.fingerprint_with(&Progress::default())
     }
 
-    /// As [`fingerprint`](Self::fingerprint), with someone who is told how far the hashing is, and
-    /// who may stop it.
+    /// Computes the fingerprint as [`fingerprint`](Self::fingerprint) does, with a progress
+    /// listener, which can also cancel.
     ///
     /// # Errors
     ///
     /// As [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it was
-    /// stopped.
+    /// cancelled.
     pub fn fingerprint_with(
         &self,
         progress: &Progress,
@@ -153,7 +151,7 @@ impl SavedModelDir {
     }
 }
 
-/// The model's file of this form in a folder.
+/// Returns the path of the model's file of this form in a folder.
 fn model_path(folder: &Path, form: ModelForm) -> PathBuf {
     folder.join(format!("{MODEL_STEM}.{}", form.extension()))
 }

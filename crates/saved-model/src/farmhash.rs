@@ -1,5 +1,5 @@
-//! `Fingerprint64`, the hash behind all fingerprints: FarmHash's `farmhashna::Hash64`, which is
-//! never to change.
+//! `Fingerprint64`, the hash in all fingerprints: FarmHash's `farmhashna::Hash64`, which will never
+//! change.
 
 use std::io::{self, Read, Write};
 
@@ -11,11 +11,11 @@ const CAT: u64 = 0xc6a4_a793_5bd1_e995;
 const BLOCK: usize = 64;
 const SEED: u64 = 81;
 
-/// `Fingerprint64` of the bytes that are written to it, in whatever pieces.
+/// `Fingerprint64` of the bytes that are written to it, in any pieces.
 ///
-/// The hash mixes block by block, but ends with the last 64 bytes, whatever their place in the
-/// blocks. So the block mixed last is kept beside the one being filled, and a full one is mixed
-/// only once a byte follows it.
+/// The hash mixes block by block, but ends with the last 64 bytes, which may span blocks. So the
+/// block mixed last is kept together with the one being filled, and a full block is mixed only when
+/// a byte follows it.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::{Farmhash, fingerprint64};
@@ -27,9 +27,9 @@ const SEED: u64 = 81;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Farmhash {
-    /// The block mixed last, and the one being filled.
+    /// The block mixed last, followed by the one being filled.
     tail: [u8; 2 * BLOCK],
-    /// The part of the second that is filled.
+    /// Number of bytes in the second block.
     filled: usize,
     len: u64,
     state: Option<State>,
@@ -51,7 +51,7 @@ impl Default for Farmhash {
 }
 
 impl Farmhash {
-    /// No bytes yet.
+    /// Creates a hasher without bytes.
     #[must_use]
     pub fn new() -> Self {
         Farmhash {
@@ -62,14 +62,14 @@ impl Farmhash {
         }
     }
 
-    /// More bytes.
+    /// Adds bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.filled == BLOCK {
                 let block: [u8; BLOCK] = part(&self.tail, BLOCK);
                 self.mix(&block);
-                // What is in sequence needs no copy but for the last block.
+                // Contiguous bytes need no copy, except for the last block.
                 while let Some((block, rest)) = bytes.split_first_chunk::<BLOCK>()
                     && !rest.is_empty()
                 {
@@ -93,7 +93,7 @@ impl Farmhash {
         self.tail[..BLOCK].copy_from_slice(block);
     }
 
-    /// The fingerprint of all bytes.
+    /// Returns the fingerprint of all bytes.
     #[must_use]
     pub fn finish(&self) -> u64 {
         let Some(mut state) = self.state else {
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// One block; the last one has factors of its own.
+    /// Mixes one block; the last block has different factors.
     fn round(&mut self, s: &[u8; BLOCK], mul: u64, times: u64) {
         let State { x, y, z, v, w } = self;
         *x = x
@@ -164,7 +164,7 @@ impl State {
     }
 }
 
-/// `Fingerprint64` of bytes in memory.
+/// Returns the `Fingerprint64` of bytes in memory.
 #[must_use]
 pub fn fingerprint64(bytes: &[u8]) -> u64 {
     let mut hash = Farmhash::new();
@@ -172,7 +172,7 @@ pub fn fingerprint64(bytes: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// `Fingerprint64` of all that a stream gives.
+/// Returns the `Fingerprint64` of a whole stream.
 pub(crate) fn fingerprint_stream(stream: &mut dyn Read) -> io::Result<u64> {
     let mut hash = Farmhash::new();
     let mut buffer = vec![0; 256 << 10];
@@ -186,7 +186,7 @@ pub(crate) fn fingerprint_stream(stream: &mut dyn Read) -> io::Result<u64> {
     }
 }
 
-/// `FingerprintCat64`: one fingerprint of two, in this order.
+/// Returns `FingerprintCat64`: one fingerprint of two, in this order.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::fingerprint_cat64;
@@ -201,7 +201,7 @@ pub fn fingerprint_cat64(a: u64, b: u64) -> u64 {
     shift_mix(r)
 }
 
-/// Up to 64 bytes.
+/// Hashes up to 64 bytes.
 fn short(s: &[u8]) -> u64 {
     let len = s.len();
     let mul = K2.wrapping_add(len as u64 * 2);
@@ -248,7 +248,7 @@ fn short(s: &[u8]) -> u64 {
     }
 }
 
-/// What inputs of 17 to 32 and of 33 to 64 bytes have in common.
+/// The common part of hashing inputs of 17 to 32 and of 33 to 64 bytes.
 struct Quarter {
     a: u64,
     sum: u64,
@@ -311,7 +311,7 @@ fn half_word(s: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The top bytes of a linear congruential generator.
+    /// Returns the top bytes of a linear congruential generator.
     fn sample(len: usize) -> Vec<u8> {
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -323,8 +323,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// Returns what TensorFlow 2.21 has as the checkpoint hash of a `variables.index` with these bytes, by
-    /// their number.
+    /// Returns the checkpoint hashes that TensorFlow 2.21 computes for a `variables.index` with
+    /// these bytes, by their number.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

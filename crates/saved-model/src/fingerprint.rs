@@ -1,7 +1,7 @@
-//! `fingerprint.pb`: what TensorFlow tells one SavedModel from another by.
+//! `fingerprint.pb`, by which TensorFlow identifies a SavedModel.
 //!
-//! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, with what is
-//! peculiar about it. Of a `.pb`:
+//! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, including its
+//! peculiarities. For a `.pb`:
 //!
 //! | field | over |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
 //!
-//! Of a `.cpb` they are about the chunks as well, so that they differ from those of the same model
-//! as a `.pb`, and between two ways to cut it; see `chunked.rs`. There are files that TensorFlow
+//! For a `.cpb` they also depend on the chunks, so that they differ from those of the same model as
+//! a `.pb`, and between two ways to split it; see `chunked.rs`. There are files that TensorFlow
 //! reads but can't fingerprint: [`FingerprintError::Refused`].
 
 mod chunked;
@@ -37,19 +37,19 @@ pub(crate) use plain::hashes as plain_hashes;
 
 use crate::proto::{FingerprintDef, descriptor_pool};
 
-/// The name of the file in a SavedModel's folder.
+/// Name of the file in a SavedModel's folder.
 pub const FINGERPRINT_FILE: &str = "fingerprint.pb";
 
-/// The producer that TensorFlow 2.21 writes to the fingerprint of a `.pb`.
+/// Producer that TensorFlow 2.21 writes to the fingerprint of a `.pb`.
 const PLAIN_PRODUCER: i32 = 4;
 
-/// The producer that TensorFlow 2.21 writes to the fingerprint of a `.cpb`.
+/// Producer that TensorFlow 2.21 writes to the fingerprint of a `.cpb`.
 const CHUNKED_PRODUCER: i32 = 2;
 
-/// Why there is no fingerprint.
+/// The reason why there is no fingerprint.
 #[derive(Debug)]
 pub enum FingerprintError {
-    /// TensorFlow's own code fails on this model, so that no value would agree with it.
+    /// TensorFlow's own code fails on this model, so there is no value to agree with.
     Refused(String),
     /// The model can't be read.
     Unreadable(Error),
@@ -90,7 +90,7 @@ impl From<Error> for FingerprintError {
     }
 }
 
-/// The four hashes that are about the model file.
+/// The four hashes of the model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hashes {
     pub(crate) saved_model_checksum: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
-    /// The fingerprint of a model with these hashes in this folder, without a uuid.
+    /// Returns the fingerprint of a model with these hashes in this folder, without a uuid.
     pub(crate) fn in_folder(self, folder: &Path) -> FingerprintDef {
         FingerprintDef {
             saved_model_checksum: self.saved_model_checksum,
@@ -118,7 +118,7 @@ impl Hashes {
     }
 }
 
-/// 0 for what can't be read, as TensorFlow has it.
+/// Returns the checkpoint hash; 0 if the file can't be read, as in TensorFlow.
 fn checkpoint_hash(folder: &Path) -> u64 {
     File::open(folder.join("variables").join("variables.index"))
         .and_then(|mut file| crate::farmhash::fingerprint_stream(&mut file))
@@ -144,7 +144,7 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     })
 }
 
-/// Writes a folder's `fingerprint.pb`, in place of the one that is there.
+/// Writes a folder's `fingerprint.pb`, replacing an existing one.
 ///
 /// # Errors
 ///
@@ -156,7 +156,7 @@ pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<(
     file.write(|sink| Ok(sink.write_all(&fingerprint.encode_to_vec())?))
 }
 
-/// A new uuid, as TensorFlow makes them: 128 random bits as a decimal number.
+/// Returns a new uuid in TensorFlow's form: 128 random bits as a decimal number.
 ///
 /// # Errors
 ///
@@ -170,8 +170,8 @@ pub fn new_uuid() -> Result<String> {
     Ok(format!("{:020}", u128::from_le_bytes(bits)))
 }
 
-/// The names of the fields in which two fingerprints differ, the uuid aside: it says which save
-/// this was, not what was saved.
+/// Returns the names of the fields in which two fingerprints differ, except the uuid, which
+/// identifies the act of saving rather than the content.
 #[must_use]
 pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> {
     let producer = |of: &FingerprintDef| of.version.as_ref().map_or(0, |version| version.producer);
@@ -199,7 +199,7 @@ pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> 
     differ.map(|(name, _)| *name).collect()
 }
 
-/// The fingerprint in one line, as TensorFlow's `singleprint` has it.
+/// Formats the fingerprint in one line, as TensorFlow's `singleprint`.
 #[must_use]
 pub fn singleprint(fingerprint: &FingerprintDef) -> String {
     format!(
@@ -211,7 +211,7 @@ pub fn singleprint(fingerprint: &FingerprintDef) -> String {
     )
 }
 
-/// A type of ours.
+/// Returns the descriptor of a generated type.
 pub(crate) fn descriptor(full_name: &str) -> Result<MessageDescriptor> {
     descriptor_pool()
         .get_message_by_name(full_name)

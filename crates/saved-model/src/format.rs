@@ -1,4 +1,4 @@
-//! SavedModel as one of the formats.
+//! SavedModel in the registry of formats.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::properties::properties;
 use crate::proto::descriptor_pool;
 use crate::{NAMES, SAVED_MODEL, SavedModelSplitter};
 
-/// A SavedModel of TensorFlow: a folder with `saved_model.cpb` or `saved_model.pb` in it, or that
+/// A TensorFlow SavedModel: a folder with `saved_model.cpb` or `saved_model.pb` in it, or that
 /// file.
 ///
 /// ```
@@ -105,7 +105,7 @@ impl Format for SavedModelFormat {
     }
 }
 
-/// Returns what the model's file is called in its folder, in the order in which readers prefer them.
+/// Returns the names of the model's file, in the order in which readers prefer them.
 fn files() -> [String; 2] {
     [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| format!("{MODEL_STEM}.{extension}"))
 }

@@ -1,12 +1,12 @@
-//! Splits `tensorflow.SavedModel` messages of any size, describes their type, and keeps whole
+//! Splits `tensorflow.SavedModel` messages of any size, describes their type, and handles whole
 //! SavedModel directories.
 //!
 //! [`SavedModelSplitter`] is used through
-//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter); a chunked model is
-//! merged by [`Merger`](proto_splitter_core::merge::Merger), as any message is. [`proto`] has the
-//! typed messages and their descriptors, those of a graph included. [`SavedModelDir`] reads a
-//! directory lazily and writes it in the other form; [`fingerprint`] computes what TensorFlow would
-//! put into `fingerprint.pb`.
+//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter);
+//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked model, as any message. [`proto`]
+//! has the typed messages and their descriptors, including those of graphs. [`SavedModelDir`] reads
+//! a directory lazily and writes it in the other form; [`fingerprint`] computes the
+//! `fingerprint.pb` that TensorFlow would write.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -4,8 +4,8 @@ use proto_splitter_core::Result;
 use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
-/// The names of the parts of a `SavedModel` beside its graphs in a tree of sizes: a meta graph
-/// by its first tag, an object by its kind and what that is called. Those of graphs are in
+/// Names of the parts of a `SavedModel` outside of its graphs in a tree of sizes: a meta graph by
+/// its first tag, an object by its kind and name. Those of graphs are in
 /// [`proto_splitter_graph_def::NAMES`].
 pub const NAMES: [NameRule; 3] = [
     ("tensorflow.MetaGraphDef", meta_graph),
@@ -23,8 +23,7 @@ fn signature(signature: &mut MemberFields<'_>) -> Result<MemberName> {
     Ok(MemberName { name: None, detail })
 }
 
-/// The kinds of an object: the field's number, the kind's name, and the field that it is called by,
-/// if there is one.
+/// Kinds of an object: the field's number, the kind's name, and the field with its name, if any.
 const KINDS: [(u32, &str, Option<u32>); 8] = [
     (4, "user object", Some(1)),
     (5, "asset", None),

@@ -1,4 +1,4 @@
-//! What a SavedModel says of itself: its meta graphs, and what their signatures take and give.
+//! Properties of a SavedModel: its meta graphs, and the inputs and outputs of their signatures.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
 use crate::proto::tensor_info::Encoding;
 use crate::proto::{SignatureDef, TensorInfo};
 
-/// The most meta graphs, tags and signatures that are listed, of each.
+/// Largest number of meta graphs, of tags and of signatures that are listed.
 const MOST: u64 = 100;
 
-/// The most bytes of a name or of a signature that are read.
+/// Largest name or signature that is read, in bytes.
 const MAX_SIZE: u64 = 64 << 10;
 
-/// The numbers of the fields on the way.
+/// Field numbers on the path.
 mod field {
     pub(super) const META_GRAPHS: u32 = 2;
     pub(super) const META_INFO: u32 = 1;
@@ -25,7 +25,7 @@ mod field {
     pub(super) const TENSORFLOW_VERSION: u32 = 5;
 }
 
-/// What the model says of itself, as names and values.
+/// Returns the properties of the model, as names and values.
 pub(crate) fn properties(view: &MessageView<'_>) -> Result<Vec<(String, String)>> {
     let mut properties = Vec::new();
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
@@ -73,7 +73,7 @@ pub(crate) fn properties(view: &MessageView<'_>) -> Result<Vec<(String, String)>
     Ok(properties)
 }
 
-/// A short text; none if it isn't there, or is long.
+/// Returns a short string; `None` if it is missing or long.
 fn text(view: &MessageView<'_>, path: &FieldPath) -> Result<Option<String>> {
     match view.size(path)? {
         Some(size) if size <= MAX_SIZE => view.get_as(path).map(Some),
@@ -81,7 +81,7 @@ fn text(view: &MessageView<'_>, path: &FieldPath) -> Result<Option<String>> {
     }
 }
 
-/// What a signature takes and gives, as `serve(x float[?, 4]) -> y float[?, 2]`.
+/// Formats the inputs and outputs of a signature, such as `serve(x float[?, 4]) -> y float[?, 2]`.
 fn signature(view: &MessageView<'_>, path: &FieldPath) -> Result<String> {
     let size = view.size(path)?.unwrap_or_default();
     if size > MAX_SIZE {
@@ -102,7 +102,7 @@ fn signature(view: &MessageView<'_>, path: &FieldPath) -> Result<String> {
     Ok(format!("{method}({inputs}) -> {outputs}"))
 }
 
-/// The type and shape of a tensor.
+/// Formats the type and shape of a tensor.
 fn typed(info: &TensorInfo) -> String {
     if let Some(Encoding::CompositeTensor(composite)) = &info.encoding {
         let parts: Vec<String> = composite.components.iter().map(typed).collect();

@@ -1,7 +1,7 @@
-//! `tensorflow.SavedModel` and what it reaches beyond `GraphDef`, as generated from
+//! Generated code for `tensorflow.SavedModel` and the types it uses beyond `GraphDef`, from
 //! `proto/tensorflow/core/protobuf`.
 //!
-//! Also what collections hold in serialized form (`VariableDef`, `QueueRunnerDef`,
+//! Includes the messages that collections hold in serialized form (`VariableDef`, `QueueRunnerDef`,
 //! `CondContextDef`, ...) and `FingerprintDef`. The types of a graph are those of
 //! [`proto_splitter_graph_def::proto`].
 
@@ -22,8 +22,7 @@ pub mod error {
     include!("proto/tensorflow.error.rs");
 }
 
-/// The file descriptor set behind this module, serialized, without the files that are in
-/// `GraphDef`'s.
+/// Serialized file descriptor set of this module, without the files that are in `GraphDef`'s.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -33,8 +32,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// The descriptors of `tensorflow.SavedModel` and everything it reaches, `GraphDef`'s included.
-/// Built at the first call; cloning a pool is cheap.
+/// Returns the descriptors of `tensorflow.SavedModel` and all types it uses, including
+/// `GraphDef`'s. Built on the first call; cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,4 +1,4 @@
-//! Which parts of a SavedModel get chunks of their own.
+//! The parts of a SavedModel that become chunks.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -7,14 +7,14 @@ use proto_splitter_graph_def::GraphDefSplitter;
 
 use crate::proto::descriptor_pool;
 
-/// The full name of the type that [`SavedModelSplitter`] splits.
+/// Full name of the type that [`SavedModelSplitter`] splits.
 pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 
 /// Splits a `tensorflow.SavedModel`: all its meta graphs, with their graphs, object graphs,
 /// collections, signatures and assets.
 ///
-/// No chunk is put at a meta graph itself: TensorFlow's Merger reads such a file, but its
-/// fingerprint code does not. Cuts go one level down instead.
+/// No chunk is created for a meta graph itself: TensorFlow's Merger reads such a file, but its
+/// fingerprint code does not. Cuts are one level below instead.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SplitOptions};
@@ -36,7 +36,7 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Returns where not to cut: nowhere in a graph, and not at a meta graph itself.
+    /// Returns the places that must not be cut: none in a graph, and not a meta graph itself.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
     }

@@ -26,7 +26,7 @@ fn check(message: &str, bytes: &[u8], expected: &[u8]) {
     assert!(segments <= 1, "what is canonical is one span");
 }
 
-/// A map entry of a string and an empty message.
+/// Returns a map entry of a string and an empty message.
 fn entry(number: u8, key: &str) -> Vec<u8> {
     let len = u8::try_from(key.len()).unwrap();
     let mut bytes = vec![number << 3 | 2, len + 4, 0x0a, len];
@@ -60,7 +60,7 @@ fn integer_keys_are_put_by_their_value() {
 fn an_entry_has_its_key_and_its_value_even_where_they_are_defaults() {
     check("NodeDef", b"\x2a\x00", b"\x2a\x04\x0a\x00\x12\x00");
     check("FunctionDef", b"\x42\x00", b"\x42\x04\x08\x00\x10\x00");
-    // Value first, then the key twice, and a field that an entry doesn't have.
+    // Value first, then the key twice, and a field that entries don't have.
     check(
         "NodeDef",
         b"\x2a\x0a\x12\x00\x0a\x01x\x0a\x01y\x18\x05",
@@ -89,7 +89,7 @@ fn the_last_value_counts_and_defaults_are_left_out() {
 fn of_a_oneof_the_last_member_counts_default_or_not() {
     check("AttrValue", b"\x18\x05\x28\x00", b"\x28\x00");
     check("AttrValue", b"\x12\x01a\x12\x00", b"\x12\x00");
-    // A message that comes back after another member is a new one.
+    // A message after another member of its oneof is a new one.
     check(
         "AttrValue",
         b"\x3a\x02\x18\x01\x18\x01\x3a\x00",
@@ -115,7 +115,7 @@ fn pieces_of_a_message_are_merged() {
 fn lengths_and_numbers_take_no_more_bytes_than_they_need() {
     check("NodeDef", b"\x0a\x81\x80\x00a", b"\x0a\x01a");
     check("SavedModel", b"\x08\x85\x80\x00", b"\x08\x05");
-    // Tags too.
+    // Overlong tags too.
     check("SavedModel", b"\x88\x00\x05", b"\x08\x05");
     check(
         "SavedModel",
@@ -156,7 +156,7 @@ fn repeated_numbers_are_one_run_however_they_were_written() {
 
 #[test]
 fn what_the_type_does_not_know_goes_behind_in_its_order() {
-    // Field 900 as a varint too long, field 3 (an int32) as bytes, a group.
+    // Field 900 as an overlong varint, field 3 (an int32) as bytes, a group.
     check(
         "GraphDef",
         b"\xa0\x38\x85\x00\x1a\x01x\xa3\x38\x08\x81\x00\xa4\x38\x22\x00",
@@ -204,7 +204,7 @@ fn an_equal_message_comes_out() {
             DynamicMessage::decode(descriptor("tensorflow.SavedModel").unwrap(), bytes).unwrap()
         };
         assert!(decode(&written) == decode(&bytes), "{model}");
-        // What another library makes of it, in an order that is its own, comes to the same.
+        // Another library's serialization, in its own order, has the same canonical form.
         let other = decode(&bytes).encode_to_vec();
         assert!(
             canonical("tensorflow.SavedModel", &other).unwrap().0 == written,

@@ -1,4 +1,4 @@
-//! Moving a folder aside while another takes its place.
+//! Moving a folder aside while another replaces it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns what a folder is called while another takes its place in turns.
+/// Returns the temporary name of a folder that is being replaced in two steps.
 pub(super) fn aside(to: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".protosplit-");
     name.push(to.file_name().unwrap_or_default());
@@ -18,7 +18,7 @@ pub(super) fn aside(to: &Path) -> PathBuf {
     parent(to).join(name)
 }
 
-/// Returns where a folder is that isn't there, because its replacement was interrupted.
+/// Returns the path of a missing folder that was moved aside by an interrupted replacement.
 pub(super) fn put_aside(folder: &Path) -> Option<PathBuf> {
     let aside = aside(folder);
     (fs::symlink_metadata(folder).is_err() && aside.is_dir()).then_some(aside)

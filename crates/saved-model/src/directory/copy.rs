@@ -1,4 +1,4 @@
-//! Copies of what is in a folder besides the model.
+//! Copying the files of a folder other than the model.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,12 +10,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
 
-/// The part of a file that is copied between two reports of progress. The operating system does it, and
-/// where the file system can share blocks between files, nothing is copied at all.
+/// Part of a file that is copied between two progress reports. The operating system does it, and if
+/// the file system can share blocks between files, no data is copied at all.
 const STEP: u64 = 64 << 20;
 
-/// Copies what is in the folder `from` to the folder `to`, links followed, but for the files
-/// `except`.
+/// Copies the content of the folder `from` to the folder `to`, following links, except for the
+/// files `except`.
 pub(super) fn copy_folder(
     from: &Path,
     to: &Path,
@@ -25,7 +25,7 @@ pub(super) fn copy_folder(
     copy_within(from, to, except, copying, &mut Visited::default())
 }
 
-// Not with the permissions of the folder itself, which the caller may have more to put in.
+// The permissions of the folder itself aren't copied, since the caller may add more files.
 
 fn copy_within(
     from: &Path,
@@ -55,7 +55,7 @@ fn copy_within(
             if has_only(&source, except).map_err(at(&source))? {
                 continue;
             }
-            // Some of what is in it may be there already.
+            // Some of its content may already exist.
             fs::create_dir_all(&target).map_err(at(&target))?;
             copy_within(&source, &target, except, copying, visited)?;
             fs::set_permissions(&target, metadata.permissions()).map_err(at(&target))?;
@@ -70,21 +70,21 @@ fn copy_within(
     Ok(())
 }
 
-/// The most copies of one folder to several places.
+/// Largest number of copies of one folder to several places.
 const MOST_COPIES: u32 = 16;
 
-/// The folders that a walk has been to.
+/// The folders that a walk has visited.
 #[derive(Default)]
 struct Visited {
-    /// Those that it is in.
+    /// Folders on the current path.
     above: Vec<PathBuf>,
-    /// How often it was in each.
+    /// Number of visits of each folder.
     count: HashMap<PathBuf, u32>,
 }
 
 impl Visited {
-    /// Enters the folder `real`, which is here called `from`. A few links, each to a folder with
-    /// more, lead to more copies than there is room for.
+    /// Enters the folder `real` under the path `from`. Without the limit, a few links, each to a
+    /// folder with more links, would make more copies than there is space for.
     fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
         let count = self.count.entry(real.clone()).or_default();
         *count += 1;
@@ -100,7 +100,7 @@ impl Visited {
     }
 }
 
-/// Returns whether a folder has something, and nothing but the files `except` and folders of such.
+/// Returns whether a folder has content, and only the files `except` and folders of such.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {
@@ -116,8 +116,8 @@ fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Fails if anything in the folder `from`, links followed, lies in the folder `target`, a canonical
-/// path: replacing that would remove what is read.
+/// Fails if any content of the folder `from`, following links, is in the folder `target`, a
+/// canonical path: replacing that would remove the input.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
     check_outside_within(from, target, &mut Visited::default())
 }
@@ -130,13 +130,13 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
     let real = fs::canonicalize(from).map_err(at(from))?;
     if real.starts_with(target) {
         let message = format!(
-            "{}: lies in {}, which would be replaced",
+            "{}: is in {}, which would be replaced",
             from.display(),
             target.display()
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    // A folder that is in itself is for the copy to refuse.
+    // A folder that contains itself is refused by the copy.
     if !real.is_dir() || visited.above.contains(&real) {
         return Ok(());
     }
@@ -151,7 +151,7 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
     Ok(())
 }
 
-/// Copies a file with its permissions, and brings it to the disk.
+/// Copies a file with its permissions, and syncs it to the disk.
 pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result<()> {
     let source = File::open(from)?;
     let mut target = File::create_new(to)?;
@@ -172,7 +172,7 @@ pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result
     target.sync_all()
 }
 
-/// Returns whether a file is one that was never finished.
+/// Returns whether a file is an unfinished one.
 pub(super) fn is_temporary(path: &Path) -> bool {
     let name = path
         .file_name()

@@ -1,9 +1,9 @@
-//! Conversion of a SavedModel where it is.
+//! Converting a SavedModel in place.
 //!
-//! The order is the promise: the new model's file appears by rename, complete; then
-//! `fingerprint.pb` is replaced; then the old model's file goes. Whenever this is interrupted, the
-//! folder has the old model, or the old and the new, which say the same, or the new. Begun again,
-//! it goes on from there.
+//! The order of the steps makes this safe: the complete new model file appears by rename; then
+//! `fingerprint.pb` is replaced; then the old model file is removed. Whenever this is interrupted,
+//! the folder has the old model, both the old and the new one, which are equal, or the new one.
+//! Running it again continues from there.
 
 use std::fs;
 #[cfg(unix)]
@@ -27,17 +27,17 @@ use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, fingerprint};
 
 impl SavedModelDir {
-    /// Brings the model of the folder `path` into this form, in place.
+    /// Converts the model of the folder `path` to this form, in place.
     ///
-    /// Safe against being interrupted at any moment: there is always a model that can be read, and
-    /// it is always the same. Called again, it finishes what was begun.
+    /// This may be interrupted at any moment: there is always a readable model, with the same
+    /// content. Calling it again finishes the conversion.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if there is a `saved_model.pb` beside a `saved_model.cpb` and
-    /// the two are not the same model; [`ErrorKind::LimitExceeded`] if the model is too large
-    /// to be a `saved_model.pb`; [`ErrorKind::Io`] if another conversion is at work in the
-    /// folder; and as for splitting and merging.
+    /// [`ErrorKind::AlreadyExists`] if there are a `saved_model.pb` and a `saved_model.cpb` with
+    /// different models; [`ErrorKind::LimitExceeded`] if the model is too large for a
+    /// `saved_model.pb`; [`ErrorKind::Io`] if another conversion is running in the folder; and as
+    /// for splitting and merging.
     pub fn convert_in_place(
         path: impl AsRef<Path>,
         form: TargetForm,
@@ -65,7 +65,7 @@ impl SavedModelDir {
             dir.write_model(path, target, options)?;
             dir.form()
         };
-        // The old one goes for good: not before the new one is known to say the same.
+        // The old file is removed for good, so the new one must be known to be equal.
         check_same(path, old, target)?;
         let fingerprint = update_fingerprint(path, target, options)?;
         let parts = match old {
@@ -73,7 +73,7 @@ impl SavedModelDir {
             ModelForm::Plain | ModelForm::Text => Vec::new(),
         };
         let old = model_path(path, old);
-        // Else a crash could leave neither.
+        // Otherwise a crash could lose both.
         sync_folder(path).map_err(|error| Error::from(error).context(path.display()))?;
         fs::remove_file(&old).map_err(|error| Error::from(error).context(old.display()))?;
         if warn_unless_synced(&model_path(path, target)) {
@@ -87,8 +87,8 @@ impl SavedModelDir {
     }
 }
 
-/// Removes the model's file of this form from a folder, unless it is the `saved_model.pb`, which has
-/// taken its place; and the other files that its chunks are in.
+/// Removes the model file of this form from a folder, unless it is the `saved_model.pb` that has
+/// replaced it; and the other files with its chunks.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ fn unchanged(path: &Path, options: &SaveOptions) -> Result<FingerprintOutcome> {
     })
 }
 
-/// Fails unless both files hold the same model.
+/// Fails unless both files have the same model.
 fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
     let [of_old, of_new] = [old, new].map(|form| -> Result<(u64, u64)> {
         let model = Model::open_file(&model_path(path, form), form)?;
@@ -145,7 +145,7 @@ fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
     Err(Error::new(ErrorKind::AlreadyExists, message))
 }
 
-/// Removes what conversions left that were interrupted. The lock says that none is at work.
+/// Removes the remains of interrupted conversions. The lock guarantees that none is running.
 fn remove_unfinished(path: &Path) -> Result<()> {
     for entry in fs::read_dir(path).map_err(|error| Error::from(error).context(path.display()))? {
         let entry = entry?.path();
@@ -153,8 +153,8 @@ fn remove_unfinished(path: &Path) -> Result<()> {
             fs::remove_file(entry)?;
         }
     }
-    // The other files of a model go after their main file. Beside nothing they may be all that is
-    // left of a model.
+    // The other files of a model are removed after their main file. Without any main file they may
+    // be all that is left of a model.
     let main = model_path(path, ModelForm::Chunked);
     if fs::symlink_metadata(&main).is_err() && model_path(path, ModelForm::Plain).is_file() {
         for part in parts_beside(main)? {
@@ -164,7 +164,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps other conversions out of a folder for as long as it lives.
+/// Locks a folder against other conversions until it is dropped.
 ///
 /// ```
 /// use proto_splitter_saved_model::directory::FolderLock;
@@ -182,11 +182,12 @@ fn remove_unfinished(path: &Path) -> Result<()> {
 pub struct FolderLock(#[cfg(unix)] Option<File>);
 
 impl FolderLock {
-    /// Locks the folder `path`. On a file system without locks, this does nothing.
+    /// Locks the folder `path`. Does nothing on a file system without locks.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if another conversion is at work in the folder, or there is no such folder.
+    /// [`ErrorKind::Io`] if another conversion is running in the folder, or the folder doesn't
+    /// exist.
     pub fn take(path: &Path) -> Result<FolderLock> {
         let at = |error: io::Error| Error::from(error).context(path.display());
         // Opening a pipe to lock it would wait for a writer.
@@ -203,7 +204,7 @@ impl FolderLock {
                     let message = format!("{}: another conversion is at work", path.display());
                     Err(Error::new(ErrorKind::Io, message))
                 }
-                // A file system without locks is no reason not to convert.
+                // A file system without locks doesn't prevent a conversion.
                 Err(_) => Ok(FolderLock(None)),
             }
         }
@@ -217,8 +218,8 @@ impl FolderLock {
 #[cfg(unix)]
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing wouldn't do: a process that is just being started has the file open too, until it
-        // becomes its program.
+        // Closing isn't enough: a process that is just being started also has the file open, until
+        // it executes its program.
         if let Some(folder) = &self.0 {
             let _ = rustix::fs::flock(folder, rustix::fs::FlockOperation::Unlock);
         }

@@ -1,4 +1,4 @@
-//! The contents of a model, found by hopping to them.
+//! The contents of a model, located without reading the whole model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,7 @@ use record_file::ReadAt;
 use crate::canonical::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A message somewhere in a model: where it is, and its name. Nothing of it is read before it is
-/// asked for.
+/// A message somewhere in a model: its location and its name. It is read on demand.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -36,19 +35,19 @@ impl<M: Message + Default> Lazy<M> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or what is there is no such message.
+    /// If reading fails, or the message can't be decoded.
     pub fn read(&self) -> Result<M> {
         decode(&self.bytes()?).map_err(|error| error.context(&self.name))
     }
 }
 
 impl<M> Lazy<M> {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes of the message.
+    /// Returns the size of the message, in bytes.
     pub fn size(&self) -> u64 {
         self.pieces
             .iter()
@@ -60,13 +59,13 @@ impl<M> Lazy<M> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or they don't fit in memory.
+    /// If reading fails, or the bytes don't fit in memory.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         read(&*self.data, &self.pieces)
     }
 }
 
-/// One of a model's meta graphs.
+/// A meta graph of a model.
 #[derive(Clone)]
 pub struct MetaGraph {
     data: Arc<dyn ReadAt>,
@@ -81,11 +80,11 @@ pub struct MetaGraph {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelVariable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// The type of its elements; `None` in models of TensorFlow 1, which don't say it.
+    /// Type of its elements; `None` in models of TensorFlow 1, which don't have it.
     pub dtype: Option<DataType>,
-    /// Its shape; `None` as for the type.
+    /// Shape; `None` in the same models.
     pub shape: Option<TensorShapeProto>,
     /// True if training changes it.
     pub trainable: bool,
@@ -95,11 +94,11 @@ pub struct ModelVariable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asset {
-    /// Its name in the model.
+    /// Name in the model.
     pub file_name: String,
-    /// The tensor that is given the file's path.
+    /// Tensor that gets the file's path.
     pub tensor_name: String,
-    /// The path of the file.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
@@ -115,7 +114,7 @@ impl fmt::Debug for MetaGraph {
     }
 }
 
-/// The meta graphs of the model in `data`.
+/// Returns the meta graphs of the model in `data`.
 pub(super) fn meta_graphs(
     data: &Arc<dyn ReadAt>,
     size: u64,
@@ -142,17 +141,17 @@ pub(super) fn meta_graphs(
 }
 
 impl MetaGraph {
-    /// Its place among the model's meta graphs.
+    /// Returns its index among the model's meta graphs.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its tags: what it is loaded by.
+    /// Returns its tags, which identify it for loading.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
 
-    /// Returns whether these are its tags, in whatever order.
+    /// Returns whether its tags are exactly these, in any order.
     pub fn has_tags<T: AsRef<str>>(&self, tags: &[T]) -> bool {
         let sorted = |tags: &mut dyn Iterator<Item = &str>| {
             let mut tags: Vec<String> = tags.map(str::to_owned).collect();
@@ -164,12 +163,12 @@ impl MetaGraph {
             == sorted(&mut tags.iter().map(AsRef::as_ref))
     }
 
-    /// Bytes of the meta graph.
+    /// Returns the size of the meta graph, in bytes.
     pub fn size(&self) -> u64 {
         self.range.end - self.range.start
     }
 
-    /// Its signatures, by name.
+    /// Returns its signatures, by name.
     ///
     /// # Errors
     ///
@@ -184,7 +183,7 @@ impl MetaGraph {
         Ok(signatures.collect())
     }
 
-    /// The functions in its library, in the model's order.
+    /// Returns the functions in its library, in the model's order.
     ///
     /// # Errors
     ///
@@ -203,7 +202,7 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Its variables: those of its object graph, or of a model of TensorFlow 1 those in its
+    /// Returns its variables: those of its object graph, or in a model of TensorFlow 1 those in its
     /// collections.
     ///
     /// # Errors
@@ -254,7 +253,7 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// The files that it needs.
+    /// Returns the files that it needs.
     ///
     /// # Errors
     ///
@@ -268,7 +267,7 @@ impl MetaGraph {
             let mut strange = components.filter(|part| !matches!(part, Component::Normal(_)));
             if asset.filename.is_empty() || strange.next().is_some() {
                 let name = asset.filename.escape_debug();
-                let message = format!("the asset `{name}` lies outside of the folder of assets");
+                let message = format!("the asset `{name}` is outside of the folder of assets");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             found.push(Asset {
@@ -338,7 +337,7 @@ fn read(data: &dyn ReadAt, pieces: &[Range<u64>]) -> Result<Vec<u8>> {
     }
     for piece in pieces {
         let start = bytes.len();
-        // It fits: all of it does.
+        // The size fits, since the whole fits.
         bytes.resize(
             start + usize::try_from(piece.end - piece.start).unwrap_or(0),
             0,

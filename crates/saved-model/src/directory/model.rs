@@ -1,4 +1,4 @@
-//! The message of a SavedModel, in either form that its folder can have it in.
+//! The message of a SavedModel, in each form of a model file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::SAVED_MODEL;
 use crate::canonical::{Canonical, Plan};
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
 
-/// How a model is stored.
+/// The form of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelForm {
@@ -28,15 +28,15 @@ pub enum ModelForm {
     Chunked,
     /// `saved_model.pb`: the message itself.
     Plain,
-    /// `saved_model.pbtxt`: as text. It is read, never written.
+    /// `saved_model.pbtxt`: as text. Only read, never written.
     Text,
 }
 
 impl ModelForm {
-    /// All forms, the one first that counts where there are several.
+    /// All forms; if there are several files, the first of these is used.
     pub(super) const ALL: [ModelForm; 3] = [ModelForm::Chunked, ModelForm::Plain, ModelForm::Text];
 
-    /// The extension of the file's name.
+    /// Returns the extension of the file's name.
     pub fn extension(self) -> &'static str {
         match self {
             ModelForm::Chunked => CHUNKED_EXTENSION,
@@ -46,7 +46,7 @@ impl ModelForm {
     }
 }
 
-/// A model that was opened.
+/// An open model.
 pub(super) enum Model {
     Chunked(Arc<MergedMessage<File>>),
     Plain(Arc<File>, u64),
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Model {
 }
 
 impl Model {
-    /// The model of a folder.
+    /// Opens the model of a folder.
     pub(super) fn open(folder: &Path) -> Result<Model> {
         for form in ModelForm::ALL {
             let path = model_path(folder, form);
@@ -91,7 +91,7 @@ impl Model {
         Err(io::Error::new(io::ErrorKind::NotFound, message).into())
     }
 
-    /// The model in a file of this form.
+    /// Opens the model in a file of this form.
     pub(super) fn open_file(path: &Path, form: ModelForm) -> Result<Model> {
         match form {
             ModelForm::Chunked => {
@@ -116,7 +116,7 @@ impl Model {
         }
     }
 
-    /// Bytes of the message.
+    /// Returns the size of the message, in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
             Model::Chunked(merged) => merged.total_size(),
@@ -125,7 +125,7 @@ impl Model {
         }
     }
 
-    /// The message's bytes, wherever they are.
+    /// Returns a reader of the message's bytes.
     pub(super) fn data(&self) -> Arc<dyn ReadAt> {
         match self {
             Model::Chunked(merged) => merged.clone(),
@@ -134,8 +134,8 @@ impl Model {
         }
     }
 
-    /// Copies the file at `path` that the model was opened from to `target`, and the others that
-    /// have chunks of it to where they are looked for from there.
+    /// Copies the file at `path` that the model was opened from to `target`, and the other files
+    /// with its chunks to the corresponding paths.
     pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
         copy_file(path, target, copying)?;
         let Model::Chunked(merged) = self else {
@@ -163,8 +163,8 @@ impl Model {
         reader.write(&plan, sink)
     }
 
-    /// The message to be split; of a `.pb` the file at `path` itself, so that it is noticed when
-    /// that changes.
+    /// Returns the message to be split; for a `.pb` as the file at `path` itself, so that changes
+    /// to it are detected.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self {
@@ -173,7 +173,7 @@ impl Model {
         }
     }
 
-    /// The hashes of its fingerprint.
+    /// Returns the hashes of its fingerprint.
     pub(super) fn hashes(&self, progress: &Progress) -> Result<Hashes, FingerprintError> {
         match self {
             Model::Chunked(merged) => fingerprint::chunked_hashes(merged.file(), progress),
@@ -182,10 +182,10 @@ impl Model {
     }
 }
 
-/// The depth to which messages may nest in text: protobuf's own limit. Parsing calls itself for each level.
+/// Largest nesting depth of messages in text: protobuf's own limit. Parsing is recursive.
 const DEEPEST_TEXT: usize = 100;
 
-/// Fails if messages nest deeper in text than they are parsed.
+/// Fails if messages in text are nested more deeply than the limit.
 fn check_depth(text: &str) -> Result<()> {
     let (mut depth, mut quote, mut comment, mut escaped) = (0usize, None, false, false);
     for byte in text.bytes() {
@@ -241,7 +241,7 @@ mod tests {
         assert!(check_depth(&nested(100)).is_ok());
         let error = parse(&nested(5000)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-        // Not in strings, nor in comments.
+        // Braces in strings and comments don't count.
         let text = format!("a: \"\\\"{0}\" # {0}\nb: '{0}'", "{".repeat(500));
         assert!(check_depth(&text).is_ok(), "{text}");
     }

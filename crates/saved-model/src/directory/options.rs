@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::split::SplitOptions;
 
-/// The largest `saved_model.pb` that TensorFlow reads: protobuf's messages end at 2 GiB.
+/// Largest `saved_model.pb` that TensorFlow reads: protobuf messages are limited to 2 GiB.
 pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// The form to write a model in.
@@ -18,7 +18,7 @@ pub enum TargetForm {
     Auto,
     /// `saved_model.pb`.
     Plain,
-    /// `saved_model.cpb`. A model in which nothing has to be cut is one chunk in it.
+    /// `saved_model.cpb`. A model that doesn't have to be split is one chunk in it.
     Chunked,
 }
 
@@ -32,7 +32,7 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         SaveOptions {
@@ -46,37 +46,38 @@ impl SaveOptions {
         }
     }
 
-    /// Sets how the model is split, where it is ([`SplitOptions::new`]).
+    /// Sets the options for splitting the model, if it is split. Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
         self
     }
 
-    /// Sets whether `fingerprint.pb` is left as it is (no). TensorFlow would compute another one once
-    /// the model is in another form.
+    /// Sets whether `fingerprint.pb` is left unchanged. TensorFlow would compute a different one
+    /// for another form of the model. Default: false.
     #[must_use]
     pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
         self.keep_fingerprint = keep;
         self
     }
 
-    /// Sets whether a SavedModel that is in the way is replaced (no).
+    /// Sets whether an existing SavedModel is replaced. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets who is told how far the copy of a file is, and who may stop the whole: in the middle of a
-    /// split, a merge or a copy (nobody). Nothing is left behind then.
+    /// Sets the progress listener, which can also cancel: in the middle of a split, a merge or a
+    /// copy. Nothing remains after cancelling. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.copying.progress = progress;
         self
     }
 
-    /// Is told of every file that is copied, and of how many of its bytes have been (nobody).
+    /// Sets a callback for every file that is copied, with the number of bytes copied so far and in
+    /// total. Default: none.
     #[must_use]
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
@@ -86,7 +87,7 @@ impl SaveOptions {
 
 type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
 
-/// Who hears of files being copied.
+/// The listeners to the copying of files.
 #[derive(Clone, Default)]
 pub(super) struct Copying {
     report: Option<Arc<Report>>,
@@ -99,7 +100,7 @@ impl Copying {
         self.progress.meter(size)
     }
 
-    /// Tells how far the copy of a file is.
+    /// Reports the progress of copying a file.
     pub(super) fn report(&self, file: &Path, copied: u64, of: u64) {
         if let Some(report) = &self.report {
             report(file, copied, of);

@@ -1,4 +1,4 @@
-//! The fate of a model's `fingerprint.pb`.
+//! The outcome for a model's `fingerprint.pb`.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use crate::proto::FingerprintDef;
 /// The outcome for a model's `fingerprint.pb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FingerprintOutcome {
-    /// It was computed again, and is this now.
+    /// It was computed again, with this result.
     Written(FingerprintDef),
-    /// It was left as it is, as was asked for.
+    /// It is unchanged, as requested.
     Kept,
     /// The model has none, and still has none.
     Absent,
-    /// It was left as it is: TensorFlow's own code can't compute one for the model in its new form,
-    /// for this reason.
+    /// It is unchanged: TensorFlow's own code can't compute one for the model in its new form, for
+    /// this reason.
     Refused(String),
 }
 
-/// Has a folder's `fingerprint.pb` agree with the model of this form that is in it now.
+/// Updates a folder's `fingerprint.pb` for its new model of this form.
 pub(super) fn update_fingerprint(
     folder: &Path,
     form: ModelForm,

@@ -1,5 +1,4 @@
-//! A SavedModel's folder, made again with its model in another form. It appears complete or not at
-//! all.
+//! Copying a SavedModel's folder with its model in another form, atomically.
 
 use std::fs;
 use std::io;
@@ -17,28 +16,28 @@ use super::options::SaveOptions;
 use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::{MODEL_STEM, ModelForm, model_path};
 
-/// A SavedModel's folder that was made again.
+/// A new SavedModel folder.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rebuilt<T> {
-    /// What writing the model gave.
+    /// Result of writing the model.
     pub filled: T,
-    /// The outcome for `fingerprint.pb`.
+    /// Outcome for `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
 }
 
-/// Makes the folder `to` of all that is in the folder `from`, but for the model: `fill` writes
-/// that, to the prefix it is given.
+/// Creates the folder `to` with the content of the folder `from`, except for the model: `fill`
+/// writes the model, to the prefix it gets.
 ///
-/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) is this, with the model written as it
-/// is asked for.
+/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this and writes the model in the
+/// requested form.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, or is by the end, unless force is
-/// set; [`ErrorKind::InvalidConfig`] if it is not a SavedModel then, if one folder lies in the other,
-/// or if a link leads from one into the other; [`ErrorKind::NoFolder`] if the folder that `to` is
-/// to be in isn't there; [`ErrorKind::Io`]; and what `fill` says.
+/// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, or appears meanwhile, unless force
+/// is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if one folder is
+/// inside the other, or if a link leads from one into the other; [`ErrorKind::NoFolder`] if the
+/// parent folder of `to` doesn't exist; [`ErrorKind::Io`]; and any error of `fill`.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
     to: &Path,
@@ -48,7 +47,8 @@ pub fn rebuild<T, E: From<Error>>(
     rebuild_except(from, to, &[], options, fill)
 }
 
-/// As [`rebuild`], without the files `except`, and without folders that have nothing else.
+/// Creates the folder as [`rebuild`] does, without the files `except`, and without folders that
+/// have nothing else.
 ///
 /// # Errors
 ///
@@ -62,10 +62,10 @@ pub fn rebuild_except<T, E: From<Error>>(
 ) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
     let temporary = TemporaryFolder::beside(&to, None)
-        // Not with the path of the temporary folder, which nobody has asked for.
+        // Without the path of the temporary folder, which the caller doesn't know.
         .map_err(|error| Error::from(io::Error::from(error.kind())).context(to.display()))?;
     let folder = temporary.path();
-    // What can fail for the data's sake goes first: copying may take long.
+    // Steps that may fail because of the data come first, since copying may take long.
     let filled = fill(&folder.join(MODEL_STEM))?;
     let finish = || -> Result<FingerprintOutcome> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
@@ -78,7 +78,7 @@ pub fn rebuild_except<T, E: From<Error>>(
             Some(form) => update_fingerprint(folder, *form, options)?,
             None => FingerprintOutcome::Kept,
         };
-        // Only now: it may be a folder that nothing can be added to.
+        // Set last, since they may make the folder read-only.
         fs::set_permissions(folder, fs::metadata(from)?.permissions())?;
         Ok(fingerprint)
     };
@@ -93,7 +93,7 @@ pub fn rebuild_except<T, E: From<Error>>(
     })
 }
 
-/// The other files that chunks of a folder's model are in.
+/// Returns the other files with chunks of a folder's model.
 pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     let model = model_path(folder, ModelForm::Chunked);
     if model.is_file() {
@@ -103,8 +103,8 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The files in a folder that its model names as others that chunks are in, whatever they are
-/// called; none if it can't be read, which is for others to say.
+/// Returns the other files with chunks that the model of a folder refers to, whatever their names;
+/// empty if it can't be read, which other code reports.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -113,7 +113,7 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
     named.map(|file| folder.join(&file.path)).collect()
 }
 
-/// Returns where the result may go: nowhere that would lose something.
+/// Returns the path of the result, after checking that writing there loses nothing.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
@@ -148,7 +148,7 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     }
 }
 
-/// Fails unless what is in the folder `target`, which isn't empty, may go.
+/// Fails unless the content of the non-empty folder `target` may be removed.
 fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     let refuse = |kind, why| Err(Error::new(kind, format!("{}: {why}", named.display())));
     let is_file = |form: &ModelForm| model_path(target, *form).is_file();
@@ -162,14 +162,15 @@ fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Puts a finished folder in its place, and removes what was there.
+/// Moves a finished folder to its place, and removes the previous one.
 ///
-/// Making the folder took long, and anything may be there by now: what is, is looked at again.
+/// Making the folder took long, and anything may have appeared there meanwhile, so the place is
+/// checked again.
 fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
     move_in_by(exchange, temporary, to, force)
 }
 
-/// [`move_in`], with `exchange` to swap what two names stand for.
+/// Implements [`move_in`], with `exchange` to swap the folders of two names.
 fn move_in_by(
     exchange: fn(&Path, &Path) -> io::Result<()>,
     temporary: TempDir,
@@ -179,7 +180,7 @@ fn move_in_by(
     let failed = |error: io::Error| Error::from(error).context(to.display());
     match take_place(temporary.path(), to) {
         Ok(()) => {
-            // It is no longer where it would be looked for to be removed.
+            // It is no longer at the path from which it would be removed.
             let _ = temporary.keep();
             warn_unless_synced(to);
             return Ok(());
@@ -190,7 +191,7 @@ fn move_in_by(
     check_replaceable(to, to, force)?;
     match exchange(temporary.path(), to) {
         Ok(()) => {
-            // What was put out may not be what was looked at.
+            // The replaced content may not be the content checked before.
             if let Err(refused) = check_replaceable(temporary.path(), to, force) {
                 return match exchange(temporary.path(), to) {
                     Ok(()) => Err(refused),
@@ -205,8 +206,8 @@ fn move_in_by(
     }
 }
 
-/// [`move_in`] where two names can't be exchanged: what was there is put aside first. If this is
-/// interrupted in between, the next run puts it back, and readers say so.
+/// Implements [`move_in`] where two names can't be exchanged: the previous folder is first moved
+/// aside. If this is interrupted in between, the next run moves it back, and readers report that.
 fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).context(to.display());
     let aside = aside(to);
@@ -223,7 +224,7 @@ fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
 }
 
 fn stranded(error: &io::Error, kept: &Path) -> Error {
-    let message = format!("{error}; what was there is in {}", kept.display());
+    let message = format!("{error}; the previous folder is in {}", kept.display());
     Error::new(ErrorKind::Io, message)
 }
 
@@ -236,7 +237,7 @@ fn remove_replaced(old: &Path, to: &Path) {
     }
 }
 
-/// Swaps what two names stand for; there is no moment without either.
+/// Swaps the folders of two names atomically.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
@@ -250,15 +251,15 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether the system or the file system doesn't know how.
+/// Returns whether the system or the file system doesn't support it.
 fn can_not(error: &io::Error) -> bool {
-    // What file systems without it say of the flag is that it isn't valid.
+    // File systems without support report an invalid flag.
     let unknown = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
     unknown.contains(&error.kind())
 }
 
-/// Ends what an interrupted [`move_in_by_turns`] began: what was there is there again, or, where
-/// its replacement is, gone.
+/// Completes an interrupted [`move_in_by_turns`]: moves the previous folder back or, if its
+/// replacement is in place, removes it.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
     if !aside.is_dir() {
@@ -272,17 +273,16 @@ fn recover(to: &Path) -> Result<()> {
     recovered.map_err(|error| Error::from(error).context(aside.display()))
 }
 
-/// Renames a folder to a name that nothing has, or an empty folder. The system sees to it: looking
-/// first would leave time for something to appear.
+/// Renames a folder to a name that is free, or that of an empty folder. The system checks it:
+/// checking first would leave time for something to appear.
 fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
-    // Not everywhere does an empty folder make way by itself. Of one that isn't empty nothing is
-    // removed.
+    // Not every system replaces an empty folder. A non-empty folder is not removed.
     #[cfg(not(unix))]
     let _ = fs::remove_dir(to);
     fs::rename(folder, to)
 }
 
-/// Returns whether a name is taken by a folder that isn't empty.
+/// Returns whether the error means that a non-empty folder has the name.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -294,7 +294,7 @@ fn is_taken(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// A folder with a model and a folder to write to, which needn't be there.
+    /// Returns a folder with a model and a folder to write to, which may be missing.
     fn model_and_target() -> (TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
@@ -304,7 +304,7 @@ mod tests {
         (folder, from, to)
     }
 
-    /// Rebuilds, with something happening meanwhile.
+    /// Rebuilds, with concurrent changes.
     fn rebuild_while(from: &Path, to: &Path, force: bool, meanwhile: impl FnOnce()) -> Result<()> {
         let options = SaveOptions::new().force(force).keep_fingerprint(true);
         let fill = |prefix: &Path| {
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
     }
 
-    /// A finished folder, a model that it is to replace, and the folder that both are in.
+    /// Returns a finished folder, a model that it should replace, and the parent folder of both.
     fn finished_and_replaced() -> (TempDir, TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("to");
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn what_was_put_out_and_is_no_model_comes_back() {
-        /// Something else gets to the place just before the exchange.
+        /// Another folder appears at the place just before the exchange.
         fn late_exchange(one: &Path, other: &Path) -> io::Result<()> {
             let model = other.join("saved_model.pb");
             if model.is_file() && fs::read(&model)? == b"old" {
@@ -463,7 +463,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains(".protosplit-to.old"), "{error}");
-        // Without force nothing is lost, and with it the old one makes room.
+        // Without force nothing is lost, and with it the old one is replaced.
         let error = rebuild_while(&from, &to, false, || {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(model(&to), b"old");

@@ -1,4 +1,4 @@
-//! Whole SavedModels, written again.
+//! Writing whole SavedModels.
 
 use std::path::{Path, PathBuf};
 
@@ -15,19 +15,19 @@ use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
 use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, SavedModelSplitter};
 
-/// A SavedModel that was written.
+/// A written SavedModel.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {
-    /// The model's file.
+    /// Path of the model's file.
     pub model_path: PathBuf,
-    /// The form it is in.
+    /// Form of the model's file.
     pub form: ModelForm,
-    /// Bytes of the model as a message, which is what a `saved_model.pb` has.
+    /// Size of the model as a message, and so as a `saved_model.pb`, in bytes.
     pub message_size: u64,
-    /// The outcome for `fingerprint.pb`.
+    /// Outcome for `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
-    /// True if anything had to be done. Only a conversion in place may find that not.
+    /// True if anything changed. Only a conversion in place can find nothing to do.
     pub changed: bool,
 }
 
@@ -52,15 +52,14 @@ impl SavedModelDir {
 
     /// Writes the SavedModel to the folder `to`, with its model in this form.
     ///
-    /// Everything else in the folder is copied. The new folder appears complete, under its name, or
-    /// not at all.
+    /// Everything else in the folder is copied. The new folder is written atomically.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, unless it is a SavedModel and
-    /// `force` is set; [`ErrorKind::LimitExceeded`] if the model is too large to be a
-    /// `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one folder lies in the other; and as
-    /// for splitting and merging.
+    /// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, unless it is a SavedModel and
+    /// `force` is set; [`ErrorKind::LimitExceeded`] if the model is too large for a
+    /// `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one folder is inside the other; and as for
+    /// splitting and merging.
     pub fn save_as(
         &self,
         to: impl AsRef<Path>,
@@ -70,7 +69,8 @@ impl SavedModelDir {
         self.save_except(to, form, &[], options)
     }
 
-    /// Writes it as [`save_as`](Self::save_as) does, without the files `except` of its folder.
+    /// Writes the SavedModel as [`save_as`](Self::save_as) does, without the files `except` of its
+    /// folder.
     ///
     /// # Errors
     ///
@@ -97,16 +97,16 @@ impl SavedModelDir {
         })
     }
 
-    /// Has `fingerprint.pb` agree with the model, where there is one. Its uuid stays.
+    /// Updates `fingerprint.pb` for the model, if there is one. Its uuid is kept.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`], and what is wrong with the model or with what is stored.
+    /// [`ErrorKind::Io`], and any error in the model or in the stored fingerprint.
     pub fn rewrite_fingerprint(&self) -> Result<FingerprintOutcome> {
         update_fingerprint(self.path(), self.form(), &SaveOptions::new())
     }
 
-    /// The form that is meant.
+    /// Returns the form to write.
     pub(super) fn resolve(&self, form: TargetForm) -> Result<ModelForm> {
         let size = self.message_size();
         match form {
@@ -123,7 +123,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Writes the model's file of this form to a folder, complete or not at all.
+    /// Writes the model's file of this form to a folder, atomically.
     pub(super) fn write_model(
         &self,
         folder: &Path,

@@ -1,12 +1,12 @@
-//! The fingerprint of a `saved_model.cpb`, peculiarities included.
+//! The fingerprint of a `saved_model.cpb`, including its peculiarities.
 //!
 //! - Nothing is regularized.
-//! - `saved_model_checksum` is over the chunks at the root's fields, whole, in the order of the
-//!   list. The base isn't covered.
-//! - The other hashes are over what a cut-down file merges to: the base, and those chunks whose
+//! - `saved_model_checksum` covers the whole chunks at the root's fields, in the order of the list.
+//!   The base isn't covered.
+//! - The other hashes cover the result of merging a pruned file: the base, and those chunks whose
 //!   path leads to the graph, the signatures or the object graph, once for each of the three that
-//!   it leads to. Then over the chunks below that place.
-//! - Paths in nested `ChunkedMessage`s are relative, and are compared as if they weren't.
+//!   it leads to. After that, they cover the chunks below that place.
+//! - Paths in nested `ChunkedMessage`s are relative, but are compared as if they were absolute.
 
 use std::io::Read;
 
@@ -29,13 +29,13 @@ use crate::farmhash::fingerprint_stream;
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
-/// The chunks of a file, and how many of their bytes are hashed.
+/// The chunks of a file, and the number of their bytes hashed.
 struct Chunks<'a, S> {
     file: &'a ChunkedFile<S>,
     meter: Meter,
 }
 
-/// The hashes of the `SavedModel` in a chunked file.
+/// Returns the hashes of the `SavedModel` in a chunked file.
 pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> Result<Hashes> {
     let sizes = (0..file.len()).map(|chunk| file.size(chunk));
     let chunks = &Chunks {
@@ -49,7 +49,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     }
     let nothing = ChunkedMessage::default();
     let root = metadata.message.as_ref().unwrap_or(&nothing);
-    // To the hash of the chunks comes that of the message they were merged into: none was.
+    // The hash of the chunks is combined with that of the merged message, which is empty here.
     let checksum = fields_hash(chunks, root, &[], MergedInto::Other)?;
     let saved_model_checksum = fingerprint_cat64(checksum, fingerprint64(b""));
 
@@ -92,7 +92,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     for (name, signature) in &signatures {
         let own = fingerprint_cat64(fingerprint64(text(name)), canonical.hash(signature)?);
         signature_def_hash = fingerprint_cat64(signature_def_hash, own);
-        // The same for every signature; it is read once.
+        // The same for every signature, so read it once.
         let of_chunks = match of_chunks {
             Some(hash) => hash,
             None => *of_chunks.insert(fields_hash(
@@ -113,26 +113,26 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     })
 }
 
-/// The tags of `meta_graphs[0]`'s field.
+/// Returns the tags of `meta_graphs[0]`'s field.
 fn target(field: u32) -> [FieldIndex; 3] {
     [Kind::Field(META_GRAPHS), Kind::Index(0), Kind::Field(field)]
         .map(|kind| FieldIndex { kind: Some(kind) })
 }
 
-/// Returns how many tags from the first on are the same.
+/// Returns the number of equal tags from the first on.
 fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns what is left of a chunked message when only what leads to the three places counts.
+/// Returns a chunked message reduced to the parts that lead to the three places.
 fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();
     for field in &message.chunked_fields {
         let mut below = field.message.as_ref().map(pruned).unwrap_or_default();
         if field.field_tag.is_empty() {
-            // TensorFlow's Merger doesn't look below a slice of the message itself, and takes chunk
-            // 0 where none is named.
+            // TensorFlow's Merger doesn't look below a slice of the message itself, and uses chunk
+            // 0 if none is named.
             below.chunk_index.get_or_insert(0);
             below.chunked_fields.clear();
         }
@@ -164,7 +164,8 @@ enum MergedInto {
     Other,
 }
 
-/// TensorFlow's `HashFields`: over the chunks at or below the target, in the order of the list.
+/// Implements TensorFlow's `HashFields`: covers the chunks at or below the target, in the order of
+/// the list.
 fn fields_hash<S: ReadAt>(
     chunks: &Chunks<'_, S>,
     message: &ChunkedMessage,
@@ -178,7 +179,7 @@ fn fields_hash<S: ReadAt>(
         let matches = matches(&field.field_tag, target);
         if matches == target.len() {
             let of_field = match below.chunk_index {
-                // What is below the chunk doesn't count.
+                // The content below the chunk isn't covered.
                 Some(chunk) => chunk_hash(chunks, chunk)?,
                 None => fields_hash(chunks, below, target, into)?,
             };
@@ -198,15 +199,15 @@ fn fields_hash<S: ReadAt>(
     Ok(hash)
 }
 
-/// The way to a chunk above the target, which TensorFlow walks from the target's own message
-/// instead of the root.
+/// Follows the path to a chunk above the target, which TensorFlow starts at the target's own
+/// message instead of the root.
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),
         // A graph has a message in field 2: its library.
         (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
         _ => {
-            let why = "a chunk lies above the graph, at meta_graphs[0] itself or beside it";
+            let why = "a chunk is above the graph, at meta_graphs[0] itself or next to it";
             Err(FingerprintError::refused(why))
         }
     }

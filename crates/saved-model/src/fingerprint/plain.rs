@@ -23,7 +23,7 @@ const NODE: u32 = 1;
 const LIBRARY: u32 = 2;
 const VERSIONS: u32 = 4;
 
-/// The hashes of the `SavedModel` in `source`.
+/// Returns the hashes of the `SavedModel` in `source`.
 pub(crate) fn hashes(
     source: &dyn ReadAt,
     size: u64,
@@ -62,8 +62,8 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// Returns what TensorFlow calls `SimpleDelete`: the library and the versions are emptied, and so are there
-/// even if they weren't before.
+/// Computes the hash after TensorFlow's `SimpleDelete`: the library and the versions are emptied,
+/// and so are present even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],
@@ -112,7 +112,7 @@ fn concrete_functions_hash(
             let why = format!("the concrete function `{name}` does not end in an integer");
             return Err(FingerprintError::Refused(why));
         };
-        // Of two with one number TensorFlow takes whichever it comes upon first.
+        // Of two with the same number TensorFlow uses whichever it visits first.
         by_uid.entry(uid).or_insert((name, function));
     }
     let mut hash = 0;

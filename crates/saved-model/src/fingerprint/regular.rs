@@ -18,13 +18,13 @@ const FUNC_NAME: u32 = 1;
 /// An `AttrValue` with an empty `s`.
 const EMPTY_S: [u8; 2] = [0x12, 0x00];
 
-/// More than any attribute has that names a function or a type.
+/// Larger than any attribute that names a function or a type.
 const MAX_ATTR_LEN: u64 = 64 << 20;
 
-/// The attributes of a node, and where their values are.
+/// The attributes of a node, and the ranges of their values.
 type Attrs = BTreeMap<Vec<u8>, Vec<Range<u64>>>;
 
-/// Returns what changes in a node at the top of the graph.
+/// Returns the changes to a node at the top level of the graph.
 pub(super) fn node_edits(
     canonical: &mut Canonical<'_>,
     node: Range<u64>,
@@ -69,7 +69,7 @@ pub(super) fn node_edits(
     Ok(is_string.then(|| Edits::none().value(NODE_ATTR, "value", Edits::content([]))))
 }
 
-/// The name of the function that a node calls without the number at its end, if it has one.
+/// Returns the name of the function that a node calls, without the number at its end, if any.
 fn function_name(canonical: &mut Canonical<'_>, attrs: &Attrs) -> Result<Option<Vec<u8>>> {
     let Some(attr_value::Value::Func(func)) = attr(canonical, attrs, "f")? else {
         return Ok(None);
@@ -102,11 +102,11 @@ fn attr(
     Ok(decoded.value)
 }
 
-/// The number after the last underscore of a name, as `absl::SimpleAtoi` reads one.
+/// Returns the number after the last underscore of a name, parsed as by `absl::SimpleAtoi`.
 pub(super) fn suffix_uid(name: &[u8]) -> Option<i64> {
     let last = name.rsplit(|&byte| byte == b'_').next()?;
     let text = std::str::from_utf8(last).ok()?;
-    // Vertical tabs are white space to C, and not to Rust.
+    // Vertical tabs are white space in C, but not in Rust.
     text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b')
         .parse()
         .ok()
