@@ -1,8 +1,8 @@
-//! What is left of an earlier run in the folder of a model that was saved since.
+//! The remains of an earlier run in the folder of a model that was saved since.
 //!
-//! TensorFlow's own save of an externalized model that was loaded puts captured constants back into
-//! the graph, and copies the bundle as two assets that nothing reads. A save over the folder of an
-//! externalized model leaves the files of that model there.
+//! If TensorFlow loads and saves an externalized model, it puts captured constants back into the
+//! graph, and copies the bundle as two assets that nothing reads. Saving over the folder of an
+//! externalized model leaves that model's files there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,19 +20,19 @@ use crate::call_graph::functions;
 use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
 use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
 
-/// What an earlier run has left in a folder.
+/// The remains of an earlier run in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// The files that the model doesn't read: they belong to one that was there before.
+    /// Files that the model doesn't read: they belong to the previous model.
     pub(crate) stale: Vec<PathBuf>,
-    /// The bundle that the model names among its assets and doesn't read.
+    /// Files of the bundle that the model lists among its assets but doesn't read.
     pub(crate) unread: Vec<PathBuf>,
     /// The bundle, if functions of the model still read it.
     pub(crate) bundle: Option<Bundle>,
 }
 
 impl Earlier {
-    /// Looks for them in `folder`, which has this model.
+    /// Looks for remains in `folder`, which contains this model.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Earlier {
                 record.is_of(folder)?
             }
             Ok(_) => false,
-            // What is damaged can't be told from what is stale; that the model names it can.
+            // A damaged file might be stale, unless the model refers to it.
             Err(error) if is_named => return Err(error),
             Err(_) => false,
         };
@@ -101,7 +101,7 @@ fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef> {
     })
 }
 
-/// Returns true if one of the model's assets is a bundle of ours.
+/// Returns true if one of the model's assets is such a bundle.
 fn names_bundle(meta_graph: &MetaGraphDef) -> bool {
     let mut assets = meta_graph.asset_file_def.iter();
     assets.any(|asset| is_of_bundle(&asset.filename))
@@ -112,13 +112,13 @@ fn is_of_bundle(file: &str) -> bool {
         .is_some_and(|suffix| suffix == ".index" || suffix == ".data-00000-of-00001")
 }
 
-/// Returns true if a model names a bundle of ours among its assets, and nothing reads it.
+/// Returns true if a model lists such a bundle among its assets, and nothing reads it.
 pub(crate) fn has_unread_bundle(model: &SavedModel) -> bool {
     let named = model.meta_graphs.iter().any(names_bundle);
     named && !model.meta_graphs.iter().any(reads_bundle)
 }
 
-/// Returns true if something reads the bundle, or a variable that is filled from it.
+/// Returns true if a node reads the bundle, or a variable that is filled from it.
 fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
     let is_variable = |node: &NodeDef| {
         let name = node.attr.get("shared_name");
@@ -135,16 +135,16 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
         || bodies.any(|nodes| nodes.iter().any(is_prefix) && nodes.iter().any(restores))
 }
 
-/// Takes a bundle that nothing reads from the assets of a model, and the objects that would hand
-/// its path on. Nodes of the main graph that do stay, with a path that leads nowhere: they reach a
-/// function that does nothing.
+/// Removes an unread bundle from the assets of a model, and the objects that pass on its path.
+/// Nodes of the main graph that pass it on stay, with an invalid path: they only reach a function
+/// that does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
             continue;
         }
         let assets = std::mem::take(&mut meta_graph.asset_file_def);
-        // Where each asset is afterwards; none for those that go.
+        // New index of each asset; `None` for removed ones.
         let mut places = Vec::with_capacity(assets.len());
         let mut unfed = BTreeSet::new();
         for asset in assets {
@@ -160,7 +160,7 @@ pub(crate) fn forget(model: &mut SavedModel) {
         }
         let graph = meta_graph.graph_def.iter_mut();
         for node in graph.flat_map(|graph| &mut graph.node) {
-            // Loaders fed the path of the asset.
+            // Loaders feed it the path of the asset.
             if node.op == "Placeholder" && unfed.contains(&node.name) {
                 let device = std::mem::take(&mut node.device);
                 *node = NodeDef {
@@ -175,7 +175,8 @@ pub(crate) fn forget(model: &mut SavedModel) {
     }
 }
 
-/// Makes what hands the bundle's path on into objects of no kind, and moves the other assets.
+/// Replaces the objects that pass on the bundle's path by plain ones, and renumbers the other
+/// assets.
 fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     for (at, object) in objects.nodes.iter_mut().enumerate() {
@@ -192,8 +193,8 @@ fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
             }
         }
     }
-    // The resource, and its functions, of which those that run take the path. What it is called
-    // depends on the program that saved it.
+    // The resource, and its functions, of which the ones that run take the path. Its name depends
+    // on the program that saved it.
     let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
     let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {
         let mut children = object.children.iter();

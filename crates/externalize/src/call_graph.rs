@@ -1,4 +1,4 @@
-//! The functions of a graph, and which of them refer to which.
+//! The functions of a graph, and the references between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
-/// The functions of a graph, and who refers to whom.
+/// The functions of a graph, and the references between them.
 pub(crate) struct CallGraph<'a> {
     pub(crate) by_name: BTreeMap<&'a str, usize>,
-    /// Which functions the body of each refers to.
+    /// Indices of the functions that the body of each refers to.
     pub(crate) callees: Vec<BTreeSet<usize>>,
 }
 
-/// The name of a function.
+/// Returns the name of a function.
 pub(crate) fn function_name(function: &FunctionDef) -> &str {
     function
         .signature
@@ -21,7 +21,7 @@ pub(crate) fn function_name(function: &FunctionDef) -> &str {
         .map_or("", |signature| signature.name.as_str())
 }
 
-/// The functions in a graph's library.
+/// Returns the functions in a graph's library.
 pub(crate) fn functions(graph: &GraphDef) -> &[FunctionDef] {
     graph
         .library
@@ -29,7 +29,7 @@ pub(crate) fn functions(graph: &GraphDef) -> &[FunctionDef] {
         .map_or(&[], |library| library.function.as_slice())
 }
 
-/// The names of functions that the attributes of a node have.
+/// Returns the names of functions in the attributes of a node.
 pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
     let names = node.attr.values().flat_map(|attr| match &attr.value {
         Some(Value::Func(function)) => vec![function.name.as_str()],
@@ -42,7 +42,7 @@ pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
 impl<'a> CallGraph<'a> {
     /// # Errors
     ///
-    /// If two functions have one name, one refers to a function that isn't there, or calls form a
+    /// If two functions have the same name, one refers to a missing function, or calls form a
     /// cycle.
     pub(crate) fn new(graph: &'a GraphDef) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
@@ -72,7 +72,7 @@ impl<'a> CallGraph<'a> {
         Ok(call_graph)
     }
 
-    /// The functions that nodes refer to.
+    /// Returns the functions that nodes refer to.
     pub(crate) fn referred_to(&self, nodes: &[NodeDef]) -> Result<BTreeSet<usize>> {
         let mut found = BTreeSet::new();
         for node in nodes {
@@ -91,7 +91,7 @@ impl<'a> CallGraph<'a> {
         Ok(found)
     }
 
-    /// These functions and all that they refer to, directly or not.
+    /// Returns these functions and all that they refer to, directly or indirectly.
     pub(crate) fn reachable(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut to_do: Vec<usize> = from.into_iter().collect();
@@ -103,7 +103,7 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// These functions and all that refer to them, directly or not.
+    /// Returns these functions and all that refer to them, directly or indirectly.
     pub(crate) fn reaching(&self, to: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut callers = vec![Vec::new(); self.callees.len()];
         for (at, callees) in self.callees.iter().enumerate() {
@@ -121,8 +121,8 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// A function that calls itself, directly or not. Goes through the functions from those that
-    /// call nothing up; what is left are cycles and what calls them.
+    /// Returns a function that calls itself, directly or indirectly. Removes functions from those
+    /// without calls up; the rest are cycles and their callers.
     fn in_cycle(&self) -> Option<usize> {
         let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
         let mut callers = vec![Vec::new(); self.callees.len()];

@@ -1,7 +1,7 @@
-//! The inputs by which nodes hand values to the functions that they call.
+//! The inputs that nodes pass to the functions they call.
 //!
-//! A function gets a value from outside as an argument after those it has. Every node that calls it
-//! then has one more input, at a place that depends on the op.
+//! A function gets a value from outside as an additional argument after its own. Every node that
+//! calls it then has an additional input, at an index that depends on the op.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,20 @@ use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
 use crate::call_graph::{CallGraph, functions, named_functions};
 
-/// The part of an op that calls functions with inputs of its own.
+/// The part of an op that calls functions with some of its inputs.
 #[derive(Debug)]
 pub(crate) struct CallSite {
     op: &'static str,
-    /// The attributes that name the functions, all of which get the same arguments.
+    /// Attributes that name the functions, all of which get the same arguments.
     functions: &'static [&'static str],
-    /// The attribute that lists the types of these inputs.
+    /// Attribute that lists the types of these inputs.
     pub(crate) types: &'static str,
-    /// The number of single inputs after these.
+    /// Number of single inputs after these.
     after: usize,
-    /// The attributes that list the types of inputs for other functions, which come after these.
+    /// Attributes that list the types of inputs for other functions, which come after these.
     later: &'static [&'static str],
-    /// The attribute that names the body of a loop, whose outputs are the arguments of the next round.
+    /// Attribute that names the body of a loop, whose outputs are the arguments of the next
+    /// iteration.
     body: Option<&'static str>,
 }
 
@@ -73,7 +74,7 @@ const WINDOW_TYPES: [&str; 3] = [
     "Twindow_size_func_other_arguments",
 ];
 
-/// The ops of TensorFlow 2.21 that models use to call functions with inputs.
+/// The ops of TensorFlow 2.21 with which models call functions with inputs.
 const CALL_SITES: &[CallSite] = &[
     site("PartitionedCall", &["f"], "Tin", 0),
     site("StatefulPartitionedCall", &["f"], "Tin", 0),
@@ -158,7 +159,7 @@ impl CallSite {
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Returns the name of the function whose outputs are the arguments of the next round.
+    /// Returns the name of the function whose outputs are the arguments of the next iteration.
     pub(crate) fn body_of<'n>(&self, node: &'n NodeDef) -> Option<&'n str> {
         match &node.attr.get(self.body?)?.value {
             Some(Value::Func(function)) => Some(function.name.as_str()),
@@ -166,7 +167,7 @@ impl CallSite {
         }
     }
 
-    /// Returns the place at which the next of these inputs goes.
+    /// Returns the index at which the next of these inputs is inserted.
     pub(crate) fn next_input(&self, node: &NodeDef) -> Option<usize> {
         // Control inputs are the last.
         let is_data = |input: &&String| !input.starts_with('^');
@@ -185,16 +186,16 @@ impl CallSite {
     }
 }
 
-/// The places at which a node calls functions with inputs.
+/// Returns the calls of functions with inputs of a node.
 pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSite> {
     CALL_SITES.iter().filter(|site| site.op == node.op)
 }
 
-/// The functions that the object graph has, by name.
+/// The names of the functions in the object graph.
 pub(crate) type Entries<'a> = BTreeSet<&'a str>;
 
-/// Returns for each function whether it can get more arguments: every call is one that hands them
-/// on, and nobody counts its arguments but those calls.
+/// Returns for each function whether it can get more arguments: all of its calls pass them on, and
+/// nothing else depends on its number of arguments.
 pub(crate) fn extensible(
     graph: &GraphDef,
     calls: &CallGraph<'_>,
@@ -208,7 +209,7 @@ pub(crate) fn extensible(
             refused.insert(at);
         }
     }
-    // Functions of one call have the same arguments.
+    // The functions of one call have the same arguments.
     let mut groups = Vec::new();
     let (mut bodies, mut others) = (BTreeSet::new(), BTreeSet::new());
     let nodes = functions.iter().flat_map(|function| &function.node_def);
@@ -232,7 +233,7 @@ pub(crate) fn extensible(
             }
         }
     }
-    // A loop's body has outputs for its arguments, which other calls don't expect.
+    // A loop's body returns its arguments, which other callers don't expect.
     others.extend(entries);
     refused.extend(
         others
@@ -245,7 +246,7 @@ pub(crate) fn extensible(
             refused.extend(at(&gradient.function_name));
             refused.extend(at(&gradient.gradient_func));
         }
-        // Python's loader calls these with what the object graph has them capture.
+        // Python's loader calls these with the captures listed in the object graph.
         let registered = library.registered_gradients.iter();
         let names = registered.map(|gradient| gradient.gradient_func.as_str());
         refused.extend(names.filter(|name| !entries.contains(name)).filter_map(at));
@@ -256,7 +257,7 @@ pub(crate) fn extensible(
         .collect()
 }
 
-/// Refuses all functions of a group of which one is refused.
+/// Refuses all functions of a group if one of them is refused.
 fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, functions: usize) {
     let mut of = vec![Vec::new(); functions];
     for (group, members) in groups.iter().enumerate() {
@@ -273,7 +274,8 @@ fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, fun
     }
 }
 
-/// Returns true if nodes may be in the frame of a loop of TensorFlow 1. Arguments are in none.
+/// Returns true if nodes may be in the frame of a loop of TensorFlow 1, in which arguments never
+/// are.
 pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
     nodes
         .iter()

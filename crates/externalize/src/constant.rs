@@ -1,4 +1,4 @@
-//! Large constants of a model, and how their values are written.
+//! Large constants of a model, and the encoding of their values.
 
 use std::io;
 use std::ops::Range;
@@ -9,51 +9,52 @@ use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_tensor_bundle::{dtype_name, element_size};
 use record_file::ReadAt;
 
-/// Which node of a model.
+/// The position of a node in a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) meta_graph: usize,
-    /// The function whose body it is in; none for the main graph.
+    /// Function whose body contains it; `None` for the main graph.
     pub(crate) function: Option<usize>,
     pub(crate) node: usize,
 }
 
-/// A constant whose value is taken out.
+/// A constant whose value is moved out.
 #[derive(Clone, Debug)]
 pub(crate) struct Constant {
     pub(crate) place: Place,
-    /// The node's.
+    /// Name of its node.
     pub(crate) name: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
-    /// Bytes of the tensor.
+    /// Size of the tensor, in bytes.
     pub(crate) size: u64,
     pub(crate) encoding: Encoding,
-    /// The place of its value in the model.
+    /// Range of its value in the model.
     pub(crate) span: Range<u64>,
 }
 
-/// How the value of a constant is written.
+/// The encoding of a constant's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// As the bytes of the tensor, little-endian.
+    /// The bytes of the tensor, little-endian.
     Raw,
-    /// A varint an element.
+    /// One varint per element.
     Varints(Varints),
 }
 
-/// How an element is written as a varint.
+/// The encoding of elements as varints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Varints {
-    /// Bytes of an element.
+    /// Size of an element, in bytes.
     pub(crate) width: usize,
-    /// True if a negative one is extended to 64 bits.
+    /// True if negative elements are extended to 64 bits.
     pub(crate) signed: bool,
 }
 
 impl Encoding {
-    /// Returns how the field `number` of a `TensorProto` has the value of such a tensor, and how many bytes
-    /// the tensor has. `len` is the length of the field. `None` if it can't be that.
+    /// Returns the encoding of such a tensor's value in the field `number` of a `TensorProto`, and
+    /// the size of the tensor in bytes. `len` is the length of the field. `None` if the field can't
+    /// have the value.
     ///
     /// Fields and types are those of TensorFlow's `tensor.proto`.
     pub(crate) fn of(
@@ -91,14 +92,14 @@ impl Encoding {
             _ => return None,
         };
         let width = usize::try_from(width).ok()?;
-        // A varint has one byte to ten.
+        // A varint has one to ten bytes.
         let fits = len >= elements && len.div_ceil(10) <= elements;
         fits.then_some((Encoding::Varints(Varints { width, signed }), size))
     }
 }
 
 impl Varints {
-    /// The number that is written for an element.
+    /// Returns the number that is encoded for an element.
     pub(crate) fn number(self, element: &[u8]) -> u64 {
         let mut bytes = [0; 8];
         let len = element.len().min(8);
@@ -110,7 +111,7 @@ impl Varints {
     }
 }
 
-/// A run of bytes of something larger.
+/// A range of a larger source.
 #[derive(Clone)]
 pub(crate) struct SpanReader {
     data: Arc<dyn ReadAt>,

@@ -1,4 +1,4 @@
-//! What constants contain: a name for each content, so that equal ones are stored once.
+//! The contents of constants, named by hash, so that equal ones are stored once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,30 +15,30 @@ use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding, Place, SpanReader, Varints};
 
-/// A content, which any number of constants have.
+/// A content, shared by any number of constants.
 #[derive(Clone)]
 pub(crate) struct Content {
-    /// The key in the bundle.
+    /// Key in the bundle.
     pub(crate) key: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
     pub(crate) size: u64,
-    /// Its bytes, little-endian.
+    /// Bytes of the content, little-endian.
     pub(crate) bytes: SpanReader,
 }
 
 /// The contents of all constants.
 pub(crate) struct Contents {
-    /// In the order in which they come first in the model.
+    /// Contents in the order of their first occurrence in the model.
     pub(crate) all: Vec<Content>,
-    /// Which of them a constant has.
+    /// Index of each constant's content.
     pub(crate) of: BTreeMap<Place, usize>,
-    /// Constants whose numbers aren't written as TensorFlow writes them.
+    /// Constants whose numbers are encoded differently than by TensorFlow.
     pub(crate) unusual: BTreeSet<Place>,
 }
 
 impl Contents {
-    /// Reads all constants once. Those that aren't written as bytes are converted into a temporary
+    /// Reads all constants once. Those that aren't stored as bytes are converted into a temporary
     /// file.
     pub(crate) fn read(
         data: &Arc<dyn ReadAt>,
@@ -94,8 +94,8 @@ impl Contents {
     }
 }
 
-/// The name of a content: 128 bits of the BLAKE3 hash of its type, shape and bytes, so that equal
-/// names mean equal values, in all models.
+/// Returns the name of a content: 128 bits of the BLAKE3 hash of its type, shape and bytes, so that
+/// equal names mean equal values, in all models.
 fn key(
     constant: &Constant,
     reader: &SpanReader,
@@ -123,7 +123,7 @@ fn key(
     Ok(hex.as_str()[..32].to_owned())
 }
 
-/// Contents that were converted.
+/// A temporary file of converted contents.
 #[derive(Default)]
 struct Spool {
     file: Option<Arc<File>>,
@@ -131,8 +131,8 @@ struct Spool {
 }
 
 impl Spool {
-    /// Converts a list of varints to the bytes of a tensor; `None` if the varints that such bytes
-    /// are written as would be others.
+    /// Converts a list of varints to the bytes of a tensor; `None` if encoding the bytes again
+    /// wouldn't restore the varints.
     fn convert(
         &mut self,
         span: &SpanReader,
@@ -174,7 +174,7 @@ impl Spool {
         Ok(Some(SpanReader::new(file, start..start + written)))
     }
 
-    /// Leaves what was written, to be written over.
+    /// Discards the data written last, which later data overwrites.
     fn give_up(&self, out: BufWriter<&File>) -> Result<Option<SpanReader>> {
         use std::io::Seek;
         let (mut file, _) = out.into_parts();

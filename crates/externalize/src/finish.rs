@@ -1,4 +1,4 @@
-//! What an interrupted run in place has left to do.
+//! Finishing an interrupted run in place.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::options::ExternalizeOptions;
 use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
-/// Finishes what an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) has left
-/// to do in the folder `path`, so that a second run succeeds wherever the first one ended. Returns
-/// `None`, and does nothing, if there is a model that isn't externalized yet, or whose constants
-/// aren't mapped as the options say.
+/// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
+/// `path`, so that a second run succeeds wherever the first one ended. Returns `None`, without
+/// changing anything, if the model isn't externalized yet, or its constants aren't mapped as the
+/// options require.
 ///
-/// What remains to be done once the new `saved_model.pb` is there is to remove the old model in
-/// chunks and to write `fingerprint.pb`. If all of that was done, this changes nothing.
+/// Once the new `saved_model.pb` exists, the remaining steps are to remove the old model in chunks
+/// and to write `fingerprint.pb`. If they were already done, this changes nothing.
 ///
 /// # Errors
 ///
-/// As [`SavedModelDir::convert_in_place`]; what is wrong with the record of the original.
+/// As [`SavedModelDir::convert_in_place`]; any error in the record of the original.
 pub fn finish_in_place(
     path: impl AsRef<Path>,
     options: &ExternalizeOptions,
@@ -50,7 +50,7 @@ pub fn finish_in_place(
     }))
 }
 
-/// Bytes of all contents of a model.
+/// Returns the total size of a model's contents, in bytes.
 fn stored(record: &Record, folder: &Path) -> Result<u64> {
     if !record.mapped {
         let bundle = Bundle::open(bundle_prefix(folder))?;

@@ -1,4 +1,4 @@
-//! Externalized models as one of the formats.
+//! Externalized models in the registry of formats.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use record_file::ReadAt;
 
 use crate::record::{RECORD_FILE, Record, bundle_prefix};
 
-/// The folder of a SavedModel that was externalized: it is read as the model that it was, over the
-/// checkpoint that has the constants. So it is equal to its original.
+/// The folder of an externalized SavedModel, which is read as the original model, on top of the
+/// checkpoint with its constants. So it compares equal to the original.
 ///
-/// A model that was saved since isn't recognised: it is a SavedModel like any other then. One that is
-/// damaged is, or whose original was kept and is, so that opening it says so. In a list this comes
-/// before the format of SavedModels.
+/// A model that was saved since isn't recognized: it is an ordinary SavedModel then. If the model,
+/// or the data kept of its original, is damaged, it is recognized, and opening it reports the
+/// damage. In a list of formats this must come before that of SavedModels.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -93,7 +93,7 @@ impl Format for ExternalizedFormat {
         }))
     }
 
-    /// Those of a SavedModel, which are that format's own.
+    /// The types of a SavedModel belong to that format.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
     }
@@ -107,20 +107,20 @@ impl Format for ExternalizedFormat {
     }
 }
 
-/// What was kept of an original, to be checked.
+/// The data kept of an original, to be checked.
 #[derive(Debug)]
 struct Kept {
     spans: Arc<Spans>,
-    /// None if the constants are mapped from files of their own.
+    /// `None` if the constants are mapped from separate files.
     bundle: Option<Bundle>,
-    /// The number of constants.
+    /// Number of constants.
     contents: u64,
-    /// True if the record of the original has any.
+    /// True if the record of the original has checksums.
     has_checksums: bool,
 }
 
 impl Kept {
-    /// Reads all of the original, which compares what it is made of.
+    /// Reads all of the original, which compares the checksums of its parts.
     fn read(&self, progress: &Progress) -> Result<u64> {
         let size = self.spans.total_size();
         let meter = progress.meter(size);

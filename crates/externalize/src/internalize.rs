@@ -1,4 +1,4 @@
-//! The way back: an externalized model becomes what it was.
+//! Restoring the original of an externalized model.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,28 +18,29 @@ use crate::options::ExternalizeOptions;
 use crate::record::{RECORD_FILE, Record};
 use crate::scan::scan;
 
-/// A model that was internalized.
+/// An internalized model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Internalized {
-    /// The model's folder.
+    /// Folder of the model.
     pub path: PathBuf,
-    /// The form of its file: `saved_model.cpb` if it is too large for a `saved_model.pb`.
+    /// Form of the model's file: `saved_model.cpb` if it is too large for a `saved_model.pb`.
     pub form: ModelForm,
-    /// Bytes of the model as a message.
+    /// Size of the model as a message, in bytes.
     pub message_size: u64,
 }
 
-/// The original of an externalized model, byte by byte: read where it is, nothing is written.
+/// Returns the original of an externalized model, byte for byte, which is read on demand; nothing
+/// is written.
 ///
 /// `None` if the SavedModel in the folder `path` isn't externalized.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if the model was changed since, or what was kept of the original
-/// is damaged; [`ErrorKind::InvalidMessage`] if that doesn't fit the bundle; [`ErrorKind::Io`].
-/// Reading all bytes of a constant whose checksum differs fails with
-/// [`ErrorKind::ChecksumMismatch`], too.
+/// [`ErrorKind::ChecksumMismatch`] if the model was changed since, or the data kept of the original
+/// is damaged; [`ErrorKind::InvalidMessage`] if that data doesn't match the bundle;
+/// [`ErrorKind::Io`]. Reading all bytes of a constant whose checksum differs also fails with
+/// [`ErrorKind::ChecksumMismatch`].
 pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     let path = path.as_ref();
     match Record::read(path)? {
@@ -48,12 +49,12 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     }
 }
 
-/// Fails if the SavedModel in the folder `path` is externalized and its `saved_model.pb` is damaged, or
-/// what was kept of its original: for those who read that file as it is.
+/// Fails if the SavedModel in the folder `path` is externalized, and its `saved_model.pb` or the
+/// data kept of its original is damaged: for callers that read that file directly.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if so; [`ErrorKind::Io`].
+/// [`ErrorKind::ChecksumMismatch`] for such damage; [`ErrorKind::Io`].
 pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     match Record::load(path)? {
@@ -62,18 +63,17 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`, which
-/// appears complete or not at all.
+/// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`,
+/// atomically.
 ///
-/// What was kept of the original is compared with its checksums as it is read. Models that were
-/// externalized before there were any are taken, too: of those only the constants in a bundle are
-/// compared.
+/// The checksums of the original's data are compared as it is read. Models that were externalized
+/// before there were any are accepted, too: for those, only the constants in a bundle are compared.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, and is none that TensorFlow loaded
-/// and saved since, which has its constants in the graph already and is copied; and as
-/// [`original`] and [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized; one that TensorFlow has loaded and
+/// saved since already has its constants in the graph, and is copied. Otherwise as [`original`] and
+/// [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -103,7 +103,7 @@ pub fn internalize(
     })
 }
 
-/// Copies a model whose constants are in the graph again, as TensorFlow saves an externalized one
+/// Copies a model whose constants are in the graph again, as TensorFlow saves an externalized model
 /// that it loaded.
 fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<Internalized> {
     let dir = SavedModelDir::open(from)?;
@@ -122,7 +122,7 @@ fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<I
     })
 }
 
-/// The error of a model whose original nobody knows.
+/// Returns the error of a model whose original is unknown.
 pub(crate) fn no_record(path: &Path) -> Error {
     let path = path.display();
     let message = format!("{path}: there is no {RECORD_FILE}, which would tell the original");

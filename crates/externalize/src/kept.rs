@@ -1,4 +1,4 @@
-//! The original of an externalized model, read from where its pieces are kept.
+//! Reading the original of an externalized model from its stored pieces.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,14 +17,15 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// The name of the original in errors, before that of the file.
+/// Name of the original in errors, before that of the file.
 const ORIGINAL: &str = "the original";
 
 impl Record {
-    /// The original of the model in this folder.
+    /// Returns the original of the model in this folder.
     ///
-    /// Its constants are compared with their checksums as they are read. That all pieces, if they
-    /// are what their checksums say, make the original is checked here: their checksums make its.
+    /// The checksums of its constants are compared as they are read. This function checks that all
+    /// pieces, if they match their checksums, form the original: their checksums combine to the
+    /// original's.
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
@@ -96,7 +97,7 @@ fn differs(what: &str, found: u32, kept: u32) -> Error {
 }
 
 impl Piece {
-    /// Returns how the content is written, if not as its bytes.
+    /// Returns the encoding of the content, if it isn't stored as bytes.
     fn varints(&self) -> Result<Option<Varints>> {
         match usize::try_from(self.width) {
             Ok(0) => Ok(None),
@@ -117,14 +118,14 @@ impl Piece {
 struct Content {
     file: SourceId,
     range: Range<u64>,
-    /// None of a file that is mapped, in a record without checksums.
+    /// `None` for a mapped file, in a record without checksums.
     crc32c: Option<u32>,
 }
 
-/// The files that the contents are in.
+/// The files with the contents.
 enum Stored {
     Bundle(Bundle),
-    /// In files of this folder.
+    /// Files of this folder.
     Files(PathBuf),
 }
 
@@ -136,7 +137,7 @@ impl Stored {
         Bundle::open(bundle_prefix(folder)).map(Stored::Bundle)
     }
 
-    /// Adds the content of a piece that has it as bytes.
+    /// Adds the content of a piece that is stored as bytes.
     fn add(&self, piece: &Piece, spans: &mut SpansBuilder) -> Result<Content> {
         let (file, size, crc32c) = match self {
             Stored::Bundle(bundle) => {
@@ -159,7 +160,7 @@ impl Stored {
         })
     }
 
-    /// The tensor that is the content of a piece.
+    /// Returns a reader of the content of a piece.
     fn reader(&self, piece: &Piece) -> Result<Arc<dyn ReadAt>> {
         match self {
             Stored::Bundle(bundle) => Ok(tensor(bundle, &piece.content)?.0),
@@ -172,7 +173,7 @@ impl Stored {
     }
 }
 
-/// A tensor of a bundle, compared with its checksum when it is read; and that checksum.
+/// Returns a tensor of a bundle, whose checksum is compared when it is read, and that checksum.
 fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     let Some(tensor) = bundle.find(name) else {
@@ -184,9 +185,9 @@ fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     Ok((Arc::new(bundle.reader(tensor)?), span.crc32c))
 }
 
-/// The file of a content in a folder.
+/// Returns the path of a content's file in a folder.
 fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
-    // Nothing that leads elsewhere.
+    // Reject names that lead elsewhere.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let message = format!("{name:?} can't be the name of a content");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
@@ -194,8 +195,9 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A file that a constant is mapped from, compared with its checksum, if it has one, once all of it
-/// was read. It is opened for each read: there may be more of them than a process may have open.
+/// A file that a constant is mapped from. Its checksum, if it has one, is compared once all of it
+/// was read. It is opened for each read, since there may be more files than a process may have
+/// open.
 struct MappedFile {
     path: PathBuf,
     size: u64,
@@ -256,13 +258,13 @@ impl Spool {
         })
     }
 
-    /// Adds a tensor as varints. Returns where they are, and their crc32c.
+    /// Adds a tensor as varints. Returns their range and their crc32c.
     fn encode(&mut self, tensor: &dyn ReadAt, varints: Varints) -> Result<(Range<u64>, u32)> {
         let (start, mut crc) = (self.len, 0);
         let size = tensor.size()?;
         let mut out = BufWriter::new(&*self.file);
         let mut bytes = Vec::new();
-        // Pieces are multiples of all widths.
+        // Pieces are multiples of all element sizes.
         read_pieces(tensor, 0..size, &mut Vec::new(), |_, piece| {
             bytes.clear();
             for element in piece.chunks(varints.width) {

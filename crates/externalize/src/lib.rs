@@ -1,9 +1,10 @@
 //! Moves the large constants of a SavedModel into a tensor bundle, so that stock TensorFlow loads a
 //! model of any size.
 //!
-//! TensorFlow reads no `saved_model.pb` over 2 GiB, and needs six times the size of a smaller one to
-//! load it and twelve times to run it. What makes models that large are constants. Here they move
-//! into a checkpoint under `assets/`, and the model's own initializer reads them into variables:
+//! TensorFlow reads no `saved_model.pb` over 2 GiB, and needs six times the size of a smaller one
+//! to load it and twelve times to run it. Models that large consist mostly of constants. This crate
+//! moves them into a checkpoint under `assets/`, and the model's own initializer reads them into
+//! variables:
 //!
 //! ```text
 //! saved_model.pb                                            KiB: constants are read from variables
@@ -12,9 +13,9 @@
 //! assets.extra/proto_splitter_original.pb                   what the original was, for the way back
 //! ```
 //!
-//! The model computes the same, bit by bit. It loads in `tf.saved_model.load`, in a session of
-//! TensorFlow 1, and in the C++ loader, in unmodified TensorFlow. Nothing of TensorFlow is needed to
-//! do it.
+//! The results of the model are the same, bit for bit. It loads in `tf.saved_model.load`, in a
+//! session of TensorFlow 1, and in the C++ loader, in unmodified TensorFlow. The conversion itself
+//! doesn't need TensorFlow.
 //!
 //! ```no_run
 //! use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, internalize};
@@ -28,8 +29,8 @@
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
 //!
-//! It is a crate of its own because it needs both the SavedModel's and the checkpoint's, which need
-//! nothing of one another.
+//! This is a separate crate because it needs both the SavedModel crate and the checkpoint crate,
+//! which are independent of each other.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

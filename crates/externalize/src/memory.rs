@@ -1,7 +1,7 @@
-//! How much memory a message takes once it is decoded.
+//! Estimating the memory of a decoded message.
 //!
-//! A message of a few bytes may become hundreds of times as many: an empty function has two bytes in
-//! a file, and hundreds in memory. So what a file has is counted before it is decoded.
+//! Decoding can expand a message hundreds of times: an empty function has two bytes in a file, and
+//! hundreds in memory. So a message is measured before it is decoded.
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::wire::{WireCursor, WireType};
@@ -9,16 +9,16 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{FunctionDef, NodeDef, OpDef, op_def};
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_pool};
 
-/// The most memory that a model may take without its large constants, besides its bytes: 8 GiB. A
-/// model of four million nodes takes about half of that.
+/// Largest memory of a model without its large constants, in addition to its bytes: 8 GiB. A model
+/// of four million nodes takes about half of that.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
-/// The depth to which messages may nest: what the decoder allows.
+/// Largest nesting depth of messages: the decoder's limit.
 const MAX_DEPTH: u32 = 100;
 
-/// What a message takes that isn't one of the large ones, with its place in a list or a map.
+/// Memory of a message that isn't a large one, including its slot in a list or a map, in bytes.
 const MESSAGE: u64 = 64;
-/// What a string takes besides its bytes.
+/// Memory of a string in addition to its bytes.
 const STRING: u64 = 32;
 const NUMBER: u64 = 8;
 
@@ -62,7 +62,7 @@ impl Counter<'_> {
             self.memory = self.memory.saturating_add(match &kind {
                 Kind::Message(inner) => size(inner),
                 Kind::String | Kind::Bytes => STRING,
-                // Each takes a byte at least.
+                // Each element takes at least a byte.
                 _ if is_len => packed.saturating_mul(NUMBER),
                 _ => NUMBER,
             });
@@ -80,7 +80,7 @@ impl Counter<'_> {
     }
 }
 
-/// Returns what an empty message of this type takes.
+/// Returns the memory of an empty message of this type, in bytes.
 fn size(of: &MessageDescriptor) -> u64 {
     let size = match of.full_name() {
         "tensorflow.MetaGraphDef" => size_of::<MetaGraphDef>(),

@@ -1,13 +1,13 @@
-//! How models are externalized.
+//! Options for externalizing models.
 
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::progress::Progress;
 
-/// Constants of fewer bytes stay where they are, unless something else is asked for: 1 MiB.
+/// Default size from which constants are moved: 1 MiB.
 pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
 
-/// The least that [`ExternalizeOptions::min_size`] may be: what replaces a constant is not much
+/// Smallest allowed [`ExternalizeOptions::min_size`]: the replacement of a constant is not much
 /// smaller.
 pub const LEAST_MIN_SIZE: u64 = 256;
 
@@ -35,7 +35,7 @@ impl Default for ExternalizeOptions {
 }
 
 impl ExternalizeOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         ExternalizeOptions {
@@ -47,29 +47,31 @@ impl ExternalizeOptions {
         }
     }
 
-    /// Constants of at least this many bytes move ([`DEFAULT_MIN_SIZE`]).
+    /// Sets the size from which constants are moved, in bytes. Default: [`DEFAULT_MIN_SIZE`].
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
         self.min_size = bytes;
         self
     }
 
-    /// Sets how many threads read and write (one a core). Each holds a MiB.
+    /// Sets the number of threads that read and write, each with a buffer of 1 MiB. Default: one
+    /// per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets whether a SavedModel that is in the way is replaced (no).
+    /// Sets whether an existing SavedModel is replaced. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets whether the constants are mapped from files at absolute paths (no). Loading takes no memory
-    /// for them then, but the folder can't be moved, and functions that XLA compiles keep theirs.
+    /// Sets whether the constants are mapped from files at absolute paths. Loading then takes no
+    /// memory for them, but the folder can't be moved, and functions that XLA compiles keep their
+    /// constants. Default: false.
     #[must_use]
     pub const fn mapped(mut self, mapped: bool) -> Self {
         self.mapped = mapped;
@@ -81,8 +83,8 @@ impl ExternalizeOptions {
         self.mapped
     }
 
-    /// Sets the listener for progress, which can also cancel (none). All constants are read twice: once
-    /// to find equal ones, once to copy them.
+    /// Sets the progress listener, which can also cancel. All constants are read twice: once to
+    /// find equal ones, once to copy them. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

@@ -1,4 +1,4 @@
-//! What externalizing a model comes to, and doing it.
+//! Planning the externalization of a model, and executing the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,44 +31,43 @@ use crate::rewrite::{self, Destination};
 use crate::scan::{MAX_REST, Scan, scan, too_large};
 use crate::select::{Reason, left_in};
 
-/// A constant that moves, or that can't.
+/// A constant that can or can't be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConstantInfo {
-    /// Which meta graph it is in.
+    /// Index of its meta graph.
     pub meta_graph: usize,
-    /// The function whose body it is in; none for the main graph.
+    /// Function whose body contains it; `None` for the main graph.
     pub function: Option<String>,
-    /// The name of its node.
+    /// Name of its node.
     pub node: String,
-    /// The type of its elements.
+    /// Type of its elements.
     pub dtype: DataType,
-    /// Its dimensions.
+    /// Dimensions.
     pub shape: Vec<u64>,
-    /// Its bytes.
+    /// Size, in bytes.
     pub size: u64,
 }
 
-/// A model that was externalized.
+/// An externalized model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Externalized {
-    /// The model's folder.
+    /// Folder of the model.
     pub path: PathBuf,
-    /// Bytes of the original as a message.
+    /// Size of the original as a message, in bytes.
     pub message_size: u64,
-    /// Bytes of its `saved_model.pb`.
+    /// Size of its `saved_model.pb`, in bytes.
     pub model_size: u64,
-    /// Bytes of all constants that moved, each content once.
+    /// Total size of the moved constants, in bytes, counting each content once.
     pub stored: u64,
-    /// Files of the folder that belong to an externalized model that was there before, and were
-    /// not taken over.
+    /// Files of the folder that belong to an earlier externalized model, and were not reused.
     pub stale: Vec<PathBuf>,
 }
 
-/// What externalizing a model comes to.
+/// A plan to externalize a model.
 ///
-/// Nothing is written before [`write`](Self::write) or [`write_in_place`](Self::write_in_place).
+/// Only [`write`](Self::write) and [`write_in_place`](Self::write_in_place) write anything.
 pub struct ExternalizePlan {
     dir: SavedModelDir,
     data: Arc<dyn ReadAt>,
@@ -78,11 +77,11 @@ pub struct ExternalizePlan {
     left: Vec<(Constant, Reason)>,
     names: BTreeMap<(usize, usize), String>,
     rest: SavedModel,
-    /// The largest thing in that.
+    /// Description of the largest part of the rest.
     largest: Option<String>,
-    /// What an earlier run has left in the folder.
+    /// Remains of an earlier run in the folder.
     earlier: Earlier,
-    /// The size of the model's file, and when it was changed, before it was read.
+    /// Size and modification time of the model's file before it was read.
     changed: Changed,
     options: ExternalizeOptions,
 }
@@ -101,20 +100,18 @@ impl std::fmt::Debug for ExternalizePlan {
 }
 
 impl ExternalizePlan {
-    /// Finds the large constants of the SavedModel in the folder `path`, which may be in any form
-    /// and of any size, and reads them once.
+    /// Finds the large constants of the SavedModel in the folder `path`, which may have any form
+    /// and size, and reads them once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if
-    /// what stays has more than [`MAX_REST`](crate::MAX_REST) bytes, for which the error names the
-    /// largest thing, or [`MAX_NODES`](crate::MAX_NODES) nodes, or would take more than
-    /// [`MAX_MEMORY`](crate::MAX_MEMORY); [`ErrorKind::InvalidMessage`] if it is malformed, or
-    /// its functions are: two of one name, one that is missing, one that calls itself;
-    /// [`ErrorKind::UnsupportedVersion`] if it has fields that are unknown here;
-    /// [`ErrorKind::InvalidConfig`] if it is externalized already, and for a minimum size below
-    /// [`LEAST_MIN_SIZE`];
-    /// [`ErrorKind::Cancelled`]; and as [`SavedModelDir::open`].
+    /// [`ErrorKind::LimitExceeded`] if the rest has more than [`MAX_REST`](crate::MAX_REST) bytes,
+    /// in which case the error names its largest part, or [`MAX_NODES`](crate::MAX_NODES) nodes, or
+    /// would take more than [`MAX_MEMORY`](crate::MAX_MEMORY); [`ErrorKind::InvalidMessage`] if the
+    /// model is malformed, or its functions are: two with the same name, a missing one, one that
+    /// calls itself; [`ErrorKind::UnsupportedVersion`] if it has unknown fields;
+    /// [`ErrorKind::InvalidConfig`] if it is already externalized, and for a minimum size below
+    /// [`LEAST_MIN_SIZE`]; [`ErrorKind::Cancelled`]; and as [`SavedModelDir::open`].
     pub fn new(path: impl AsRef<Path>, options: &ExternalizeOptions) -> Result<Self> {
         if options.min_size < LEAST_MIN_SIZE {
             let message = format!(
@@ -154,7 +151,7 @@ impl ExternalizePlan {
         let all = if leave.is_empty() {
             None
         } else {
-            // What stays is in the rest this time.
+            // This time, constants that can't be moved are part of the rest.
             Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants)
         };
         if !leave.is_empty() {
@@ -184,24 +181,24 @@ impl ExternalizePlan {
         })
     }
 
-    /// The constants that move, in the order in which they stand in the model.
+    /// Returns the constants to move, in the order of the model.
     pub fn constants(&self) -> impl ExactSizeIterator<Item = ConstantInfo> {
         self.constants.iter().map(|constant| self.info(constant))
     }
 
-    /// Constants that are large enough, and why they stay.
+    /// Returns the constants that are large enough but can't be moved, with the reasons.
     pub fn left(&self) -> impl ExactSizeIterator<Item = (ConstantInfo, Reason)> {
         self.left
             .iter()
             .map(|(constant, reason)| (self.info(constant), *reason))
     }
 
-    /// Bytes of all constants that move, each content once.
+    /// Returns the total size of the constants to move, in bytes, counting each content once.
     pub fn stored(&self) -> u64 {
         self.contents.all.iter().map(|content| content.size).sum()
     }
 
-    /// Bytes of the model as a message.
+    /// Returns the size of the model as a message, in bytes.
     pub fn message_size(&self) -> u64 {
         self.size
     }
@@ -222,13 +219,13 @@ impl ExternalizePlan {
         }
     }
 
-    /// Writes the externalized model to the folder `to`, which appears complete or not at all.
-    /// Everything else in the model's folder is copied.
+    /// Writes the externalized model to the folder `to`, atomically. Everything else in the model's
+    /// folder is copied.
     ///
     /// # Errors
     ///
-    /// As [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is too large for
-    /// TensorFlow even then: the error names the largest thing in it.
+    /// As [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is still too large
+    /// for TensorFlow: the error names its largest part.
     pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
         let to = to.as_ref();
         let save = SaveOptions::new().force(self.options.force);
@@ -238,7 +235,7 @@ impl ExternalizePlan {
             return Ok(self.externalized(to, saved.message_size));
         }
         let final_folder = absolute(to)?;
-        // What is written comes instead of what has its name.
+        // The output replaces files of the same names.
         let except = [self.written_over(), self.stale()].concat();
         let rebuilt = rebuild_except(self.dir.path(), to, &except, &save, |prefix| {
             let folder = prefix.parent().unwrap_or(Path::new("."));
@@ -247,15 +244,15 @@ impl ExternalizePlan {
         Ok(self.externalized(to, rebuilt.filled))
     }
 
-    /// Externalizes the model where it is.
+    /// Externalizes the model in place.
     ///
     /// The bundle appears first and then, by renaming, the new `saved_model.pb`: whenever this is
     /// interrupted, the folder has the old model or the new one, and
-    /// [`finish_in_place`](crate::finish_in_place) does what is left to be done for the new one.
+    /// [`finish_in_place`](crate::finish_in_place) completes the remaining steps for the new one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is at work;
+    /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
     /// [`ErrorKind::SourceChanged`] if the model was changed since it was read;
     /// [`ErrorKind::LimitExceeded`] as [`write`](Self::write).
     pub fn write_in_place(&self) -> Result<Externalized> {
@@ -292,7 +289,7 @@ impl ExternalizePlan {
         }
     }
 
-    /// The files of an earlier model that don't become part of the new one.
+    /// Returns the files of an earlier model that don't become part of the new one.
     fn stale(&self) -> Vec<PathBuf> {
         let mut stale = self.earlier.stale.clone();
         if !self.constants.is_empty() {
@@ -301,7 +298,8 @@ impl ExternalizePlan {
         stale
     }
 
-    /// The files that are written, if something moves, where a bundle and its record may be.
+    /// Returns the files that are written, if there are constants to move, at the paths of a bundle
+    /// and its record.
     fn written_over(&self) -> Vec<PathBuf> {
         let folder = self.dir.path();
         let mut files = vec![folder.join(RECORD_FILE)];
@@ -312,8 +310,8 @@ impl ExternalizePlan {
         files
     }
 
-    /// Writes all that is new to a folder, `saved_model.pb` last; gives the size of that. The
-    /// folder will be at `final_folder`.
+    /// Writes all new files to a folder, `saved_model.pb` last, and returns the size of that. The
+    /// folder will be moved to `final_folder`.
     fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
         let mapped = final_folder.join(MAPPED_FOLDER);
         let destination = if self.options.mapped {
@@ -350,12 +348,12 @@ impl ExternalizePlan {
         Ok(bytes.len() as u64)
     }
 
-    /// The model, in whose own folder its files may be replaced.
+    /// Returns the files of the model, which may be replaced in its own folder.
     fn made_from(&self) -> MadeFrom {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
-    /// The tensors of the earlier bundle that the model still reads, besides those that move.
+    /// Returns the tensors of the earlier bundle that the model still reads, except those to move.
     fn kept_readers(&self) -> Result<Vec<(&Tensor, BundleReader)>> {
         let Some(bundle) = &self.earlier.bundle else {
             return Ok(Vec::new());
@@ -368,7 +366,7 @@ impl ExternalizePlan {
             .collect()
     }
 
-    /// Writes all contents to a bundle; gives the crc32c of each.
+    /// Writes all contents to a bundle, and returns the crc32c of each.
     fn write_bundle(&self, folder: &Path) -> Result<Vec<u32>> {
         let prefix = bundle_prefix(folder);
         make_folder(&folder.join("assets"))?;
@@ -390,7 +388,7 @@ impl ExternalizePlan {
             )
         });
         let tensors = tensors.chain(kept);
-        // What an interrupted run has left is in the way.
+        // The remains of an interrupted run may be replaced.
         let mut options = BundleOptions::new()
             .made_from(self.made_from())
             .force(true)
@@ -404,7 +402,7 @@ impl ExternalizePlan {
         crcs.ok_or_else(|| Error::new(ErrorKind::Io, "a constant that was not written"))
     }
 
-    /// Writes each content to a file of its own; gives the crc32c of each.
+    /// Writes each content to a separate file, and returns the crc32c of each.
     fn write_mapped(&self, folder: &Path) -> Result<Vec<u32>> {
         make_folder(folder)?;
         let meter = self.options.progress.meter(self.stored());
@@ -441,7 +439,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| Error::from(error).context(path.display()))
 }
 
-/// Why constants can't move.
+/// Returns the reasons why constants can't be moved.
 fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place, Reason>> {
     let mut reasons = BTreeMap::new();
     for (index, meta_graph) in found.rest.meta_graphs.iter().enumerate() {
@@ -454,19 +452,19 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
     Ok(reasons)
 }
 
-/// Removes files of an earlier model, and the folder of those that were mapped.
+/// Removes files of an earlier model, and the folder of its mapped files.
 fn remove_stale(files: &[PathBuf]) -> Result<()> {
     for file in files {
         fs::remove_file(file).map_err(|error| Error::from(error).context(file.display()))?;
         if let Some(folder) = file.parent() {
-            // It stays if something else is in it.
+            // The folder stays if it has other content.
             let _ = fs::remove_dir(folder);
         }
     }
     Ok(())
 }
 
-/// The names of functions, by their meta graph and number.
+/// Returns the names of functions, by their meta graph and index.
 fn names(model: &SavedModel) -> BTreeMap<(usize, usize), String> {
     let mut names = BTreeMap::new();
     for (index, meta_graph) in model.meta_graphs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the original model was: kept beside an externalized one, so that it can be had again.
+//! The record of the original model, kept next to an externalized one to restore it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,86 +15,87 @@ use record_file::ReadAt;
 use crate::constant::{Constant, Encoding};
 use crate::content::Contents;
 
-/// The file in a model's folder.
+/// Path of the record in a model's folder.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
 
-/// The folder of the files that constants are mapped from, in the model's.
+/// Folder of the mapped files in a model's folder.
 pub(crate) const MAPPED_FOLDER: &str = "assets.extra/proto_splitter_mapped";
 
-/// The most bytes that the file may have: the rest of a model, and a name for each constant.
+/// Largest record, in bytes: the rest of a model, and a name for each constant.
 const MAX_RECORD: u64 = crate::scan::MAX_REST * 2;
 
-/// The version of the file that is written.
+/// The version of the record that is written.
 const VERSION: u32 = 2;
 
-/// The version of files that have no checksums, which are read too.
+/// The version of records without checksums, which are read too.
 const WITHOUT_CHECKSUMS: u32 = 1;
 
-/// The file of the externalized model.
+/// Name of the externalized model's file.
 const MODEL_FILE: &str = "saved_model.pb";
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at once.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// The tag of [`Record::check`].
+/// Tag of [`Record::check`].
 const CHECK_TAG: u8 = 15 << 3 | 5;
 
-/// Bytes of that field, which are the file's last.
+/// Size of that field, which is the record's last, in bytes.
 const CHECK_LEN: usize = 5;
 
-/// The file, as a protobuf message: the original `saved_model.pb` is its pieces, one after the
-/// other.
+/// The record, as a protobuf message: the original `saved_model.pb` is the concatenation of its
+/// pieces.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Record {
     #[prost(uint32, tag = "1")]
     version: u32,
-    /// Bytes of the original.
+    /// Size of the original, in bytes.
     #[prost(uint64, tag = "2")]
     pub(crate) size: u64,
-    /// The BLAKE3 hash of the `saved_model.pb` that this belongs to.
+    /// BLAKE3 hash of the `saved_model.pb` that this belongs to.
     #[prost(bytes = "vec", tag = "3")]
     model: Vec<u8>,
     #[prost(message, repeated, tag = "4")]
     pub(crate) pieces: Vec<Piece>,
-    /// True if each content is in a file of its own, and not in a bundle.
+    /// True if each content is in a separate file, rather than in a bundle.
     #[prost(bool, tag = "5")]
     pub(crate) mapped: bool,
-    /// The crc32c of the original. Version 1 has none.
+    /// crc32c of the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
-    /// Whether the original reads the bundle, too: it was externalized and saved again.
+    /// True if the original reads the bundle, too: it was externalized and saved again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
-    /// Bytes of the `saved_model.pb` that this belongs to; 0 where they weren't kept.
+    /// Size of the `saved_model.pb` that this belongs to, in bytes; 0 if it wasn't stored.
     #[prost(uint64, tag = "8")]
     model_size: u64,
-    /// The crc32c of all bytes of the file before this field, which is its last. Version 1 has none.
+    /// crc32c of all bytes before this field, which is the last. `None` in version 1.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
 }
 
-/// A run of bytes of the original.
+/// A range of the original.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Piece {
-    /// These bytes, and after them the content.
+    /// Literal bytes, which precede the content.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) literal: Vec<u8>,
-    /// The name of a tensor in the bundle; none at the end.
+    /// Name of a tensor in the bundle; empty at the end.
     #[prost(string, tag = "2")]
     pub(crate) content: String,
-    /// Bytes of an element, if the content is a list of varints.
+    /// Size of an element in bytes, if the content is a list of varints.
     #[prost(uint32, tag = "3")]
     pub(crate) width: u32,
-    /// True if negative ones have 64 bits.
+    /// True if negative elements are extended to 64 bits.
     #[prost(bool, tag = "4")]
     pub(crate) signed: bool,
-    /// The crc32c of the content as the original has it. Version 1 has none.
+    /// crc32c of the content as encoded in the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "5")]
     pub(crate) crc32c: Option<u32>,
 }
 
 impl Record {
-    /// Returns what to keep of a model of `size` bytes. `crcs` has the crc32c of each of the contents.
+    /// Returns the record of a model of `size` bytes. `crcs` has the crc32c of each of the
+    /// contents.
     pub(crate) fn new(
         data: &dyn ReadAt,
         size: u64,
@@ -105,7 +106,7 @@ impl Record {
         let mut pieces = Vec::with_capacity(constants.len() + 1);
         let (mut position, mut whole) = (0, 0);
         let literal = |from: u64, to: u64, whole: &mut u32| -> Result<Vec<u8>> {
-            // The walk has seen to it that the rest is small.
+            // The scan has checked that the rest is small.
             let len = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
             let mut bytes = vec![0; len];
             data.read_exact_at(from, &mut bytes)?;
@@ -152,7 +153,7 @@ impl Record {
         })
     }
 
-    /// The same where each content is in a file of its own.
+    /// Returns the record for contents in separate files.
     pub(crate) fn mapped(self) -> Record {
         Record {
             mapped: true,
@@ -160,7 +161,7 @@ impl Record {
         }
     }
 
-    /// The files in a model's folder that are there for the externalized model alone.
+    /// Returns the files in a model's folder that belong only to the externalized model.
     pub(crate) fn files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut files = vec![folder.join(RECORD_FILE)];
         if self.mapped {
@@ -172,14 +173,14 @@ impl Record {
         files
     }
 
-    /// The files of all contents, if they are mapped.
+    /// Returns the files of all contents, if they are mapped.
     pub(crate) fn mapped_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mapped = folder.join(MAPPED_FOLDER);
         let names = self.contents().into_iter();
         names.map(|name| mapped.join(name)).collect()
     }
 
-    /// Writes it to the folder of the model, whose `saved_model.pb` has these bytes.
+    /// Writes the record to the folder of the model, whose `saved_model.pb` has these bytes.
     pub(crate) fn write(mut self, folder: &Path, model: &[u8], made_from: &MadeFrom) -> Result<()> {
         self.model = blake3::hash(model).as_bytes().to_vec();
         self.model_size = model.len() as u64;
@@ -197,12 +198,12 @@ impl Record {
         file.write(|sink| Ok(sink.write_all(&bytes)?))
     }
 
-    /// The record in a model's folder; `None` if there is none.
+    /// Reads the record in a model's folder; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// If it can't be read, is damaged, or belongs to another `saved_model.pb` than the one that is
-    /// there.
+    /// If it can't be read, is damaged, or belongs to another `saved_model.pb` than the one in the
+    /// folder.
     pub(crate) fn read(folder: &Path) -> Result<Option<Record>> {
         let Some(record) = Record::load(folder)? else {
             return Ok(None);
@@ -213,8 +214,8 @@ impl Record {
         Err(changed(folder))
     }
 
-    /// Fails if the model in this folder isn't what it was when it was externalized, and is of the same
-    /// size: one that was saved since has another.
+    /// Fails if the model in this folder has changed since it was externalized, but has the same
+    /// size: a different size means that it was saved again.
     pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
         let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
         let is_as_large = size.is_ok_and(|size| size == self.model_size);
@@ -224,7 +225,7 @@ impl Record {
         Ok(())
     }
 
-    /// The record in a model's folder, whatever model is there; `None` if there is none.
+    /// Reads the record in a model's folder, whatever its model; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -248,7 +249,7 @@ impl Record {
         Record::checked(&bytes).map(Some).map_err(at_path)
     }
 
-    /// The record with these bytes.
+    /// Parses and checks a record.
     fn checked(bytes: &[u8]) -> Result<Record> {
         let record = Record::decode(bytes)
             .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))?;
@@ -289,14 +290,14 @@ impl Record {
         Ok(hash.finalize().as_bytes().as_slice() == self.model)
     }
 
-    /// The names of all contents, each once.
+    /// Returns the names of all contents, each once.
     pub(crate) fn contents(&self) -> BTreeSet<&str> {
         let names = self.pieces.iter().map(|piece| piece.content.as_str());
         names.filter(|name| !name.is_empty()).collect()
     }
 }
 
-/// The error of a model that isn't the one of its record.
+/// Returns the error of a model that doesn't match its record.
 fn changed(folder: &Path) -> Error {
     let model = folder.join(MODEL_FILE);
     let message = format!(
@@ -326,7 +327,7 @@ fn check(bytes: &[u8]) -> Result<()> {
     ))
 }
 
-/// The crc32c of a run of bytes.
+/// Returns the crc32c of a range of bytes.
 fn crc_of(data: &dyn ReadAt, range: Range<u64>) -> Result<u32> {
     let (mut crc, mut at) = (0, range.start);
     let mut buffer = vec![0; BUFFER_LEN];
@@ -340,7 +341,7 @@ fn crc_of(data: &dyn ReadAt, range: Range<u64>) -> Result<u32> {
     Ok(crc)
 }
 
-/// The bundle of a model in this folder.
+/// Returns the prefix of the bundle of a model in this folder.
 pub(crate) fn bundle_prefix(folder: &Path) -> PathBuf {
     folder.join("assets").join(crate::rewrite::BUNDLE_NAME)
 }

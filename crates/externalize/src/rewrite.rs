@@ -1,6 +1,7 @@
-//! Rewrites a model so that its large constants are read from a tensor bundle.
+//! Rewriting a model so that it reads its large constants from a tensor bundle.
 //!
-//! Every moved constant `X` of the main graph becomes three nodes, and nobody who refers to `X` changes:
+//! Every moved constant `X` of the main graph becomes three nodes, without a change to the
+//! references to `X`:
 //!
 //! ```text
 //! X/proto_splitter_handle  VarHandleOp     the variable that holds the content; X's control inputs
@@ -12,10 +13,10 @@
 //! graph, for loaders of TensorFlow 1 and the C++ loader, and [`objects`] to the object graph, for
 //! `tf.saved_model.load`.
 //!
-//! In a function, `X` is an argument instead, which all callers hand on, and which the functions
-//! that `tf.saved_model.load` returns capture: [`arguments`]. So they hold what they read when the
-//! rest of the model is gone, and XLA compiles them. Only functions that are called in a way that
-//! hands no more arguments on read variables.
+//! In a function, `X` becomes an argument instead, which all callers pass on, and which the
+//! functions that `tf.saved_model.load` returns capture: [`arguments`]. So they keep their contents
+//! alive after the rest of the model is gone, and XLA compiles them. Functions read variables only
+//! if some call can't pass more arguments on.
 
 mod arguments;
 mod build;
@@ -39,24 +40,24 @@ pub(crate) use build::strings;
 use names::Names;
 pub(crate) use objects::{CONSTANTS_OBJECT, INDEX_OBJECT, plain_object};
 
-/// The names of the bundle and the variables.
+/// Prefix of the names of the bundle and the variables.
 pub const BUNDLE_NAME: &str = "proto_splitter_constants";
 
-/// The variable that holds a content.
+/// Returns the name of the variable that holds a content.
 fn shared_name(content: &Content) -> String {
     format!("{BUNDLE_NAME}/{}", content.key)
 }
 
-/// Where the constants go.
+/// The destination of the constants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Destination<'a> {
-    /// A bundle in the model's folder `assets`.
+    /// A bundle in the model's `assets` folder.
     Bundle,
-    /// Files that stay where they are, in this folder, one a content.
+    /// Files in this folder, which must stay there, one per content.
     Local(&'a Path),
 }
 
-/// Rewrites one meta graph. `of` says which content a constant has.
+/// Rewrites one meta graph. `of` has the content of each constant.
 pub(crate) fn rewrite(
     meta_graph: &mut MetaGraphDef,
     index: usize,
@@ -81,24 +82,24 @@ pub(crate) fn rewrite(
     Ok(())
 }
 
-/// One meta graph that is being rewritten.
+/// A meta graph that is being rewritten.
 struct Rewriter<'a> {
     meta_graph: &'a mut MetaGraphDef,
     contents: &'a [Content],
-    /// Which content a node of a function or of the main graph has.
+    /// Content of a node, by function (or main graph) and node.
     of: BTreeMap<(Option<usize>, usize), usize>,
     /// Names of nodes in the main graph.
     names: Names,
-    /// The number that the next function's name ends with.
+    /// Number at the end of the next function's name.
     next_function: u64,
     /// Contents of variables that functions read.
     in_functions: BTreeSet<usize>,
-    /// The nodes of the main graph that have contents, by name: its constants, and those that read
-    /// what functions get.
+    /// Nodes of the main graph with contents, by name: its constants, and those that read the
+    /// contents for functions.
     in_main: BTreeMap<String, usize>,
     /// Functions with nodes that read variables.
     stateful: BTreeSet<usize>,
-    /// The contents that were appended to the arguments of functions.
+    /// Contents that were appended to the arguments of functions.
     arguments: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -144,7 +145,7 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// A name for a function that is added: fingerprints need the number at its end.
+    /// Returns a name for an added function: fingerprints need the number at its end.
     fn function_name(&mut self, base: &str) -> String {
         let name = format!("__inference_proto_splitter_{base}_{}", self.next_function);
         self.next_function += 1;
@@ -152,7 +153,7 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// An error about the model.
+/// Returns an error about the model.
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }

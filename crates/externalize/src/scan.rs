@@ -1,7 +1,7 @@
-//! Finds the large constants of a model, and reads the small rest of it.
+//! Finding the large constants of a model, and reading the small rest.
 //!
-//! The walk hops from node to node: nothing of a constant is read but its header. What is left when
-//! the contents are taken out is a SavedModel too, and a small one, so that it can be decoded.
+//! The walk goes from node to node, and reads only the headers of constants. Without the contents,
+//! the rest is also a SavedModel, and small enough to be decoded.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,11 +25,10 @@ use crate::constant::{Constant, Encoding, Place};
 use crate::memory;
 use crate::select::Reason;
 
-/// The most bytes that a model may have without its large constants: TensorFlow reads no
-/// `saved_model.pb` of more.
+/// Largest model without its large constants, in bytes: TensorFlow's limit for a `saved_model.pb`.
 pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 
-/// The most nodes that a model may have.
+/// Largest number of nodes of a model.
 pub const MAX_NODES: u64 = 4_000_000;
 
 /// Fields of a `FunctionDef` and of a `TensorProto`.
@@ -38,20 +37,20 @@ const DTYPE: u32 = 1;
 const SHAPE: u32 = 2;
 const VERSION: u32 = 3;
 
-/// What a walk through a model found.
+/// The result of walking a model.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// In the order in which they stand in the model.
+    /// Constants in the order of the model.
     pub(crate) constants: Vec<Constant>,
-    /// Large constants that can't move because of what they are, and why.
+    /// Large constants that can't be moved because of their encoding or type, with the reasons.
     pub(crate) stay: Vec<(Constant, Reason)>,
-    /// The model without the contents of those that move.
+    /// Model without the contents of the moved constants.
     pub(crate) rest: SavedModel,
-    /// The largest thing in that, if there is one that is as large as a constant that moves.
+    /// Description of the largest part of the rest, if it is as large as a constant to move.
     pub(crate) largest: Option<String>,
 }
 
-/// Walks through a model of `size` bytes. Constants at the places in `leave` are not taken out.
+/// Walks a model of `size` bytes. Constants at the places in `leave` are not moved out.
 pub(crate) fn scan(
     data: &Arc<dyn ReadAt>,
     size: u64,
@@ -87,12 +86,12 @@ pub(crate) fn scan(
     if len > MAX_REST {
         return Err(too_large(len, largest.as_deref()));
     }
-    // The model has that many bytes.
+    // The model has this many bytes.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     spans.read_exact_at(0, &mut bytes)?;
     let bytes = Bytes::from(bytes);
     memory::check(&bytes)?;
-    // Strings that stay share these bytes.
+    // The remaining strings share these bytes.
     let rest = SavedModel::decode(bytes.clone()).map_err(|error| {
         let message = format!("not a SavedModel: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
@@ -106,7 +105,7 @@ pub(crate) fn scan(
     })
 }
 
-/// The error of a model that has `len` bytes even without its large constants.
+/// Returns the error of a model that has `len` bytes even without its large constants.
 pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     let largest = match largest {
         Some(largest) => format!("; the largest thing in it is {largest}"),
@@ -118,7 +117,7 @@ pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     Error::new(ErrorKind::LimitExceeded, message)
 }
 
-/// Fails if the model has fields that our types haven't: they would be lost.
+/// Fails if the model has fields that the generated types don't have: they would be lost.
 fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     let encoded = rest.encode_to_vec();
     if encoded == **bytes {
@@ -139,7 +138,7 @@ fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     }
 }
 
-/// A message on the way to nodes.
+/// A message on the path to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Model,
@@ -151,7 +150,7 @@ enum Level {
 }
 
 impl Level {
-    /// The message's type.
+    /// Returns the message's type.
     fn type_name(self) -> &'static str {
         match self {
             Level::Model => "tensorflow.SavedModel",
@@ -163,7 +162,7 @@ impl Level {
         }
     }
 
-    /// Returns what the field of this number has.
+    /// Returns the level of the message in the field of this number.
     fn child(self, number: u32) -> Option<Level> {
         Some(match (self, number) {
             (Level::Model, 2) => Level::MetaGraph,
@@ -178,33 +177,33 @@ impl Level {
 
 struct Scanner<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// The model without the contents that were taken out.
+    /// The model without the contents that were moved out.
     spans: SpansBuilder,
     file: SourceId,
     min_size: u64,
     leave: &'a BTreeSet<Place>,
     constants: Vec<Constant>,
     stay: Vec<(Constant, Reason)>,
-    /// The largest thing that stays.
+    /// The largest remaining part.
     largest: Largest,
-    /// Where the signature is of the function that is walked through.
+    /// Range of the signature of the current function.
     signature: Option<Range<u64>>,
     place: Place,
     meta_graphs: usize,
     nodes: u64,
 }
 
-/// The largest thing that stays: its bytes, and what it is.
+/// The largest remaining part: its size, and its description.
 #[derive(Clone, Debug, Default)]
 struct Largest {
     size: u64,
     what: Option<What>,
 }
 
-/// Something that stays.
+/// A remaining part.
 #[derive(Clone, Debug)]
 enum What {
-    /// A node, with the signature of the function whose body it is in.
+    /// A node, with the signature of the function whose body contains it.
     Node {
         name: String,
         signature: Option<Range<u64>>,
@@ -213,7 +212,7 @@ enum What {
     Field { level: Level, number: u32 },
 }
 
-/// A value of a constant: the fields on the way to it, and what it is.
+/// The value of a constant: the fields on the path to it, and its description.
 struct Found {
     path: Vec<Field>,
     dtype: DataType,
@@ -262,7 +261,7 @@ impl Scanner<'_> {
                 Some(Level::Model) | None => {}
             }
             match child {
-                // What is smaller can't have a large constant.
+                // A smaller message can't contain a large constant.
                 Some(child) if field.value.end - field.value.start >= self.min_size => {
                     self.spans.begin_field(field.number)?;
                     match child {
@@ -282,7 +281,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Remembers something of `size` bytes that stays, if it is the largest.
+    /// Records a remaining part of `size` bytes, if it is the largest.
     fn stays(&mut self, size: u64, what: impl FnOnce() -> What) {
         if size >= self.min_size && size > self.largest.size {
             let what = Some(what());
@@ -290,7 +289,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The largest thing that stays, in words.
+    /// Describes the largest remaining part.
     fn largest(&mut self) -> Result<Option<String>> {
         let Largest { size, what } = std::mem::take(&mut self.largest);
         let name = match what {
@@ -310,7 +309,7 @@ impl Scanner<'_> {
         Ok(Some(format!("{name}, of {size} bytes")))
     }
 
-    /// A node that is large enough to be a large constant.
+    /// Handles a node that is large enough to be a large constant.
     fn node(&mut self, range: Range<u64>) -> Result<()> {
         let name = self.text(&range, 1)?;
         let value = self.value(&range)?;
@@ -348,8 +347,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Notes a constant with the tensor at `range`, which isn't one of numbers as TensorFlow writes
-    /// them, if it is large.
+    /// Records a large constant whose tensor at `range` isn't one of numbers in TensorFlow's
+    /// encoding.
     fn immovable(&mut self, name: &str, range: Range<u64>) -> Result<()> {
         let size = range.end - range.start;
         if size < self.min_size {
@@ -394,7 +393,7 @@ impl Scanner<'_> {
         self.spans.span(self.file, field.end..range.end)
     }
 
-    /// All fields of this number in a message.
+    /// Returns all fields of this number in a message.
     fn fields(&mut self, range: &Range<u64>, number: u32) -> Result<Vec<Field>> {
         let mut found = Vec::new();
         self.cursor.set_range(range.clone());
@@ -406,7 +405,7 @@ impl Scanner<'_> {
         Ok(found)
     }
 
-    /// The last text in this field; "" if there is none or it is longer than any name.
+    /// Returns the last string in this field; empty if there is none or it is longer than any name.
     fn text(&mut self, range: &Range<u64>, number: u32) -> Result<String> {
         const MAX_NAME: u64 = 64 << 10;
         let found = self.fields(range, number)?.pop();
@@ -422,7 +421,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The way to the tensor that the node at `range` has as its value, if it is a constant.
+    /// Returns the path to the tensor in the value of the node at `range`, if it is a constant.
     fn value(&mut self, range: &Range<u64>) -> Result<Option<Vec<Field>>> {
         const OP: u32 = 2;
         const ATTR: u32 = 5;
@@ -454,8 +453,8 @@ impl Scanner<'_> {
         Ok(Some(path))
     }
 
-    /// The content of the tensor that `path` leads to, if it has numbers, is large enough, and
-    /// written as TensorFlow writes it.
+    /// Returns the content of the tensor that `path` leads to, if it is large enough and has
+    /// numbers in TensorFlow's encoding.
     fn tensor(&mut self, mut path: Vec<Field>) -> Result<Option<Found>> {
         let Some(range) = path.last().map(|tensor| tensor.value.clone()) else {
             return Ok(None);
@@ -465,7 +464,7 @@ impl Scanner<'_> {
         let mut fields = Vec::new();
         while let Some(field) = self.cursor.next()? {
             fields.push(field);
-            // A list that isn't packed has a field an element.
+            // A list that isn't packed has one field per element.
             if fields.len() > 16 {
                 return Ok(None);
             }
@@ -502,7 +501,7 @@ impl Scanner<'_> {
         }))
     }
 
-    /// The number in a field; 0 if it is none.
+    /// Returns the number in a field; 0 if it isn't a number.
     fn number(&mut self, field: Field) -> Result<i32> {
         if field.wire_type != WireType::Varint {
             return Ok(0);
@@ -512,9 +511,9 @@ impl Scanner<'_> {
         Ok(number.and_then(|(n, _)| i32::try_from(n).ok()).unwrap_or(0))
     }
 
-    /// The shape in a field; of no known rank if it is longer than any.
+    /// Returns the shape in a field; of unknown rank if it is longer than any shape.
     fn shape(&mut self, field: &Field) -> Result<TensorShapeProto> {
-        /// The most bytes that a shape has: it has at most 254 dimensions.
+        /// Largest size of a shape in bytes: it has at most 254 dimensions.
         const MAX_SHAPE: u64 = 64 << 10;
         if field.wire_type != WireType::Len || field.value.end - field.value.start > MAX_SHAPE {
             return Ok(TensorShapeProto {
@@ -530,7 +529,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The dimensions of a shape, if all are known.
+/// Returns the dimensions of a shape, if all are known.
 fn dims(shape: &TensorShapeProto) -> Option<Vec<u64>> {
     let dims = shape.dim.iter().map(|dim| u64::try_from(dim.size).ok());
     dims.collect::<Option<Vec<u64>>>()

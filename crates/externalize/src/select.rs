@@ -1,4 +1,4 @@
-//! Which constants can't leave their place.
+//! The constants that can't be moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,22 @@ use crate::call_graph::{CallGraph, functions};
 use crate::call_sites::{Entries, extensible};
 use crate::constant::{Constant, Place};
 
-/// Why a constant stays where it is.
+/// The reason why a constant can't be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is in a function that is called from inside a function that XLA compiles as a whole, in a
-    /// way that hands no more arguments on.
+    /// It is in a function that is called from inside a function that XLA compiles as a whole, by a
+    /// call that can't pass more arguments.
     InsideCompiled,
-    /// It is in a function that XLA compiles as a whole, and that is called in a way that hands no
-    /// more arguments on.
+    /// It is in a function that XLA compiles as a whole, and that is called by a call that can't
+    /// pass more arguments.
     CompiledWithoutCall,
     /// It is in a function that XLA compiles as a whole, which can't map files.
     CompiledAndMapped,
-    /// It is in a function that initializes a resource: it could run before the constants are read.
+    /// It is in a function that initializes a resource, which could run before the constants are
+    /// read.
     Initializer,
-    /// Its numbers aren't written as TensorFlow writes them.
+    /// Its numbers are encoded differently than by TensorFlow.
     UnusualEncoding,
     /// It has strings, which a variable can't hold.
     Strings,
@@ -56,7 +57,7 @@ pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     )
 }
 
-/// The constants of one meta graph that can't leave their place.
+/// Returns the constants of one meta graph that can't be moved.
 pub(crate) fn left_in(
     meta_graph: &MetaGraphDef,
     constants: &[&Constant],
@@ -74,7 +75,7 @@ pub(crate) fn left_in(
         Some(objects) => calls.reachable(initializers(objects, &calls)),
         None => BTreeSet::new(),
     };
-    // What is compiled gets its constants as arguments, from all that call it.
+    // Compiled functions get their constants as arguments, from all callers.
     let extensible = extensible(graph, &calls, &entries(meta_graph));
     let compiled_or_inside = compiled().chain(inside.iter().copied());
     let unreachable = calls.reachable(compiled_or_inside.filter(|at| !extensible[*at]));
@@ -101,14 +102,14 @@ pub(crate) fn left_in(
     Ok(left)
 }
 
-/// The functions that the object graph has.
+/// Returns the functions in the object graph.
 pub(crate) fn entries(meta_graph: &MetaGraphDef) -> Entries<'_> {
     let objects = meta_graph.object_graph_def.iter();
     let functions = objects.flat_map(|objects| objects.concrete_functions.keys());
     functions.map(String::as_str).collect()
 }
 
-/// The functions that the loader calls while it makes resources.
+/// Returns the functions that the loader calls while it creates resources.
 fn initializers(objects: &SavedObjectGraph, calls: &CallGraph<'_>) -> Vec<usize> {
     const NAMES: [&str; 3] = ["_create_resource", "_initialize", "_destroy_resource"];
     let children = objects.nodes.iter().flat_map(|node| &node.children);

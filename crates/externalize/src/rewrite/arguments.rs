@@ -1,9 +1,9 @@
-//! Functions get the contents that they read as arguments.
+//! Passing contents to functions as arguments.
 //!
-//! Whoever calls a function hands on what that function needs, and so needs it, too. At the top, the
-//! object graph has functions capture the contents: each holds what it reads for as long as it
-//! lives, as it holds variables. The main graph hands over the values of its own variables. So does
-//! a function that can't get more arguments.
+//! The caller of a function passes on the contents that the function needs, and so needs them, too.
+//! At the top, functions capture the contents through the object graph: each holds its contents for
+//! as long as it lives, as it holds variables. The main graph passes the values of its own
+//! variables. So does a function that can't get more arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,14 @@ use crate::call_sites::{CallSite, call_sites, extensible, has_frames};
 use crate::content::Content;
 use crate::select::entries;
 
-/// Largest number of arguments that are added, in all functions of a meta graph.
+/// Largest number of arguments that are added to all functions of a meta graph.
 const MAX_ARGUMENTS: usize = 1 << 20;
 
-/// The contents that each function gets, by its name.
+/// The contents that each function gets, by the function's name.
 type Passed = BTreeMap<String, Vec<usize>>;
 
 impl Rewriter<'_> {
-    /// Moves constants of functions to where they are called from, up to the object graph and the
-    /// main graph.
+    /// Moves constants of functions to their callers, up to the object graph and the main graph.
     pub(super) fn pass_arguments(&mut self) -> Result<()> {
         self.arguments = self.needed()?;
         let contents = self.contents;
@@ -51,7 +50,7 @@ impl Rewriter<'_> {
         self.hand_on(&passed)
     }
 
-    /// The contents that each function needs which can get them as arguments: those that it reads,
+    /// Returns the contents that each function needs and can get as arguments: those that it reads,
     /// and those of the functions that it calls.
     fn needed(&self) -> Result<BTreeMap<usize, Vec<usize>>> {
         let Some(graph) = &self.meta_graph.graph_def else {
@@ -92,7 +91,7 @@ impl Rewriter<'_> {
             .collect())
     }
 
-    /// Has all calls hand on what the functions get.
+    /// Makes all calls pass on the contents that the functions get.
     fn hand_on(&mut self, passed: &Passed) -> Result<()> {
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
@@ -139,8 +138,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// The functions that get what a function gets: its callers, and the next one that the same node
-/// calls.
+/// Returns the functions that get the same contents as a function: its callers, and the other
+/// functions that the same node calls.
 fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     let functions = functions(graph);
     let mut receivers = vec![BTreeSet::new(); functions.len()];
@@ -162,12 +161,12 @@ fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     receivers
 }
 
-/// The argument that is a content.
+/// Returns the name of the argument for a content.
 fn argument_name(content: &Content) -> String {
     format!("proto_splitter_{}", content.key)
 }
 
-/// Has a function take contents as arguments after those it has, and its constants give these.
+/// Adds contents to a function as arguments after its own, and makes its constants return them.
 fn take_arguments(
     function: &mut FunctionDef,
     arguments: &[usize],
@@ -198,14 +197,14 @@ fn take_arguments(
             let constant = std::mem::take(node);
             let mut inputs = vec![argument_name(&contents[content])];
             inputs.extend(constant.input.iter().cloned());
-            // Nobody has a gradient with respect to a constant.
+            // Gradients with respect to a constant aren't needed.
             *node = replacement("StopGradient", constant, inputs, &contents[content]);
         }
     }
     Ok(())
 }
 
-/// Has the body of a loop return its arguments, for the next round.
+/// Makes the body of a loop return its arguments, for the next iteration.
 fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &[Content]) {
     for content in arguments.iter().map(|content| &contents[*content]) {
         let argument = argument_name(content);
@@ -221,10 +220,10 @@ fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &
     }
 }
 
-/// What a caller hands on.
+/// The values that a caller passes on.
 #[derive(Clone, Copy)]
 enum Values {
-    /// Arguments of its own.
+    /// Its own arguments.
     Arguments,
     /// Values of variables, which new nodes read here.
     Variables(Scope),
@@ -236,17 +235,17 @@ struct Caller<'a> {
     contents: &'a [Content],
 }
 
-/// What a caller needs beside its nodes.
+/// The additions that a caller needs outside of its nodes.
 #[derive(Default)]
 struct Added {
     nodes: Vec<NodeDef>,
-    /// The new nodes that read contents, by name.
+    /// New nodes that read contents, by name.
     read: BTreeMap<String, usize>,
 }
 
 impl Caller<'_> {
-    /// Adds inputs to all calls among nodes. Gives what these need, and adds the bodies of loops
-    /// to `bodies`.
+    /// Adds inputs to all calls among nodes. Returns the additions that these need, and adds the
+    /// bodies of loops to `bodies`.
     fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
         let mut added = Added::default();
         let has_frames = has_frames(nodes);
@@ -274,7 +273,7 @@ impl Caller<'_> {
         Ok(added)
     }
 
-    /// Adds the nodes that read a content for a call; gives the output to have as an input.
+    /// Adds the nodes that read a content for a call, and returns the output to use as an input.
     fn read(
         &self,
         call: &NodeDef,
@@ -305,7 +304,7 @@ impl Caller<'_> {
     }
 }
 
-/// The control input on the node that gives an input, unless that is an argument.
+/// Returns the control input on the node of an input, unless that is an argument.
 fn after(input: &str, scope: Scope) -> Option<String> {
     match (input.strip_prefix('^'), input.split_once(':')) {
         (Some(_), _) => Some(input.to_owned()),
@@ -354,7 +353,7 @@ fn add_inputs<'c>(
     Ok(())
 }
 
-/// Returns true if a list has no shapes, and says nothing of any output.
+/// Returns true if a list has no shapes, and so doesn't describe any output.
 fn is_empty(value: &Value) -> bool {
     matches!(value, Value::List(list) if list.shape.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Puts nodes and functions together.
+//! Building nodes and functions.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use proto_splitter_graph_def::proto::{
 
 use crate::content::Content;
 
-/// Where nodes are: names of their outputs differ.
+/// The scope of nodes, which determines the names of their outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// In the main graph: the first output of `x` is `x`.
     Main,
-    /// In the body of a function: an output of `x` is `x:its name:0`.
+    /// The body of a function: an output of `x` is `x:its name:0`.
     Function,
 }
 
 impl Scope {
-    /// An output of a node, as others have it as their input.
+    /// Returns an output of a node, as an input of other nodes.
     pub(super) fn output(self, node: &str, output: &str) -> String {
         match self {
             Scope::Main => node.to_owned(),
@@ -30,7 +30,7 @@ impl Scope {
     }
 }
 
-/// A node that is put together.
+/// A node that is being built.
 pub(super) struct Node(NodeDef);
 
 impl Node {
@@ -107,7 +107,7 @@ pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     }
 }
 
-/// A constant of strings; a scalar if there is no shape.
+/// Returns a constant of strings; a scalar if the shape is empty.
 pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtString.into(),
@@ -124,7 +124,7 @@ pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
         .build()
 }
 
-/// A scalar 1 of type `int32`, which is there once what `after` names was done.
+/// Returns a scalar 1 of type `int32`, available after the node `after`.
 pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -139,7 +139,7 @@ pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
         .build()
 }
 
-/// The variable that holds a content.
+/// Returns the variable that holds a content.
 pub(super) fn handle(name: &str, content: &Content) -> Node {
     Node::new(name, "VarHandleOp")
         .text("container", "")
@@ -148,15 +148,15 @@ pub(super) fn handle(name: &str, content: &Content) -> Node {
         .text("shared_name", &super::shared_name(content))
 }
 
-/// The value of the variable that `handle` is.
+/// Returns the node that reads the variable `handle`.
 pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
     Node::new(name, "ReadVariableOp")
         .input(handle)
         .dtype("dtype", content.dtype)
 }
 
-/// The value of a content, read from the bundle with the prefix that `prefix` is: three nodes, of
-/// which the last gives it.
+/// Returns the nodes that read a content from the bundle with the prefix in `prefix`: three nodes,
+/// of which the last has the value.
 pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
     let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));
     let restore = Node::new(base, "RestoreV2")
@@ -172,7 +172,7 @@ pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content)
     ]
 }
 
-/// The prefix of the bundle whose index has the path that `index` gives.
+/// Returns the node with the prefix of the bundle whose index has the path in `index`.
 pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
     Node::new(name, "StaticRegexReplace")
         .input(index)
@@ -182,7 +182,7 @@ pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
         .build()
 }
 
-/// A function with arguments of type string.
+/// Returns a function with arguments of type string.
 pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> FunctionDef {
     let argument = |name: &&str| ArgDef {
         name: (*name).to_owned(),
@@ -212,7 +212,7 @@ pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> Fun
     }
 }
 
-/// Has a function return what a node gives.
+/// Makes a function return an output of a node.
 pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: String) {
     let name = "identity";
     if let Some(signature) = &mut function.signature {
@@ -225,7 +225,7 @@ pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: Strin
     function.ret.insert(name.to_owned(), output);
 }
 
-/// Has a function do what a node does, whether or not its result is asked for.
+/// Makes a function run a node, whether or not its result is used.
 pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
     if let Some(signature) = &mut function.signature {
         signature.control_output.push(name.to_owned());
@@ -235,7 +235,7 @@ pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
         .insert(name.to_owned(), node.to_owned());
 }
 
-/// A call of a function of two paths, which gives an `int32`.
+/// Returns a call of a function of two paths, which returns an `int32`.
 pub(super) fn call(name: &str, function: &str, inputs: [&str; 2]) -> NodeDef {
     let function = NameAttrList {
         name: function.to_owned(),

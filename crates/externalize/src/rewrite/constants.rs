@@ -1,4 +1,4 @@
-//! Constants become variables that are read.
+//! Replacing constants by variables.
 
 use proto_splitter_core::Result;
 use proto_splitter_graph_def::proto::NodeDef;
@@ -10,7 +10,7 @@ use crate::call_graph::{CallGraph, function_name, named_functions};
 use crate::content::Content;
 
 impl Rewriter<'_> {
-    /// Replaces the constants that are still there, in functions and in the main graph.
+    /// Replaces the remaining constants, in functions and in the main graph.
     pub(super) fn replace_constants(&mut self) -> Result<()> {
         let of = std::mem::take(&mut self.of);
         let contents = self.contents;
@@ -38,7 +38,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Says of every function that reads variables, or calls one that does, that it is stateful.
+    /// Marks every function that reads variables, or calls one that does, as stateful.
     pub(super) fn mark_stateful(&mut self) -> Result<()> {
         let stateful = std::mem::take(&mut self.stateful);
         let graph = self.meta_graph.graph_def.get_or_insert_default();
@@ -77,7 +77,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Nodes in which constants were replaced, and those constants by name with what they contain.
+/// Nodes in which constants were replaced, and those constants by name with their contents.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(
@@ -103,9 +103,10 @@ fn replace(
     Ok((new, moved))
 }
 
-/// The three nodes that a constant becomes.
+/// Returns the three nodes that replace a constant.
 ///
-/// Its control inputs go to the first, so that all three are in one frame of a loop of TensorFlow 1.
+/// Its control inputs go to the first, so that all three are in the same frame of a loop of
+/// TensorFlow 1.
 fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeDef; 3]> {
     if constant.input.iter().any(|input| !input.starts_with('^')) {
         return Err(invalid(format!(
@@ -128,8 +129,7 @@ fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeD
     Ok([handle, read, identity])
 }
 
-/// A constant that gives its input instead, by an op that does nothing else; whoever refers to it
-/// needn't know.
+/// Returns a constant replaced by an op that only returns its input; references to it stay valid.
 pub(super) fn replacement(
     op: &str,
     constant: NodeDef,

@@ -1,4 +1,4 @@
-//! The main graph reads the contents when it is initialized.
+//! Reading the contents when the main graph is initialized.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,29 @@ use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
-/// The nodes that give the paths of the bundle's two files. Loaders put the paths in.
+/// Nodes with the paths of the bundle's two files, which loaders set.
 const INDEX_PATH: &str = "proto_splitter_index_path";
 const DATA_PATH: &str = "proto_splitter_data_path";
 
-/// The arguments of functions that take those paths.
+/// Names of functions' arguments for those paths.
 const ARGUMENTS: [&str; 2] = ["index_path", "data_path"];
 
-/// The node that calls the function that reads what functions need.
+/// Node that calls the function that reads the contents for functions.
 const INITIALIZE: &str = "proto_splitter_initialize";
 
-/// The node that gives the bundle's prefix.
+/// Node with the bundle's prefix.
 const PREFIX: &str = "proto_splitter_prefix";
 
-/// Where loaders look for the operation that initializes a graph.
+/// Signature in which loaders look for the operation that initializes a graph.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
-/// What was added to a graph.
+/// The additions to a graph.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// Which of the meta graph's assets is the first of the two files.
+    /// Index of the first of the two files among the meta graph's assets.
     pub(super) first_asset: usize,
-    /// The names of the functions that make, fill and remove the variables.
+    /// Names of the functions that create, fill and remove the variables.
     pub(super) create: String,
     pub(super) initialize: String,
     pub(super) destroy: String,
@@ -97,7 +97,7 @@ impl Rewriter<'_> {
             ),
             build::call(INITIALIZE, initialize, [INDEX_PATH, DATA_PATH]),
         ];
-        // Importers based on MLIR look a variable up by a node that is called as it.
+        // Importers based on MLIR look a variable up by a node with the same name.
         for content in self.in_functions.union(&in_main) {
             let content = &contents[*content];
             nodes.push(handle(&shared_name(content), content).build());
@@ -157,7 +157,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// The node that initializes the graph, if it has one.
+    /// Returns the node that initializes the graph, if it has one.
     fn init_node(&self) -> Option<String> {
         let signature = self.meta_graph.signature_def.get(INIT_SIGNATURE);
         let output = signature.and_then(|signature| signature.outputs.get(INIT_SIGNATURE));
@@ -194,8 +194,8 @@ impl Rewriter<'_> {
         }));
     }
 
-    /// Returns what runs before the node `init` would read variables that nobody has filled yet: it gets
-    /// the contents themselves, or waits. Gives those contents, by the constants' names.
+    /// Rewires nodes that run before `init` and would read variables that aren't filled yet: they
+    /// get the contents themselves, or wait. Returns those contents, by the constants' names.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;
@@ -248,12 +248,12 @@ impl Rewriter<'_> {
     }
 }
 
-/// The node of the main graph that reads a content from the bundle.
+/// Returns the name of the node of the main graph that reads a content from the bundle.
 fn restore_name(content: &Content) -> String {
     format!("proto_splitter_restore_{}", content.key)
 }
 
-/// The node that an input is an output of, or that it waits for.
+/// Returns the name of the node that an input refers to or waits for.
 fn node_of(input: &str) -> &str {
     let input = input.strip_prefix('^').unwrap_or(input);
     input.split_once(':').map_or(input, |(node, _)| node)
@@ -268,7 +268,7 @@ fn assign(name: &str, handle: String, value: String, content: &Content) -> NodeD
         .build()
 }
 
-/// A function that does nothing: the variables are made when they are filled.
+/// Returns a function that does nothing: the variables are created when they are filled.
 fn create_function(name: &str) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function.node_def.push(build::one("one", None));
@@ -276,7 +276,7 @@ fn create_function(name: &str) -> FunctionDef {
     function
 }
 
-/// A function that reads contents into their variables, one at a time.
+/// Returns a function that reads contents into their variables, one at a time.
 fn initialize_function(name: &str, contents: &[&Content]) -> FunctionDef {
     let mut function = build::function(name, &ARGUMENTS, true);
     let nodes = &mut function.node_def;
@@ -304,7 +304,7 @@ fn initialize_function(name: &str, contents: &[&Content]) -> FunctionDef {
     function
 }
 
-/// A function that removes the variables, whose memory is free then.
+/// Returns a function that removes the variables, which frees their memory.
 fn destroy_function(name: &str, contents: &[&Content]) -> FunctionDef {
     let mut function = build::function(name, &[], true);
     let nodes = &mut function.node_def;
@@ -323,7 +323,7 @@ fn destroy_function(name: &str, contents: &[&Content]) -> FunctionDef {
     function
 }
 
-/// Ends a function that returns once all this was done.
+/// Ends a function that returns after these nodes have run.
 fn finish(function: &mut FunctionDef, output: &str, after: Vec<String>) {
     function
         .node_def
@@ -333,7 +333,7 @@ fn finish(function: &mut FunctionDef, output: &str, after: Vec<String>) {
     build::returns(function, DataType::DtInt32, "one:output:0".to_owned());
 }
 
-/// A function that reads one content.
+/// Returns a function that reads one content.
 pub(super) fn constant_function(name: &str, content: &Content) -> FunctionDef {
     let mut function = build::function(name, &ARGUMENTS, true);
     function

@@ -1,7 +1,7 @@
-//! Constants that are mapped from files on this machine.
+//! Mapping constants from files on this machine.
 //!
 //! `ImmutableConst` maps a file: nothing is read before it is used, and several processes share the
-//! memory. The path is an attribute of the node, so the files must stay where they are.
+//! memory. The path is an attribute of the node, so the files must not be moved.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use super::constants::replacement;
 use super::{Rewriter, invalid};
 use crate::content::Content;
 
-/// The file of a content in the folder `folder`.
+/// Returns the path of a content's file in the folder `folder`.
 pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathBuf {
     folder.join(&content.key)
 }
 
-/// A path as an attribute has it.
+/// Formats a path for the attribute.
 fn region(folder: &Path, content: &Content) -> Result<String> {
     let path = content_path(folder, content);
     match path.to_str() {
@@ -53,7 +53,7 @@ impl Rewriter<'_> {
             let region = region(folder, content)?;
             if let Some(node) = nodes.get_mut(node) {
                 let added = map_constant(node, scope, &region, content);
-                // Behind all others, whose places are as they were.
+                // After all others, whose indices don't change.
                 nodes.push(added);
             }
         }
@@ -71,7 +71,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Has a constant give what a new node maps; gives that.
+/// Makes a constant return the output of a new mapping node, which is returned.
 fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Content) -> NodeDef {
     let name = format!("{}/proto_splitter_mapped", constant.name);
     let old = std::mem::take(constant);
@@ -84,7 +84,7 @@ fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Co
     node
 }
 
-/// A function that gives one content.
+/// Returns a function that returns one content.
 fn function(name: &str, region: &str, content: &Content) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function

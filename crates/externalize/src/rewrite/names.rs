@@ -1,4 +1,4 @@
-//! Names that are taken.
+//! Names in use.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 
 use crate::call_graph::{function_name, functions};
 
-/// What names of ours contain.
+/// Part of every name that this crate adds.
 const OURS: &str = "proto_splitter";
 
-/// The names in one graph that could be ours.
+/// The names in a graph that could conflict with added ones.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
@@ -39,13 +39,13 @@ impl Names {
     }
 }
 
-/// A number above those that names of functions end with.
+/// Returns a number above those at the ends of functions' names.
 pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
     let number = |name: &str| name.rsplit_once('_')?.1.parse::<u64>().ok();
     let numbers = functions(graph)
         .iter()
         .filter_map(|function| number(function_name(function)));
-    // Room for as many functions as a model may have nodes.
+    // Leaves room for as many functions as a model may have nodes.
     let last = numbers.max().unwrap_or(0);
     if last < u64::MAX >> 2 {
         Ok(last + 1)

@@ -1,7 +1,7 @@
 //! The object graph, from which `tf.saved_model.load` builds a model.
 //!
-//! The loader calls `_create_resource` of every resource, then `_initialize` once all objects are
-//! there, and `_destroy_resource` when the model goes away.
+//! The loader calls `_create_resource` of every resource, then `_initialize` after creating all
+//! objects, and `_destroy_resource` when the model is dropped.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,20 @@ use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
-/// The child of the root that fills the variables.
+/// Child of the root that fills the variables.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// The child of that which is the index of the bundle.
+/// Child of that object for the index of the bundle.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
-/// A constant that functions capture: which object it is, and what it contains.
+/// A constant that functions capture: the indices of its object and of its content.
 pub(super) type Captured = (usize, usize);
 
-/// Makes a function of this name that gives a content.
+/// Makes a function of this name that returns a content.
 pub(super) type Body<'b> = &'b dyn Fn(&str, &Content) -> Result<FunctionDef>;
 
 impl Rewriter<'_> {
-    /// The objects that are constants which move.
+    /// Returns the objects of constants that are moved.
     pub(super) fn captured_constants(&mut self) -> Vec<Captured> {
         let graph = self.meta_graph.graph_def.get_or_insert_default();
         let by_name: BTreeMap<&str, usize> = graph
@@ -99,7 +99,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Has functions capture what was appended to their arguments: an object for each content.
+    /// Makes functions capture the contents appended to their arguments: one object per content.
     fn bind_arguments(&mut self, objects: &mut SavedObjectGraph) -> Vec<Captured> {
         let arguments = self.arguments.clone();
         let mut made: BTreeMap<usize, i32> = BTreeMap::new();
@@ -123,9 +123,9 @@ impl Rewriter<'_> {
         captured
     }
 
-    /// Makes resources of captured constants, which `_create_resource` returns one by one: the
-    /// content itself, as the function that `body` makes gives it. Of several with one content the
-    /// others go.
+    /// Replaces captured constants by resources, one per content, whose `_create_resource` returns
+    /// the content itself, through the function that `body` makes. The other constants with the
+    /// same content are removed.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,
@@ -173,7 +173,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// The number of an object; there are fewer than 2^31, or the model couldn't be decoded.
+/// Returns the number of an object; there are fewer than 2^31, or decoding the model would have
+/// failed.
 fn node_id(at: usize) -> i32 {
     i32::try_from(at).unwrap_or(i32::MAX)
 }
@@ -209,7 +210,7 @@ fn named(name: &str, to: ObjectReference) -> ObjectReference {
     }
 }
 
-/// An object that is nothing in particular.
+/// Returns an object without a special kind.
 pub(crate) fn plain_object() -> SavedObject {
     let user_object = SavedUserObject {
         identifier: "_generic_user_object".to_owned(),
@@ -226,7 +227,7 @@ pub(crate) fn plain_object() -> SavedObject {
     }
 }
 
-/// Says of a function without arguments of its own what it captures and returns.
+/// Describes the captures and results of a function without its own arguments.
 fn concrete(
     objects: &mut SavedObjectGraph,
     name: &str,

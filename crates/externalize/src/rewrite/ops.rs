@@ -1,4 +1,4 @@
-//! Definitions of the ops that are added, for models that list those they use.
+//! Definitions of the added ops, for models that list the ops they use.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use proto_splitter_saved_model::proto::MetaGraphDef;
 
 use crate::call_graph::functions;
 
-/// What an input or an output is.
+/// The type of an input or an output.
 #[derive(Clone, Copy)]
 enum Arg {
-    /// Of this type.
+    /// This type.
     Is(DataType),
-    /// Of the type that this attribute says.
+    /// The type in this attribute.
     Of(&'static str),
-    /// As many as this attribute has types.
+    /// A list with the types in this attribute.
     List(&'static str),
 }
 
-/// What an attribute is if a node doesn't have it.
+/// The default of an attribute.
 #[derive(Clone, Copy)]
 enum Preset {
     Nothing,
@@ -33,7 +33,7 @@ enum Preset {
 /// An attribute: its name, its type, and its default.
 type Attr = (&'static str, &'static str, Preset);
 
-/// An op, as TensorFlow knows it.
+/// An op, as TensorFlow defines it.
 struct Op {
     name: &'static str,
     is_stateful: bool,
@@ -50,7 +50,7 @@ const SHAPES: Attr = ("output_shapes", "list(shape)", Preset::List);
 const INPUTS: (&str, Arg) = ("input", Arg::List("Tin"));
 const OUTPUTS: (&str, Arg) = ("output", Arg::List("Tout"));
 
-/// The ops of the nodes that a rewritten model may have and its original not.
+/// The ops of nodes that a rewritten model may have in addition to the original's.
 const OPS: [Op; 15] = [
     Op {
         name: "AssignVariableOp",
@@ -203,7 +203,7 @@ const OPS: [Op; 15] = [
     },
 ];
 
-/// Adds to a model's list of ops those that it uses now; a model without a list gets none.
+/// Adds the newly used ops to a model's list of ops; a model without a list gets none.
 pub(super) fn list_added(meta_graph: &mut MetaGraphDef) {
     let info = meta_graph.meta_info_def.as_mut();
     let Some(list) = info.and_then(|info| info.stripped_op_list.as_mut()) else {
@@ -258,7 +258,7 @@ fn attr((name, kind, default): &Attr) -> AttrDef {
         Preset::Number(number) => Some(Value::I(*number)),
         Preset::List => Some(Value::List(Box::<ListValue>::default())),
     };
-    // Lists without a default say how many they have at least.
+    // Lists without a default have a minimum length.
     let has_minimum = matches!(default, Preset::Nothing) && kind.starts_with("list(");
     let at_least_one = has_minimum && ["dtypes", "branches"].contains(name);
     AttrDef {

@@ -1,4 +1,4 @@
-//! Folders that had an externalized model before.
+//! Folders that previously had an externalized model.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const BUNDLE: [&str; 2] = [
     "assets/proto_splitter_constants.index",
 ];
 
-/// A folder with this model, and the files that an externalized one has left there.
+/// Returns a folder with this model, and the files that an externalized one has left there.
 fn saved_over(folder: &Path, model: &SavedModel) -> std::path::PathBuf {
     let old = folder.join("old");
     externalize(&fixture("functions_consts"), &old).unwrap();
@@ -89,8 +89,8 @@ fn child(name: &str, node_id: i32) -> ObjectReference {
     }
 }
 
-/// As TensorFlow saves an externalized model that it loaded: captured constants are in the graph,
-/// and the bundle is an asset behind another one.
+/// Returns a model as TensorFlow saves an externalized model that it loaded: captured constants are
+/// in the graph, and the bundle is an asset after another one.
 fn saved_again() -> SavedModel {
     let nodes = vec![constant("Const_1", 1), call("path", "Placeholder", &[])];
     let initialize = function("__inference_initialize_7", Vec::new());
@@ -176,7 +176,7 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert!(matches!(words, Kind::Asset(asset) if asset.asset_file_def_index == 0));
     let bundles = objects.nodes[0].children.iter();
     let bundles = bundles.filter(|child| child.local_name == "_proto_splitter_constants");
-    // One, and not the old one.
+    // Only one, which is not the old one.
     let bundles: Vec<i32> = bundles.map(|child| child.node_id).collect();
     assert!(bundles.len() == 1 && bundles[0] > 5, "{bundles:?}");
 
@@ -184,7 +184,7 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     internalize(&out, &back, &options()).unwrap();
     assert!(read_model(&back) == saved_again());
-    // Its constants are in the graph: that is what an original has.
+    // Its constants are in the graph, as in an original.
     let same = folder.path().join("same");
     let internalized = internalize(&path, &same, &options()).unwrap();
     assert_eq!(files(&internalized.path), files(&path));

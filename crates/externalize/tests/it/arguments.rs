@@ -1,4 +1,4 @@
-//! Functions that get what they read as arguments, and objects that they capture.
+//! Functions that get contents as arguments, and objects that they capture.
 
 use proto_splitter_graph_def::proto::attr_value::{ListValue, Value};
 use proto_splitter_graph_def::proto::{
@@ -12,7 +12,8 @@ use proto_splitter_saved_model::proto::{
 use crate::models::{call, compiled, constant, function, model};
 use crate::{externalized, graph, node};
 
-/// A node that names functions in these attributes, and lists the types of its inputs in another.
+/// Returns a node that names functions in these attributes, and lists the types of its inputs in
+/// another.
 fn calling(op: &str, functions: &[(&str, &str)], types: &str, inputs: &[&str]) -> NodeDef {
     let attr = |value| Box::new(AttrValue { value: Some(value) });
     let function = |name: &str| {
@@ -60,7 +61,7 @@ fn library(model: &SavedModel) -> &[FunctionDef] {
 
 #[test]
 fn every_op_that_calls_a_function_hands_its_constants_on_at_the_right_place() {
-    // The op, its functions, its list of types, its inputs, and where the new one goes.
+    // The op, its functions, its list of types, its inputs, and the index of the new one.
     type Case = (
         &'static str,
         &'static [&'static str],
@@ -137,7 +138,7 @@ fn every_op_that_calls_a_function_hands_its_constants_on_at_the_right_place() {
                 ("StopGradient", &[argument.to_owned()][..])
             );
         }
-        // The other branch gets what it doesn't read.
+        // The other branch gets a content that it doesn't read.
         let expected = if attrs.len() == 2 {
             vec![argument]
         } else {
@@ -240,7 +241,7 @@ fn functions_capture_what_they_read_and_what_others_read_for_them() {
         "behind what it captured before"
     );
     for object in &bound[1..] {
-        // Its handle is what `_create_resource` gives: the value.
+        // Its handle is the value that `_create_resource` returns.
         assert!(matches!(at(*object).kind, Some(Kind::Resource(_))));
         let [create] = &at(*object).children[..] else {
             panic!("an object with {} children", at(*object).children.len());

@@ -1,4 +1,4 @@
-//! Damage to what was kept of an original, in place of it and beside it.
+//! Damage to the data kept of an original, and to the model next to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn verify(folder: &Path) -> Result<Verified> {
     FORMATS.open(folder, &OpenOptions::new())?.verify()
 }
 
-/// A model with a constant of each encoding, externalized to `out` in a folder.
+/// Returns a model with a constant of each encoding, externalized to `out` in a folder.
 fn externalized(folder: &Path, mapped: bool) -> (SavedModel, PathBuf) {
     let ints = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -44,8 +44,8 @@ fn externalized(folder: &Path, mapped: bool) -> (SavedModel, PathBuf) {
     (model, out)
 }
 
-/// Fails unless `internalize` and `verify` both refuse a folder with this file changed; gives what
-/// they say.
+/// Fails unless `internalize` and `verify` both refuse a folder with this file changed, and returns
+/// their errors.
 fn refused(out: &Path, file: &str, at: usize, bit: u8) -> [String; 2] {
     let path = out.join(file);
     let good = fs::read(&path).unwrap();
@@ -101,7 +101,7 @@ fn no_bit_of_a_constant_is_flipped_unnoticed() {
             for at in (0..len).step_by(61).chain([len - 1]) {
                 let bit = u8::try_from(at % 8).unwrap();
                 for error in refused(&out, &file, at, bit) {
-                    // A constant that is written as varints has another checksum there.
+                    // A constant that is encoded as varints has a different checksum there.
                     let named = error.contains(&file) && error.contains(" at 0x");
                     assert!(named || error.contains("the constant"), "{at}: {error}");
                 }
@@ -110,7 +110,7 @@ fn no_bit_of_a_constant_is_flipped_unnoticed() {
     }
 }
 
-/// A record as it was before there were checksums in it.
+/// A record of the version without checksums.
 #[derive(Clone, PartialEq, Message)]
 struct Old {
     #[prost(uint32, tag = "1")]
@@ -156,7 +156,7 @@ fn a_folder_from_before_there_were_checksums_is_taken_and_says_so() {
         let back = folder.path().join("back");
         internalize(&out, &back, &options()).unwrap();
         assert_eq!(crate::read_model(&back), model);
-        // Not with checksums that such a record can't have.
+        // Without checksums, which such a record can't have.
         let mut bytes = record.encode_to_vec();
         bytes.extend([6 << 3 | 5, 0, 0, 0, 0]);
         fs::write(&path, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Models that lie, and files that do.
+//! Models and files with false claims.
 
 use std::fs;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn names_that_are_ours_are_an_error() {
         constant("x", 1),
         call("x/proto_splitter_handle", "NoOp", &[]),
     ];
-    // An op that hands no more arguments on: the function reads a variable.
+    // An op that can't pass more arguments: the function reads a variable.
     let nodes = vec![call("c", "SymbolicGradient", &["f"])];
     refused(
         &model(nodes, vec![function("f", body)]),
@@ -147,7 +147,7 @@ fn a_model_cut_anywhere_is_an_error_and_nothing_is_written() {
     }
 }
 
-/// A field that has these bytes.
+/// Returns a field with these bytes.
 fn field(number: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     let mut field = Vec::new();
     put_varint(&mut field, u64::from(number << 3 | 2));
@@ -156,7 +156,7 @@ fn field(number: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     field
 }
 
-/// The error of a model whose graph has these bytes.
+/// Checks that a model whose graph has these bytes is refused.
 fn refused_graph(graph: Vec<u8>, what: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -184,19 +184,19 @@ fn ten_million_nodes_are_refused_before_they_take_memory() {
 
 #[test]
 fn functions_of_no_bytes_are_refused_before_they_take_memory() {
-    // In a file each has two bytes, and hundreds in memory.
+    // Two bytes each in a file, and hundreds in memory.
     let functions = field(1, Vec::new()).repeat(50_000_000);
     refused_graph(field(2, functions), "bytes of memory");
 }
 
-/// A file of which all but its beginning is a hole.
+/// A file that is a hole, except for its beginning.
 struct Sparse {
     head: Vec<u8>,
     size: u64,
 }
 
 impl Sparse {
-    /// A model with one node of this many bytes, most of them those of a string.
+    /// Writes a model with one node of this many bytes, most of them in a string.
     fn write(folder: &Path, string: u64) -> std::path::PathBuf {
         let mut sparse = Sparse {
             head: Vec::new(),
@@ -223,7 +223,7 @@ impl Sparse {
         path
     }
 
-    /// Makes all that is there the last field of a message, after these bytes.
+    /// Makes the content the last field of a message, after these bytes.
     fn wrap(&mut self, number: u32, before: &[u8]) {
         let mut head = Vec::new();
         put_varint(&mut head, u64::from(number << 3 | 2));
@@ -285,7 +285,7 @@ fn a_bundle_or_a_record_that_lies_is_an_error_of_internalize() {
         fs::write(path, &good[..good.len() / 2]).unwrap()
     });
     spoil(record, &|path, _| fs::write(path, b"\x08\x09").unwrap());
-    // Bundles that are sound, and others than the record says.
+    // Intact bundles that differ from the record.
     let prefix = out.join("assets/proto_splitter_constants");
     let good = [data, index].map(|file| fs::read(out.join(file)).unwrap());
     let key = Bundle::open(&prefix).unwrap().tensors()[0]

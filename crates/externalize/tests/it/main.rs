@@ -1,4 +1,4 @@
-//! Models that TensorFlow wrote, models that are made up, and models that lie.
+//! Tests with models by TensorFlow, synthetic models, and models with false claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod again;
@@ -18,18 +18,18 @@ use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, Externaliz
 use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 use proto_splitter_saved_model::proto::SavedModel;
 
-/// A folder that TensorFlow wrote.
+/// Returns the path of a folder by TensorFlow.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
     root.join(name)
 }
 
-/// Constants of a KiB move.
+/// Returns options that move constants of a KiB.
 pub(crate) fn options() -> ExternalizeOptions {
     ExternalizeOptions::new().min_size(1 << 10)
 }
 
-/// Writes a model to a folder of its own.
+/// Writes a model to a new folder.
 pub(crate) fn write_model(folder: &Path, model: &SavedModel) -> PathBuf {
     let path = folder.join("model");
     fs::create_dir(&path).unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn read_model(folder: &Path) -> SavedModel {
     SavedModel::decode(bytes.as_slice()).unwrap()
 }
 
-/// A model once it is externalized.
+/// Returns a model after externalizing it.
 pub(crate) fn externalized(model: &SavedModel) -> SavedModel {
     let folder = tempfile::tempdir().unwrap();
     let path = write_model(folder.path(), model);
@@ -64,7 +64,7 @@ pub(crate) fn node<'n>(nodes: &'n [NodeDef], name: &str) -> &'n NodeDef {
     found.unwrap_or_else(|| panic!("no node {name}"))
 }
 
-/// All files of a folder, by their path in it.
+/// Returns all files of a folder, by their relative paths.
 pub(crate) fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut to_do = vec![folder.to_owned()];

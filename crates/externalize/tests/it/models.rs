@@ -1,4 +1,4 @@
-//! Models that are made up.
+//! Synthetic models.
 
 use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
@@ -19,7 +19,7 @@ pub(crate) fn shape(dims: &[i64]) -> Option<TensorShapeProto> {
     })
 }
 
-/// A constant of this tensor.
+/// Returns a constant with this tensor.
 pub(crate) fn constant_of(name: &str, tensor: TensorProto) -> NodeDef {
     let mut node = NodeDef {
         name: name.to_owned(),
@@ -34,7 +34,7 @@ pub(crate) fn constant_of(name: &str, tensor: TensorProto) -> NodeDef {
     node
 }
 
-/// A constant of 4 KiB, each byte of which is `fill`.
+/// Returns a constant of 4 KiB, each byte of which is `fill`.
 pub(crate) fn constant(name: &str, fill: u8) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtFloat.into(),
@@ -45,7 +45,7 @@ pub(crate) fn constant(name: &str, fill: u8) -> NodeDef {
     constant_of(name, tensor)
 }
 
-/// A node that has functions as attributes.
+/// Returns a node with functions as attributes.
 pub(crate) fn call(name: &str, op: &str, functions: &[&str]) -> NodeDef {
     let mut node = NodeDef {
         name: name.to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn function(name: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     }
 }
 
-/// The same, to be compiled by XLA as a whole.
+/// Returns the same function, marked to be compiled by XLA as a whole.
 pub(crate) fn compiled(name: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     let mut function = function(name, nodes);
     let value = AttrValue {

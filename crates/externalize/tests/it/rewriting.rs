@@ -1,4 +1,4 @@
-//! What becomes of nodes and functions.
+//! Rewriting nodes and functions.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ fn a_constant_becomes_a_variable_that_is_read_and_keeps_its_name() {
         ("VarHandleOp", "^before")
     );
     assert_eq!(handle.device, "/device:CPU:0");
-    // There was nothing that initializes the model.
+    // The model had no initializer before.
     let init = node(nodes, "proto_splitter_init");
     assert!(
         init.input
@@ -212,7 +212,7 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
                 ..tensor(DataType::DtFloat)
             },
         ),
-        // The last value stands for all that follow.
+        // The last value is repeated for all further elements.
         constant_of(
             "short",
             TensorProto {

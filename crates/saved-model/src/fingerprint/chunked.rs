@@ -207,7 +207,7 @@ fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
         // A graph has a message in field 2: its library.
         (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
         _ => {
-            let why = "a chunk is above the graph, at meta_graphs[0] itself or next to it";
+            let why = "a chunk lies above the graph, at meta_graphs[0] itself or beside it";
             Err(FingerprintError::refused(why))
         }
     }
