@@ -17,8 +17,8 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{RecordStore, open_path_as, open_sources};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A chunked file of a plan that was checked, what is known of its message, and where each part of
-/// the work ends.
+/// The checked chunked file of a plan, its message's known type, and the end of each part of the
+/// work.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkedInput {
     planned: Input,
@@ -26,7 +26,7 @@ pub(super) struct ChunkedInput {
     part_ends: Vec<u64>,
 }
 
-/// That the plan of a `verb` isn't one.
+/// Returns the error of an invalid plan of a `verb`.
 pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::InvalidMessage,
@@ -37,7 +37,7 @@ pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
 /// A chunked message, in files or in objects.
 pub(super) type Chunked = RecordStore<Arc<dyn ReadAt>>;
 
-/// Opens a chunked message, and says what it is.
+/// Opens a chunked message, and determines its identity.
 pub(super) fn open(input: &Path, stores: Stores<'_>, limits: &Limits) -> Result<(Chunked, Input)> {
     match named(input, stores)? {
         Some((name, objects)) => open_object(name, &**objects, limits),
@@ -62,7 +62,7 @@ fn open_object(name: &str, objects: &dyn Objects, limits: &Limits) -> Result<(Ch
 }
 
 impl ChunkedInput {
-    /// Checks what the plan of a `verb` says of its input.
+    /// Checks the input in the plan of a `verb`.
     pub(super) fn checked(
         verb: &str,
         input: Option<Input>,
@@ -91,27 +91,27 @@ impl ChunkedInput {
         self.part_ends.len()
     }
 
-    /// Where the last part ends.
+    /// Returns the end of the last part.
     pub(super) fn end(&self) -> u64 {
         self.part_ends.last().copied().unwrap_or(0)
     }
 
-    /// Where a part begins and ends.
+    /// Returns the range of a part.
     pub(super) fn share(&self, part: usize) -> Result<Range<u64>> {
         share(&self.part_ends, part)
     }
 
-    /// The same of items that are all in memory.
+    /// Returns the range of a part among items in memory.
     pub(super) fn share_of_items(&self, part: usize) -> Result<Range<usize>> {
         share_of_items(&self.part_ends, part)
     }
 
-    /// Fails unless the parts share out so much.
+    /// Fails unless the parts cover exactly this amount.
     pub(super) fn check_shares(&self, all: u64) -> Result<()> {
         check_ends(&self.part_ends, all)
     }
 
-    /// How the file is read in a part that is done like this.
+    /// Returns the options for reading the file in a part with these options.
     pub(super) fn options(&self, options: &PartOptions) -> ReadOptions {
         let reading = self.options.clone().limits(options.limits.clone());
         reading
@@ -119,12 +119,12 @@ impl ChunkedInput {
             .progress(options.progress.clone())
     }
 
-    /// The file that it is in, if it is in files.
+    /// Returns the path of the file, if the input is not an object.
     pub(super) fn file(&self) -> Option<&Path> {
         (!is_object(&self.planned.path)).then(|| self.path())
     }
 
-    /// The message, if it still is what was planned.
+    /// Opens the message, if it is unchanged since it was planned.
     pub(super) fn open(&self, options: &PartOptions) -> Result<Chunked> {
         let name = &self.planned.path;
         if is_object(name) {

@@ -1,4 +1,4 @@
-//! The form that plans and reports share as files: a message that ends with its own checksum.
+//! The file format of plans and reports: a message that ends with its own checksum.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,19 +7,19 @@ use std::path::Path;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The version of plans and reports that this program writes.
+/// Version of the plans and reports that this crate writes.
 pub const PLAN_VERSION: u32 = 1;
 
-/// The largest file that is read as a plan or a report: 1 GiB. A chunk takes some 40 bytes.
+/// Maximum size of a plan or a report, in bytes: 1 GiB. A chunk takes some 40 bytes.
 pub const DEFAULT_MAX_PLAN_SIZE: u64 = 1 << 30;
 
-/// The tag of field 15, a fixed32: the checksum, in plans and reports alike.
+/// Tag of field 15, a fixed32: the checksum, in plans and reports alike.
 const CHECKSUM_TAG: u8 = 15 << 3 | 5;
 
-/// Bytes of that field.
+/// Size of that field, in bytes.
 const CHECKSUM_LEN: usize = 5;
 
-/// Adds the checksum to a serialized plan or report that has none.
+/// Appends the checksum to a serialized plan or report without one.
 #[doc(hidden)]
 #[must_use]
 pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
@@ -29,12 +29,12 @@ pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// Compares a plan or report, which `name` names, with the checksum that it ends with.
+/// Compares a plan or report, which `name` identifies, with the checksum at its end.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it ends with none, [`ErrorKind::ChecksumMismatch`] if it has
-/// other bytes.
+/// [`ErrorKind::InvalidMessage`] if there is no checksum, [`ErrorKind::ChecksumMismatch`] if it
+/// differs.
 pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     let parts = bytes.split_last_chunk::<CHECKSUM_LEN>();
     let Some((message, &[CHECKSUM_TAG, ref stored @ ..])) = parts else {
@@ -50,7 +50,7 @@ pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Reads a file that isn't larger than a plan may be.
+/// Reads a file that is no larger than a plan may be.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path)

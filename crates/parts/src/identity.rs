@@ -11,13 +11,13 @@ use crate::proto::Input;
 use proto_splitter_core::part_work::{folder, open_file};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// How many blocks of a file are looked at.
+/// Number of blocks of a file to sample.
 const SAMPLES: u64 = 16;
 
-/// Bytes of such a block.
+/// Size of such a block, in bytes.
 const SAMPLE: u64 = 4 << 10;
 
-/// The file at `path` as it is now.
+/// Returns the current identity of the file at `path`.
 pub(super) fn identify(path: &Path) -> Result<Input> {
     let failed = |error: std::io::Error| Error::from(error).context(path.display());
     let file = open_file(path)?;
@@ -33,7 +33,7 @@ pub(super) fn identify(path: &Path) -> Result<Input> {
     })
 }
 
-/// The object of this name as it is now.
+/// Returns the current identity of the object with this name.
 pub(super) fn identify_object(name: &str, object: &OpenObject) -> Result<Input> {
     let failed = |error: std::io::Error| Error::from(error).context(name);
     let size = object.source.size().map_err(failed)?;
@@ -49,12 +49,12 @@ pub(super) fn identify_object(name: &str, object: &OpenObject) -> Result<Input> 
     })
 }
 
-/// Fails if the file is no longer what it was.
+/// Fails if the file has changed.
 pub(super) fn check(planned: &Input) -> Result<()> {
     check_same(planned, &identify(Path::new(&planned.path))?)
 }
 
-/// Fails unless what there is now is what was planned.
+/// Fails unless the current identity is the planned one.
 pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     let what = if now.size != planned.size {
         format!("it has {} bytes, where it had {}", now.size, planned.size)
@@ -71,11 +71,11 @@ pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     Err(Error::new(ErrorKind::SourceChanged, message))
 }
 
-/// A path that means the same in every folder.
+/// Returns a path that means the same in every folder.
 pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = match fs::canonicalize(path) {
         Ok(absolute) => absolute,
-        // It isn't there yet.
+        // It doesn't exist yet.
         Err(_) => {
             std::path::absolute(path).map_err(|error| Error::from(error).context(path.display()))?
         }
@@ -83,13 +83,13 @@ pub(super) fn absolute(path: &Path) -> Result<String> {
     text_of(absolute)
 }
 
-/// The path of what has this name in the folder of `path`, which means the same in every folder.
+/// Returns the absolute path of the file with this name in the folder of `path`.
 pub(super) fn absolute_beside(path: &Path, name: &str) -> Result<String> {
     let folder = absolute(folder(path))?;
     Ok(format!("{}/{name}", folder.trim_end_matches('/')))
 }
 
-/// A path as text, as plans have it.
+/// Converts a path to text, as in plans.
 pub(super) fn text_of(path: PathBuf) -> Result<String> {
     path.into_os_string().into_string().map_err(|path| {
         let path = Path::new(&path).display();
@@ -103,7 +103,7 @@ fn sample<S: ReadAt + ?Sized>(file: &S, size: u64) -> std::io::Result<u32> {
     let mut block = vec![0; usize::try_from(length).unwrap_or_default()];
     let mut crc = 0;
     for at in 0..SAMPLES {
-        // Both ends, and what lies between them at equal distances.
+        // Both ends, and equally spaced blocks between them.
         let share = u128::from(size - length) * u128::from(at) / u128::from(SAMPLES - 1);
         let offset = u64::try_from(share).unwrap_or(size - length);
         file.read_exact_at(offset, &mut block)?;

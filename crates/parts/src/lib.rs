@@ -1,20 +1,21 @@
-//! Splitting, merging and verifying by many hosts that know nothing of one another.
+//! Splitting, merging and verifying on many hosts that don't communicate.
 //!
-//! The work is planned once, done in parts by whoever comes, and committed once:
+//! The work is planned once, done in parts by any hosts, and committed once:
 //!
 //! ```text
 //! plan (one host) -> run a part (any host, any number of times) -> commit (one host)
 //! ```
 //!
 //! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] does a part of it and
-//! gives a [`PartReport`]; a part that was killed is run again, and one that is run twice does the
-//! same twice. [`PartsPlan::commit`] takes a report of every part. It fails if one is missing or is
-//! of another plan, and before it nothing is at the place of the result. So any scheduler will do:
-//! a shell, a Slurm array, an indexed job of Kubernetes, Ray.
+//! returns a [`PartReport`]. A part that was killed is run again, and running a part twice has the
+//! same result twice. [`PartsPlan::commit`] takes a report of every part. It fails if one is
+//! missing or belongs to another plan, and the result doesn't appear before it. So any scheduler
+//! will do: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
 //!
-//! All hosts see the same files under the same paths, or the same objects in stores: a [`Planner`]
-//! and [`PartOptions`] that are given [`Objects`] take URLs as they take paths. Files of the parts of a split go where a
-//! [`PartStore`] says: by default to the folder of the result.
+//! All hosts must see the same files under the same paths, or the same objects in stores: a
+//! [`Planner`] and [`PartOptions`] with [`Objects`] accept URLs wherever they accept paths. A
+//! [`PartStore`] determines where the files of a split's parts go: by default to the folder of the
+//! result.
 //!
 //! ```
 //! use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! A merge in parts, into one file that was made for all.
+//! A merge in parts, into one file that all parts write to.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +28,7 @@ use proto_splitter_core::part_work::{hold_shared, remove_abandoned};
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Plans it.
+/// Plans the merge.
 pub(super) fn plan(
     input: &Path,
     target: &Path,
@@ -74,7 +74,7 @@ pub(super) fn plan(
     })
 }
 
-/// Where the file is going to be, by a path that means the same on every host.
+/// Returns the absolute path of the new file, which means the same on every host.
 fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
     let target = written_through(target)?;
     MadeFrom::files([input]).check_apart(&target)?;
@@ -89,8 +89,8 @@ fn reads(target: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the end of each part's bytes: between segments, so that no chunk is read by two parts of
-/// which neither needs all of it.
+/// Returns the end of each part's bytes. Parts end between segments, so that a chunk is not read by
+/// two parts of which neither needs all of it.
 fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let spans = plan.spans();
     let sizes: Vec<u64> = spans.iter().map(|span| span.len).collect();
@@ -102,7 +102,7 @@ fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     ends.into_iter().map(end).collect()
 }
 
-/// The same of an upload, where shares end where parts of the upload do.
+/// Returns the end of each part's bytes for an upload, at boundaries of the upload's parts.
 fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
     let count = usize::try_from(total.div_ceil(part_size.max(1))).unwrap_or(usize::MAX);
     let ends = shares(&vec![part_size; count], parts, |_| true);
@@ -111,13 +111,13 @@ fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
         .collect()
 }
 
-/// A merge that is planned, checked.
+/// A checked plan of a merge.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     input: ChunkedInput,
     target: PathBuf,
     force: bool,
-    /// If the target is an object.
+    /// The upload, if the target is an object.
     upload: Option<Uploading>,
 }
 
@@ -158,22 +158,22 @@ impl Planned {
         self.input.end()
     }
 
-    /// The file that the parts write to.
+    /// Returns the path of the file that the parts write to.
     fn room(&self, id: &[u8; 16]) -> PathBuf {
         let id: String = id[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{}{id}.tmp", self.rooms());
         self.target().with_file_name(name)
     }
 
-    /// The beginning of the names of such files, whatever the plan.
+    /// Returns the prefix of the names of such files, for any plan.
     fn rooms(&self) -> String {
         let name = self.target.file_name().unwrap_or_default();
         let name = crc32c::crc32c(name.as_encoded_bytes());
         format!(".protosplit-merge-{name:08x}-")
     }
 
-    /// Removes the files of earlier plans of a merge to the same target, unless a host works on one:
-    /// this plan takes their place.
+    /// Removes the files of earlier plans of a merge to the same target, which this plan replaces,
+    /// unless a host is working on one.
     fn remove_earlier(&self, room: &Path) {
         let (rooms, folder) = (self.rooms(), folder(room));
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -189,8 +189,8 @@ impl Planned {
         }
     }
 
-    /// Makes the file that the parts write to. One that is there has what parts of the same plan
-    /// have written.
+    /// Creates the file that the parts write to. An existing one has data that parts of the same
+    /// plan have written.
     pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
         if self.upload.is_some() {
             return Ok(());
@@ -207,7 +207,7 @@ impl Planned {
         file.commit()
     }
 
-    /// The file that the parts write to, opened.
+    /// Opens the file that the parts write to.
     fn open_room(&self, room: &Path) -> Result<File> {
         let file = OpenOptions::new()
             .read(true)
@@ -274,7 +274,7 @@ impl Planned {
         })?;
         let failed = |error: io::Error| Error::from(error).context(room.display());
         file.sync_data().map_err(failed)?;
-        // After the commit it has another name, and whoever reads it has what is right.
+        // After the commit it has another name, and its readers see correct data.
         if !is_at(&file, &room) {
             return Err(self.no_room(&room));
         }
@@ -285,7 +285,7 @@ impl Planned {
         }))
     }
 
-    /// Plans the merge, and has `execute` execute the part of it that is this range.
+    /// Plans the merge, and calls `execute` for the part of it with this range.
     fn with_part<T>(
         &self,
         range: Range<u64>,
@@ -307,7 +307,7 @@ impl Planned {
         })
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its target.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -333,7 +333,7 @@ impl Planned {
         let room = self.room(id);
         match self.open_room(&room) {
             Ok(_) if !self.force && self.is_done(crc32c, options)? => {
-                // A commit before this one ended in between.
+                // An earlier commit was interrupted in between.
                 remove_room(&room);
                 return Ok(merged);
             }
@@ -354,7 +354,7 @@ impl Planned {
         Ok(merged)
     }
 
-    /// The ranges that the parts wrote, by their reports.
+    /// Returns the ranges that the parts wrote, according to their reports.
     fn written(&self, outcomes: &[&Outcome]) -> Result<Vec<WrittenRange>> {
         let written = outcomes.iter().enumerate().map(|(part, outcome)| {
             let range = self.input.share(part)?;
@@ -372,7 +372,7 @@ impl Planned {
         written.collect()
     }
 
-    /// Returns true if the target is the merged message already: this commit was done before.
+    /// Returns true if the target already is the merged message, since this commit was done before.
     fn is_done(&self, crc32c: u32, options: &PartOptions) -> Result<bool> {
         let target = self.target();
         let failed = |error: Error| error.context(target.display());
@@ -397,7 +397,7 @@ impl Planned {
         if self.force {
             fs::rename(room, target).map_err(failed)?;
         } else {
-            // Unlike a rename, it fails if something is there.
+            // Unlike a rename, it fails if the target exists.
             fs::hard_link(room, target).map_err(failed)?;
             sync_folder(folder(target)).map_err(failed)?;
             remove_room(room);
@@ -407,8 +407,8 @@ impl Planned {
     }
 }
 
-/// Removes the name of the file that the parts wrote to, which has the target's by now. If that
-/// fails, the next commit does it.
+/// Removes the name of the file that the parts wrote to, which now has the target's name. If that
+/// fails, the next commit removes it.
 fn remove_room(room: &Path) {
     if let Err(error) = remove_file(room) {
         tracing::warn!("{} was not removed: {error}", room.display());

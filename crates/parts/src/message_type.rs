@@ -5,7 +5,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{describe_type, schema_in};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// What these options know of the type.
+/// Returns the type in these options.
 pub(super) fn message_type(options: &ReadOptions) -> MessageType {
     let descriptor = options.descriptor.as_ref();
     let schema = descriptor.map(|descriptor| describe_type(descriptor, true).serialize());
@@ -18,7 +18,7 @@ pub(super) fn message_type(options: &ReadOptions) -> MessageType {
     }
 }
 
-/// These options with what a plan knows of the type.
+/// Returns these options with the type in a plan.
 pub(super) fn apply(known: Option<&MessageType>, options: ReadOptions) -> Result<ReadOptions> {
     let Some(known) = known else {
         return Ok(options);

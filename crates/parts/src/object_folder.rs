@@ -1,4 +1,4 @@
-//! The folder of a main file that is an object, as a store of the files of parts.
+//! The folder of a main file that is an object, as a store of the parts' files.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use proto_splitter_core::atomic::TemporaryFolder;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Keeps the files of parts as objects beside the main file. Until a file is complete it is in a
-/// temporary folder of the host's own.
+/// A store that keeps the parts' files as objects next to the main file. An incomplete file is in a
+/// temporary folder of the host.
 #[derive(Debug)]
 pub(super) struct ObjectFolder {
     objects: Arc<dyn Objects>,
@@ -23,7 +23,7 @@ pub(super) struct ObjectFolder {
 impl ObjectFolder {
     pub(super) fn beside(main: String, objects: &Arc<dyn Objects>) -> Result<ObjectFolder> {
         let temporary = std::env::temp_dir();
-        // Of the main object's name only a checksum becomes part of the folder's.
+        // The folder's name has only a checksum of the main object's name.
         let named = temporary.join(main.replace(std::path::is_separator, "_"));
         let folder = TemporaryFolder::beside(&named, None)
             .map_err(|error| Error::from(error).context(temporary.display()))?;
@@ -47,8 +47,8 @@ impl PartStore for ObjectFolder {
         let size = content.metadata()?.len();
         content.seek(SeekFrom::Start(0))?;
         match self.objects.put(&name, content, size, false) {
-            // Its name is that of its content, so it is what another run has brought there. The
-            // commit looks into it.
+            // Its name is a hash of its content, so another run has uploaded the same file. The
+            // commit checks it.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             done => done,
         }
@@ -60,8 +60,8 @@ impl PartStore for ObjectFolder {
     }
 }
 
-/// Puts a main file in its place, an object of this name. Gives its size, and whether the same was
-/// there before.
+/// Writes a main file to the object with this name. Returns its size, and true if the same object
+/// existed before.
 pub(super) fn place_object(
     objects: &dyn Objects,
     name: &str,
@@ -78,7 +78,7 @@ pub(super) fn place_object(
     }
     match objects.put_at_once(name, content.clone(), force) {
         Ok(()) => Ok((size, false)),
-        // Another commit of the same was faster.
+        // Another commit of the same plan was faster.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if is_there(objects, name, &content)? {
                 Ok((size, true))

@@ -1,4 +1,4 @@
-//! Objects in stores, as far as work in parts needs them.
+//! Access to objects in stores, as far as work in parts needs it.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -9,74 +9,74 @@ use record_file::ReadAt;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Stores of objects, for plans that name what they read or write by URL. This crate knows no store:
-/// `proto-splitter-object-store` has an implementation.
+/// Stores of objects, for plans that name inputs or outputs by URL. This crate implements no store;
+/// `proto-splitter-object-store` does.
 ///
-/// An object appears complete or not at all.
+/// Objects appear complete or not at all.
 pub trait Objects: Debug + Send + Sync {
-    /// Whether a name is the URL of an object, rather than the path of a file.
+    /// Returns true if a name is the URL of an object, rather than the path of a file.
     fn is_object(&self, name: &str) -> bool;
 
-    /// Fails if plans must not hold a name: others may read them, and a URL may have a password in
-    /// it.
+    /// Fails if plans must not contain a name, since others may read them, and a URL may contain a
+    /// password.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] then. The default never fails.
+    /// [`ErrorKind::InvalidConfig`] in this case. Default: never fails.
     fn check_name(&self, name: &str) -> Result<()> {
         let _ = name;
         Ok(())
     }
 
-    /// Opens an object. All reads are of the version that is opened.
+    /// Opens an object. All reads see the version that was opened.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it isn't there or can't be read.
+    /// [`ErrorKind::Io`] if it doesn't exist or can't be read.
     fn open(&self, name: &str) -> Result<OpenObject>;
 
-    /// Opens the object that a chunked file in the object `main` names.
+    /// Opens an object that the chunked file in the object `main` names.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidTrailer`] if it would be in another folder, and as [`open`](Self::open).
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>>;
 
-    /// Whether an object is there.
+    /// Returns true if an object exists.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the store doesn't say.
+    /// [`ErrorKind::Io`] if the store fails.
     fn exists(&self, name: &str) -> Result<bool>;
 
     /// Writes an object of `size` bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if it is there and isn't to be replaced; [`ErrorKind::Io`].
+    /// [`ErrorKind::AlreadyExists`] if it exists and `force` isn't set; [`ErrorKind::Io`].
     fn put(&self, name: &str, content: &mut dyn Read, size: u64, force: bool) -> Result<()>;
 
-    /// As [`put`](Self::put), by a single request, so that the store itself sees to it that of two
-    /// hosts only one writes the object.
+    /// Writes an object like [`put`](Self::put), but in a single request, so that the store itself
+    /// ensures that only one of two hosts succeeds.
     ///
     /// # Errors
     ///
     /// As [`put`](Self::put).
     fn put_at_once(&self, name: &str, content: Vec<u8>, force: bool) -> Result<()>;
 
-    /// Begins an upload of an object of `size` bytes, whose parts any hosts upload.
+    /// Begins an upload of an object of `size` bytes in parts that any hosts may upload.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the store can't do that, or doesn't.
+    /// [`ErrorKind::Io`] if the store doesn't support it, or fails.
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload>;
 
-    /// Uploads parts of an upload that was begun, from number `first` on, counted from 0. One that
-    /// was uploaded before is replaced.
+    /// Uploads parts of an existing upload, from number `first` on, counted from 0. Replaces parts
+    /// that were uploaded before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the store can't do that.
+    /// [`ErrorKind::Io`] if the store fails.
     fn upload_from(
         &self,
         name: &str,
@@ -84,13 +84,14 @@ pub trait Objects: Debug + Send + Sync {
         first: u64,
     ) -> Result<Box<dyn UploadParts>>;
 
-    /// Puts the parts together, each as [`UploadParts::finish`] called it.
+    /// Completes an upload from its parts, each with the name that [`UploadParts::finish`]
+    /// returned.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if there is no such upload any more, or the store fails;
-    /// [`ErrorKind::AlreadyExists`] unless `force`, if an object is there and the store can tell in
-    /// the same step.
+    /// [`ErrorKind::Io`] if the upload no longer exists, or the store fails;
+    /// [`ErrorKind::AlreadyExists`] if an object exists, unless `force` is set, and the store can
+    /// check that atomically.
     fn finish_upload(
         &self,
         name: &str,
@@ -100,12 +101,12 @@ pub trait Objects: Debug + Send + Sync {
     ) -> Result<()>;
 }
 
-/// An object that is open.
+/// An open object.
 #[derive(Clone)]
 pub struct OpenObject {
-    /// Reads it.
+    /// Its bytes.
     pub source: Arc<dyn ReadAt>,
-    /// What the store calls this version of it: its `ETag`.
+    /// The store's name for this version: its `ETag`.
     pub version: Option<String>,
 }
 
@@ -120,15 +121,15 @@ impl Debug for OpenObject {
 /// An upload in parts that was begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpload {
-    /// What the store calls it.
+    /// The store's name for the upload.
     pub id: String,
-    /// Bytes of each part but the last.
+    /// Size of each part except the last, in bytes.
     pub part_size: u64,
 }
 
-/// Uploads what is written to it as parts of an upload.
+/// A writer that uploads its bytes as parts of an upload.
 pub trait UploadParts: Write {
-    /// Waits until all of it is there, and gives what the store calls each part.
+    /// Waits until all parts are uploaded, and returns the store's name for each.
     ///
     /// # Errors
     ///
@@ -136,36 +137,36 @@ pub trait UploadParts: Write {
     fn finish(self: Box<Self>) -> Result<Vec<String>>;
 }
 
-/// Whether a plan means an object by a name: paths are absolute there.
+/// Returns true if a name in a plan is an object's: paths in plans are absolute.
 pub(super) fn is_object(name: &str) -> bool {
     name.contains("://") && Path::new(name).is_relative()
 }
 
-/// Whether a plan can have this name: it means the same on every host.
+/// Returns true if a plan may contain this name, which then means the same on every host.
 pub(super) fn is_absolute(name: &str) -> bool {
     is_object(name) || Path::new(name).is_absolute()
 }
 
-/// The stores that whoever plans or does a part has given, if any.
+/// The stores that the caller has provided, if any.
 pub(super) type Stores<'a> = Option<&'a Arc<dyn Objects>>;
 
-/// The stores that the object `name` is in.
+/// Returns the stores with the object `name`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if no stores were given, or plans must not hold the name.
+/// [`ErrorKind::InvalidConfig`] if there are no stores, or plans must not contain the name.
 pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Objects>> {
     let stores = stores.ok_or_else(|| no_stores(name))?;
     stores.check_name(name)?;
     Ok(stores)
 }
 
-/// A name, if it is that of an object in these stores.
+/// Returns the name and the stores, if the name is an object's.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the name is that of an object, and no stores were given or plans
-/// must not hold it.
+/// [`ErrorKind::InvalidConfig`] if the name is an object's, and there are no stores or plans must
+/// not contain it.
 pub(super) fn named<'a>(
     path: &'a Path,
     stores: Stores<'a>,

@@ -7,7 +7,7 @@ use super::objects::Objects;
 use proto_splitter_core::container::Limits;
 use proto_splitter_core::progress::Progress;
 
-/// How a part is done, or a plan committed. What is done is in the plan.
+/// Options for running a part, or for committing a plan. The plan determines the work.
 ///
 /// ```
 /// use proto_splitter_parts::PartOptions;
@@ -17,15 +17,15 @@ use proto_splitter_core::progress::Progress;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PartOptions {
-    /// How many threads work; as many as there are cores if `None`.
+    /// Number of threads; `None` for the number of cores.
     pub threads: Option<NonZeroUsize>,
-    /// Who is told how far it is.
+    /// Progress reporting and cancellation.
     pub progress: Progress,
-    /// What is accepted of a chunked file.
+    /// Limits on a chunked file.
     pub limits: Limits,
-    /// Where the objects are that the plan names by URL.
+    /// Stores of the objects that the plan names by URL.
     pub objects: Option<Arc<dyn Objects>>,
-    /// Whether a commit reads once more what the parts have written.
+    /// True if a commit rereads the data that the parts have written.
     pub reread: bool,
 }
 
@@ -36,7 +36,7 @@ impl Default for PartOptions {
 }
 
 impl PartOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         PartOptions {
@@ -48,40 +48,41 @@ impl PartOptions {
         }
     }
 
-    /// How many threads work (as many as there are cores). The result is the same.
+    /// Sets the number of threads. Default: the number of cores. The result is the same.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Who is told how far it is, and who may stop it (nobody).
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// What is accepted of a chunked file ([`Limits::new`]).
+    /// Sets the limits on a chunked file. Default: [`Limits::new`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where the objects are that the plan names by URL (only files are read and written).
+    /// Sets the stores of the objects that the plan names by URL. Default: none, so that only files
+    /// can be read and written.
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Self {
         self.objects = objects.into();
         self
     }
 
-    /// Whether a commit of a split or a merge reads once what the parts have written, and compares
-    /// it with their checksums (it does).
+    /// Sets whether a commit of a split or a merge reads once all data that the parts have written,
+    /// and compares it with their checksums. Default: yes.
     ///
-    /// Without that, damage done between a part and the commit goes unnoticed by the commit. A
-    /// reader of a chunked file finds it later by the file's own checksums; a merged message has
-    /// none, so nobody does.
+    /// Without rereading, a commit doesn't notice damage that happened after a part ran. A reader
+    /// of a chunked file detects it by the file's own checksums; a merged message has none, so it
+    /// stays undetected.
     #[must_use]
     pub const fn reread(mut self, reread: bool) -> Self {
         self.reread = reread;

@@ -1,4 +1,4 @@
-//! The plan: what all hosts read.
+//! The plan that all hosts read.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -24,7 +24,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A split, a merge or a verification that is done in parts; see the [module](super).
+/// A split, a merge or a verification in parts; see the [module](super).
 #[derive(Clone, Debug)]
 pub struct PartsPlan {
     work: Planned,
@@ -32,7 +32,7 @@ pub struct PartsPlan {
     bytes: Bytes,
 }
 
-/// The work, checked.
+/// The checked work of a plan.
 #[derive(Clone, Debug)]
 enum Planned {
     Split(Box<splitting::Planned>),
@@ -40,9 +40,9 @@ enum Planned {
     Verify(verifying::Planned),
 }
 
-/// How work is shared out: to how many parts, and where the objects are that it reads or writes.
+/// Options for planning: the number of parts, and the stores of the objects to read or write.
 ///
-/// A URL names an object in the [stores](Self::objects); any other name is a file, as with
+/// A URL names an object in the [stores](Self::objects); any other name is a file, as for
 /// [`PartsPlan::split`], [`merge`](PartsPlan::merge) and [`verify`](PartsPlan::verify).
 ///
 /// ```
@@ -61,7 +61,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Of work that has at most this many parts, on files.
+    /// Creates a planner of at most this many parts, for files.
     #[must_use]
     pub const fn new(parts: NonZeroUsize) -> Planner {
         Planner {
@@ -70,7 +70,7 @@ impl Planner {
         }
     }
 
-    /// Where objects are (nowhere).
+    /// Sets the stores of objects. Default: none.
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Planner {
         self.objects = objects.into();
@@ -81,11 +81,11 @@ impl Planner {
         (self.parts, self.objects.as_ref())
     }
 
-    /// Plans to split a message that is in a file, as [`PartsPlan::split`].
+    /// Plans to split a message in a file, like [`PartsPlan::split`].
     ///
     /// # Errors
     ///
-    /// As there, and what the stores report.
+    /// As [`PartsPlan::split`], and any error of the stores.
     pub fn split<P: ComposableSplitter + ?Sized>(
         &self,
         splitter: &P,
@@ -98,11 +98,11 @@ impl Planner {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans to split the message of this type that an object is, as [`PartsPlan::split`].
+    /// Plans to split an object, which is a message of this type, like [`PartsPlan::split`].
     ///
     /// # Errors
     ///
-    /// As there, and what the stores report.
+    /// As [`PartsPlan::split`], and any error of the stores.
     pub fn split_object<P: ComposableSplitter + ?Sized>(
         &self,
         splitter: &P,
@@ -117,13 +117,13 @@ impl Planner {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans a merge, as [`PartsPlan::merge`]. If the target is an object, an upload is begun that
-    /// all parts belong to; one that is never committed stays in the store, invisible, until a
-    /// rule of the store's removes it.
+    /// Plans a merge, like [`PartsPlan::merge`]. If the target is an object, this begins an upload
+    /// for all parts. An upload that is never committed stays in the store, invisible, until one of
+    /// the store's rules removes it.
     ///
     /// # Errors
     ///
-    /// As there, and what the stores report.
+    /// As [`PartsPlan::merge`], and any error of the stores.
     pub fn merge(
         &self,
         input: impl AsRef<Path>,
@@ -139,11 +139,11 @@ impl Planner {
         Ok(plan)
     }
 
-    /// Plans a verification, as [`PartsPlan::verify`].
+    /// Plans a verification, like [`PartsPlan::verify`].
     ///
     /// # Errors
     ///
-    /// As there, and what the stores report.
+    /// As [`PartsPlan::verify`], and any error of the stores.
     pub fn verify(&self, input: impl AsRef<Path>, options: &ReadOptions) -> Result<PartsPlan> {
         let work = verifying::plan(input.as_ref(), options, self.how())?;
         PartsPlan::new(Work::Verify(work))
@@ -152,20 +152,20 @@ impl Planner {
 
 impl PartsPlan {
     /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
-    /// file of its own beside it. Only tags and lengths are read. There are more parts if a
-    /// [maximum file size](SplitOptions::max_file_size) needs more files, and fewer if there are
-    /// fewer chunks.
+    /// separate file next to it. Reads only tags and lengths. There are more parts if a [maximum
+    /// file size](SplitOptions::max_file_size) requires more files, and fewer if there are fewer
+    /// chunks.
     ///
-    /// Equal chunks are shared within a part, not between parts. A message in which nothing has to
-    /// be cut becomes a `.cpb`, too.
+    /// Equal chunks are shared within a part, not between parts. A message that needs no cut also
+    /// becomes a `.cpb`.
     ///
     /// # Errors
     ///
-    /// As [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan); [`ErrorKind::InvalidConfig`] if the
-    /// message is in no file, or the profile isn't
-    /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files need;
-    /// [`ErrorKind::LimitExceeded`] if there would be over 100,000 files. Over
-    /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) readers need a larger
+    /// As [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan);
+    /// [`ErrorKind::InvalidConfig`] if the message is not in a file, or the profile isn't
+    /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files require;
+    /// [`ErrorKind::LimitExceeded`] if there would be over 100,000 files. For more than
+    /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES), readers need a larger
     /// [`max_files`](proto_splitter_core::merge::Limits::max_files).
     pub fn split<P: ComposableSplitter + ?Sized>(
         splitter: &P,
@@ -177,8 +177,8 @@ impl PartsPlan {
         Planner::new(parts).split(splitter, source, prefix, options)
     }
 
-    /// Plans to merge a chunked file to the file `target` in at most this many parts. Makes a hidden
-    /// file of its size beside it, into which the parts write.
+    /// Plans to merge a chunked file to the file `target` in at most this many parts. Creates a
+    /// hidden file of that size next to it, into which the parts write.
     ///
     /// # Errors
     ///
@@ -236,13 +236,13 @@ impl PartsPlan {
         PartsPlan::from_bytes(with_checksum(plan.encode_to_vec()))
     }
 
-    /// A plan from its [bytes](Self::to_bytes). All of it is checked.
+    /// Parses a plan from its [bytes](Self::to_bytes), and checks all of it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if they are none, or contradict themselves;
-    /// [`ErrorKind::ChecksumMismatch`] if they were damaged;
-    /// [`ErrorKind::UnsupportedVersion`] if they are of a later version.
+    /// [`ErrorKind::InvalidMessage`] if the bytes are not a plan, or are inconsistent;
+    /// [`ErrorKind::ChecksumMismatch`] if they are damaged; [`ErrorKind::UnsupportedVersion`] if
+    /// they have a later version.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<PartsPlan> {
         let bytes: Bytes = bytes.into();
         let invalid = |why: &dyn std::fmt::Display| {
@@ -268,7 +268,7 @@ impl PartsPlan {
         Ok(PartsPlan { work, id, bytes })
     }
 
-    /// The plan as bytes.
+    /// Serializes the plan.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes.clone()
     }
@@ -294,7 +294,7 @@ impl PartsPlan {
         write_file(path.as_ref(), &self.bytes, force)
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub fn parts(&self) -> usize {
         match &self.work {
             Planned::Split(work) => work.parts(),
@@ -303,12 +303,12 @@ impl PartsPlan {
         }
     }
 
-    /// What tells it from other plans.
+    /// Returns the plan's unique id.
     pub fn id(&self) -> String {
         self.id.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What is done: `split`, `merge` or `verify`.
+    /// Returns the verb: `split`, `merge` or `verify`.
     pub fn verb(&self) -> &'static str {
         match &self.work {
             Planned::Split(_) => "split",
@@ -317,8 +317,7 @@ impl PartsPlan {
         }
     }
 
-    /// The file that is read, and the one that is going to be written, if any is; an object by its
-    /// URL.
+    /// Returns the input, and the output if there is one; an object by its URL.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),
@@ -327,17 +326,16 @@ impl PartsPlan {
         }
     }
 
-    /// Does part `part`, counted from 0. Files of a split's parts are kept beside the main file.
-    /// What is an object is in the [stores](PartOptions::objects) that the options have.
+    /// Runs part `part`, counted from 0. Files of a split's parts are kept next to the main file.
+    /// Objects are read and written through the options' [stores](PartOptions::objects).
     ///
-    /// It can be run any number of times, on any host, also at once, or after the commit.
+    /// A part can be run any number of times, on any host, also concurrently, or after the commit.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if what is read isn't what was planned;
-    /// [`ErrorKind::InvalidConfig`] if there is no such part; what splitting, merging or opening a
-    /// file reports. A part of a verification reports what is wrong with the file, and doesn't fail
-    /// for that.
+    /// [`ErrorKind::SourceChanged`] if the input has changed since it was planned;
+    /// [`ErrorKind::InvalidConfig`] if there is no such part; any error of splitting, merging or
+    /// opening a file. A part of a verification reports problems of the file instead of failing.
     pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
         let outcome = match &self.work {
             Planned::Split(work) => work.run(part, &*work.store(options)?, options)?,
@@ -347,11 +345,11 @@ impl PartsPlan {
         Ok(PartReport::new(&self.id, part, outcome))
     }
 
-    /// [`run`](Self::run), where the files of a split's parts are kept in `store`.
+    /// Runs a part like [`run`](Self::run), but keeps the files of a split's parts in `store`.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and what the store reports.
+    /// As [`run`](Self::run), and any error of the store.
     pub fn run_to(
         &self,
         part: usize,
@@ -367,17 +365,17 @@ impl PartsPlan {
         }
     }
 
-    /// Puts the result in its place, given a report of every part. Of a part that ran more often,
-    /// the first report counts.
+    /// Puts the result in place, given a report of every part. If a part ran more than once, its
+    /// first report counts.
     ///
-    /// A commit that was done before and is repeated with the same reports succeeds again.
+    /// Repeating a commit with the same reports succeeds again.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a report is missing, or is of another plan;
-    /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a part is no longer there
-    /// or is another; [`ErrorKind::AlreadyExists`] if something else is in the place of the result
-    /// and the plan doesn't say to replace it; [`ErrorKind::SourceChanged`].
+    /// [`ErrorKind::InvalidConfig`] if a report is missing, or belongs to another plan;
+    /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a part is missing or
+    /// differs; [`ErrorKind::AlreadyExists`] if the target exists with other content and the plan
+    /// doesn't allow replacing it; [`ErrorKind::SourceChanged`].
     pub fn commit(&self, reports: &[PartReport], options: &PartOptions) -> Result<Committed> {
         let outcomes = of_all_parts(reports, &self.id, self.parts())?;
         match &self.work {
@@ -394,12 +392,12 @@ impl PartsPlan {
         }
     }
 
-    /// The main file of a split, given a report of every part whose file is in `store`: for a
-    /// caller that puts it in its place by other means, once and only if nothing is there.
+    /// Returns the main file of a split, given a report of every part whose file is in `store`, for
+    /// a caller that puts it in place by other means, once and only if the target doesn't exist.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit); [`ErrorKind::InvalidConfig`] if it isn't a split.
+    /// As [`commit`](Self::commit); [`ErrorKind::InvalidConfig`] if the plan isn't a split.
     pub fn main_file(
         &self,
         reports: &[PartReport],
@@ -416,7 +414,7 @@ impl PartsPlan {
         }
     }
 
-    /// The name that a main file of these parts has, without a folder; none if it isn't a split.
+    /// Returns the name of the main file, without a folder; `None` if the plan isn't a split.
     pub fn main_name(&self) -> Option<String> {
         match &self.work {
             Planned::Split(work) => {

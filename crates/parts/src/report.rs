@@ -9,7 +9,7 @@ use crate::proto::Report;
 use crate::proto::report::Result as Outcome;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// What the run of a part comes to, as a small message: all that a commit needs to know of it.
+/// The result of running a part, as a small message with everything a commit needs to know.
 ///
 /// ```
 /// use proto_splitter_parts::PartReport;
@@ -33,13 +33,13 @@ impl PartReport {
         PartReport { message }
     }
 
-    /// Which part it is of, counted from 0.
+    /// Returns the number of the part, counted from 0.
     pub fn part(&self) -> usize {
         self.message.part as usize
     }
 
-    /// The file that the part has written, by its name, and how large it is; none if it wrote none
-    /// of its own.
+    /// Returns the name and the size of the file that the part has written; `None` if it wrote no
+    /// separate file.
     pub fn file(&self) -> Option<(&str, u64)> {
         match &self.message.result {
             Some(Outcome::Split(done)) => Some((&done.file, done.size)),
@@ -47,7 +47,7 @@ impl PartReport {
         }
     }
 
-    /// Bytes that the part has written or read.
+    /// Returns the number of bytes that the part has written or read.
     pub fn bytes(&self) -> u64 {
         match &self.message.result {
             Some(Outcome::Split(done)) => done.size,
@@ -57,7 +57,7 @@ impl PartReport {
         }
     }
 
-    /// What is wrong with what a part of a verification has read.
+    /// Returns the problems that a part of a verification has found.
     pub fn problems(&self) -> &[String] {
         match &self.message.result {
             Some(Outcome::Verify(done)) => &done.problems,
@@ -73,17 +73,17 @@ impl PartReport {
         self.message.result.as_ref()
     }
 
-    /// The report as bytes, for whatever carries it to the commit.
+    /// Serializes the report, to send it to the commit.
     pub fn to_bytes(&self) -> Vec<u8> {
         with_checksum(self.message.encode_to_vec())
     }
 
-    /// A report from its [bytes](Self::to_bytes).
+    /// Parses a report from its [bytes](Self::to_bytes).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if they are none, [`ErrorKind::ChecksumMismatch`] if they were
-    /// damaged, [`ErrorKind::UnsupportedVersion`] if they are of a later version.
+    /// [`ErrorKind::InvalidMessage`] if the bytes are not a report, [`ErrorKind::ChecksumMismatch`]
+    /// if they are damaged, [`ErrorKind::UnsupportedVersion`] if they have a later version.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartReport> {
         let invalid = |why: &dyn std::fmt::Display| {
             let message = format!("not the report of a part: {why}");
@@ -102,8 +102,8 @@ impl PartReport {
         Ok(PartReport { message })
     }
 
-    /// Writes the report to a file, which appears complete or not at all. One that is there is
-    /// replaced: it is of another run of the part.
+    /// Writes the report to a file, which appears complete or not at all. Replaces an existing
+    /// file, which is of another run of the part.
     ///
     /// # Errors
     ///
@@ -127,14 +127,14 @@ impl PartReport {
     }
 }
 
-/// How many missing parts an error names.
+/// Maximum number of missing parts to name in an error.
 const MOST_NAMED: usize = 5;
 
-/// A report of every part, in their order. Of a part that ran more often, the first.
+/// Returns a report of every part, in order. If a part ran more than once, the first one counts.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if a report is of another plan, or one is missing.
+/// [`ErrorKind::InvalidConfig`] if a report belongs to another plan, or one is missing.
 pub(super) fn of_all_parts<'a>(
     reports: &'a [PartReport],
     plan_id: &[u8],

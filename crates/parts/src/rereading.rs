@@ -1,4 +1,4 @@
-//! Comparing what parts have written with the checksums in their reports.
+//! Comparing the data that parts have written with the checksums in their reports.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -17,20 +17,20 @@ use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Bytes read at once to sum them up.
+/// Number of bytes to read at a time.
 const STEP: usize = 1 << 20;
 
-/// The range of a merged message that a part wrote, and its crc32c by the part's report.
+/// The range of a merged message that a part wrote, and its crc32c according to the part's report.
 pub(super) struct WrittenRange {
     pub(super) range: Range<u64>,
     pub(super) crc32c: u32,
 }
 
-/// Reads all ranges of the message that `name` names once.
+/// Reads all ranges of a message once. `name` identifies the message in errors.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] with the first part whose bytes are not those that it wrote.
+/// [`ErrorKind::ChecksumMismatch`] with the first part whose bytes differ from those it wrote.
 pub(super) fn reread_ranges(
     source: &dyn ReadAt,
     written: &[WrittenRange],
@@ -57,7 +57,7 @@ pub(super) fn reread_ranges(
     threads::map(threads::count(options.threads), written.len(), compare).map(drop)
 }
 
-/// The crc32c of a range of a source.
+/// Computes the crc32c of a range of a source.
 pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> Result<u32> {
     source.prefetch(std::slice::from_ref(&range));
     let mut block = vec![0; STEP];
@@ -73,7 +73,7 @@ pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> R
     Ok(crc32c)
 }
 
-/// The file that a part of a split wrote, with the chunks in it: each once, by offset.
+/// The file that a part of a split wrote, and its chunks: each once, by offset.
 pub(super) struct WrittenPart {
     pub(super) file: ExternalFile,
     pub(super) chunks: Vec<ChunkInfo>,
@@ -111,7 +111,7 @@ fn reread_file(
     chunks: &[ChunkInfo],
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    // The sizes of the chunks are those of the plan, so nothing here can be larger than planned.
+    // The sizes of the chunks come from the plan, so nothing here can be larger than planned.
     let limits = Limits::new().max_merged_size(u64::MAX);
     let metadata = ChunkMetadata {
         chunks: chunks.to_vec(),

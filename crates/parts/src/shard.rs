@@ -1,4 +1,4 @@
-//! Hosts that each hold a part of a message and write it themselves: shards of a checkpoint.
+//! Shards of a checkpoint: hosts that each hold a part of a message and write it themselves.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -27,11 +27,11 @@ use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedField, Chunked
 use proto_splitter_core::split::{Source, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A part of a message that a host holds, and writes to a file of its own.
+/// A part of a message that a host holds, and writes to a separate file.
 ///
-/// All hosts agree on a prefix, on an [id](ShardOptions::id) and on who has which number. Each
-/// writes its chunks, and gives a report. One of them, or another, then makes one message of the
-/// reports: [`commit_shards`].
+/// All hosts agree on a prefix, on an [id](ShardOptions::id) and on a number for each host. Each
+/// writes its chunks, and returns a report. One of them, or another, then combines the reports to
+/// one message: [`commit_shards`].
 ///
 /// ```
 /// use proto_splitter_core::Result;
@@ -79,8 +79,8 @@ pub trait Shard {
     /// Any error of the writer.
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()>;
 
-    /// Writes the file of this host, which is number `number`, counted from 0. If it is written more
-    /// often, no file takes the place of another with other content.
+    /// Writes the file of this host, which has number `number`, counted from 0. If it is written
+    /// more than once, files with different content don't replace each other.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ pub trait Shard {
     }
 }
 
-/// What all hosts that write parts of a message agree on.
+/// Options that all hosts with parts of a message must share.
 #[derive(Clone, Debug)]
 pub struct ShardOptions {
     id: String,
@@ -115,7 +115,7 @@ impl Default for ShardOptions {
 }
 
 impl ShardOptions {
-    /// The defaults, which the setters name in parentheses.
+    /// Creates the default options.
     #[must_use]
     pub const fn new() -> Self {
         ShardOptions {
@@ -125,22 +125,22 @@ impl ShardOptions {
         }
     }
 
-    /// What tells this message from others that are written to the same prefix, such as the step of
-    /// a training (nothing). Reports with another are refused.
+    /// Sets an id that distinguishes this message from others written to the same prefix, such as
+    /// the step of a training. Default: empty. Reports with another id are refused.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// How the chunks are compressed (not at all: weights hardly shrink).
+    /// Sets the compression of the chunks. Default: none, since weights hardly shrink.
     #[must_use]
     pub const fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Who may stop it (nobody).
+    /// Sets cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -148,7 +148,7 @@ impl ShardOptions {
     }
 }
 
-/// Writes the chunks that one host holds of a message.
+/// A writer of the chunks of a message that one host holds.
 #[derive(Debug)]
 pub struct ShardWriter {
     file: AtomicFile,
@@ -162,7 +162,7 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// Begins the file of host `number`, counted from 0, beside `PREFIX.cpb`.
+    /// Begins the file of host `number`, counted from 0, next to `PREFIX.cpb`.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl ShardWriter {
     ) -> Result<ShardWriter> {
         let main = main_of(prefix.as_ref())?;
         let store = FolderStore::beside(&main);
-        // The values are a caller's, and in no file.
+        // The values come from the caller, and not from a file.
         let file = store.begin(&MadeFrom::Nothing)?;
         let chunks = ChunkFile::begin(&file, WriterOptions::new())
             .map_err(|error| at_target(error, &main))?;
@@ -190,8 +190,8 @@ impl ShardWriter {
         })
     }
 
-    /// Writes the value of a bytes or string field. Values at one path that one host writes follow
-    /// one another.
+    /// Writes the value of a bytes or string field. Several values at one path from one host are
+    /// concatenated.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl ShardWriter {
         self.add(ChunkKind::Bytes, path, &mut { bytes }, bytes.len() as u64)
     }
 
-    /// Writes a serialized message, which is merged into what is at its path.
+    /// Writes a serialized message, to merge into the value at its path.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// As [`value`](Self::value); [`ErrorKind::Io`] if `content` has fewer bytes.
+    /// As [`value`](Self::value); [`ErrorKind::Io`] if `content` is shorter.
     pub fn add(
         &mut self,
         kind: ChunkKind,
@@ -242,7 +242,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Completes the file and brings it to its place, under a name that follows from its content.
+    /// Completes the file and moves it into place, with a name that depends on its content.
     ///
     /// # Errors
     ///
@@ -273,20 +273,21 @@ impl ShardWriter {
     }
 }
 
-/// Makes one message of a report of every host: `PREFIX.cpb`, which names the files of all of them.
+/// Combines a report of every host to one message: `PREFIX.cpb`, which names the files of all
+/// hosts.
 ///
-/// `rest` is what no host wrote. The chunks are merged into it in the order of the hosts' numbers,
-/// as TensorFlow's Merger does: a value takes the place of what is there, a message is merged into
-/// it. The file brings the schema along, which readers need for that. Of `options` the
-/// [`force`](SplitOptions::force) counts, the compression, the size of the trailer, and who may
-/// stop it.
+/// `rest` is the part of the message that no host wrote. The chunks are merged into it in the order
+/// of the hosts' numbers, like TensorFlow's Merger does: a value replaces the existing one, and a
+/// message is merged into it. The file embeds the schema, which readers need for that. Of
+/// `options`, only [`force`](SplitOptions::force), the compression, the size of the trailer, and
+/// cancellation apply.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if a report is missing, or has another id, or two hosts have written
-/// the same value; [`ErrorKind::AlreadyExists`] if something else is in the place of the file;
-/// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host isn't there or is
-/// another; [`ErrorKind::LimitExceeded`] if the rest is larger than a chunk.
+/// [`ErrorKind::InvalidConfig`] if a report is missing, or has another id, or two hosts have
+/// written the same value; [`ErrorKind::AlreadyExists`] if the target exists with other content;
+/// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host is missing or
+/// differs; [`ErrorKind::LimitExceeded`] if the rest is larger than a chunk.
 pub fn commit_shards(
     rest: &Source,
     prefix: impl AsRef<Path>,
@@ -333,10 +334,10 @@ pub fn commit_shards(
 struct Together {
     files: Vec<ExternalFile>,
     counts: Vec<usize>,
-    /// Without the rest, which is in front of them.
+    /// Trailer entries, without the rest, which precedes them.
     infos: Vec<ChunkInfo>,
     paths: Vec<FieldPath>,
-    /// Who has written which value.
+    /// The host that has written each value.
     values: BTreeMap<FieldPath, usize>,
 }
 
@@ -381,7 +382,7 @@ impl Together {
         Ok(())
     }
 
-    /// The trailer, but for where the rest is.
+    /// Returns the trailer, except for the position of the rest.
     fn into_trailer(self, rest: &Source) -> ChunkMetadata {
         let base = ChunkInfo {
             r#type: Type::Message.into(),
@@ -418,12 +419,12 @@ fn field(path: &FieldPath) -> ChunkedField {
     }
 }
 
-/// The main file of this prefix.
+/// Returns the path of the main file with this prefix.
 fn main_of(prefix: &Path) -> Result<PathBuf> {
     Ok(written_through(&store::main_of(prefix))?)
 }
 
-/// What tells reports of this message from others.
+/// Returns the id that identifies reports of this message.
 fn plan_id(main: &Path, options: &ShardOptions) -> Result<[u8; 16]> {
     let folder = absolute(proto_splitter_core::part_work::folder(main))?;
     let name = main.file_name().unwrap_or_default().to_string_lossy();

@@ -1,12 +1,12 @@
-//! Sharing out work: neighbours stay together, and the largest share is as small as can be.
+//! Dividing work into shares of neighbours, such that the largest share is as small as possible.
 
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Shares out what has these sizes to at most `count` shares, none empty: where each ends. A share
-/// may have to be closed earlier: `has_room` is asked whether the range of what is in it and its
-/// next has room in one. Then there may be more.
+/// Divides items of these sizes into at most `count` non-empty shares, and returns the end of each.
+/// `has_room` determines whether a range of items fits in one share; if shares have to end earlier,
+/// there may be more than `count`.
 pub(super) fn shares(
     sizes: &[u64],
     count: NonZeroUsize,
@@ -27,7 +27,7 @@ pub(super) fn shares(
     filled(sizes, most, &has_room)
 }
 
-/// The ends of shares of at most this many bytes each.
+/// Returns the ends of shares of at most this many bytes each.
 fn filled(
     sizes: &[u64],
     most: u64,
@@ -51,7 +51,7 @@ fn filled(
     ends
 }
 
-/// Fails unless these are ends of shares of so much.
+/// Fails unless these are ends of shares of exactly this amount.
 pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     let ascend = ends.windows(2).all(|pair| pair[0] < pair[1]);
     if ascend && ends.first() != Some(&0) && ends.last().copied().unwrap_or(0) == all {
@@ -74,7 +74,7 @@ pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     Ok(begin..end)
 }
 
-/// The same of items that are all in memory.
+/// Returns the share of part `part` among items in memory.
 pub(super) fn share_of_items(ends: &[u64], part: usize) -> Result<std::ops::Range<usize>> {
     let items = share(ends, part)?;
     let within = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);

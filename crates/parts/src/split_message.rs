@@ -1,4 +1,4 @@
-//! The chunks of a split as a plan's file has them.
+//! The chunks of a split in a plan's file.
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
@@ -11,7 +11,7 @@ use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::split::{PlannedChunk, SplitPlan};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A planned chunk for the file, whose own bytes are added to `literals`.
+/// Converts a planned chunk for the file, and adds its literal bytes to `literals`.
 pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     let mut pieces = Vec::with_capacity(2 * chunk.spans().span_count());
     for span in chunk.spans().iter() {
@@ -31,8 +31,8 @@ pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     }
 }
 
-/// The chunks of a file as a plan whose chunks have no paths, checked against what the trailer says
-/// of them.
+/// Converts the chunks of a file to a plan whose chunks have no paths, after checking them against
+/// the trailer.
 pub(super) fn decoded(
     chunks: Vec<Chunk>,
     infos: &[ChunkInfo],
@@ -82,13 +82,13 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
 /// The sources of the pieces of chunks.
 struct Pieces {
     literals: Bytes,
-    /// How many bytes of literals chunks may still have: each is of one chunk.
+    /// Number of bytes of literals that chunks may still use: each belongs to one chunk.
     left: u64,
     source_size: u64,
 }
 
 impl Pieces {
-    /// Adds what a pair of numbers means, if it lies where it says.
+    /// Adds the piece that a pair of numbers describes, if it is in range.
     fn add(&mut self, piece: &[u64], to: &mut SpanList) -> Option<()> {
         let &[begin, form] = piece else { return None };
         let (len, is_literal) = (form >> 1, form & 1 == 1);

@@ -42,37 +42,38 @@ use proto_splitter_core::split::{
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The most parts that a split has. Over [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) of
-/// them, readers have to be told to open this many files.
+/// Maximum number of parts of a split. For more than
+/// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES), readers must be configured
+/// to open this many files.
 const MOST_PARTS: usize = 100_000;
 
-/// How many files a commit looks at at once.
+/// Number of files that a commit checks at once.
 const MOST_CHECKED_AT_ONCE: usize = 16;
 
-/// A message that was split in parts.
+/// A report on a message that was split in parts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CommittedSplit {
-    /// The main file, `PREFIX.cpb`.
+    /// Path of the main file, `PREFIX.cpb`.
     pub path: PathBuf,
-    /// The files of the parts, in their order.
+    /// The files of the parts, in order.
     pub files: Vec<WrittenFile>,
-    /// How many chunks there are.
+    /// Number of chunks.
     pub chunks: usize,
-    /// Bytes of the message.
+    /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Bytes of all files.
+    /// Size of all files, in bytes.
     pub output_size: u64,
-    /// Whether a merge gives the very bytes of the source.
+    /// True if a merge reproduces the exact bytes of the source.
     pub byte_exact: bool,
-    /// Whether the same commit was done before, so that nothing was left to do.
+    /// True if the same commit was done before, so that no work was left.
     pub was_there: bool,
-    /// Files of an earlier split, or of parts that ran more often with another result, that were
-    /// removed, as was asked for.
+    /// Removed files of an earlier split, or of parts that ran more than once with another result,
+    /// as requested.
     pub removed: Vec<PathBuf>,
 }
 
-/// Plans it.
+/// Plans the split.
 pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     (source, input): (&Source, Input),
@@ -123,7 +124,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     })
 }
 
-/// The message of a file, as it is now.
+/// Returns the current identity of the message in a file.
 pub(super) fn of_file(source: &Source) -> Result<Input> {
     match source.path() {
         Some(path) => identify(path),
@@ -134,7 +135,7 @@ pub(super) fn of_file(source: &Source) -> Result<Input> {
     }
 }
 
-/// The message that an object is, as it is now.
+/// Returns the current identity of the message in an object.
 pub(super) fn of_object(
     name: &str,
     objects: &dyn Objects,
@@ -148,7 +149,8 @@ pub(super) fn of_object(
     ))
 }
 
-/// Where the main file is going to be, and the prefix of it that means the same on every host.
+/// Returns the path of the new main file, and its absolute prefix, which means the same on every
+/// host.
 fn place_of(prefix: &Path, force: bool, stores: Stores<'_>) -> Result<(PathBuf, String)> {
     let main = main_of(prefix);
     if let Some((name, objects)) = named(&main, stores)? {
@@ -171,7 +173,7 @@ pub(super) fn check_count(parts: usize) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// A split that is planned, checked.
+/// A checked plan of a split.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     message: PlanMessage,
@@ -238,7 +240,7 @@ impl Planned {
             .progress(options.progress.clone())
     }
 
-    /// The source, if it still is what was planned.
+    /// Opens the source, if it is unchanged since it was planned.
     fn open(&self, options: &PartOptions) -> Result<Source> {
         let planned = self.message.source.as_ref();
         if let Some(planned) = planned.filter(|planned| is_object(&planned.path)) {
@@ -252,7 +254,7 @@ impl Planned {
         Ok(source)
     }
 
-    /// Where the files of the parts are kept: where the main file is going to be.
+    /// Returns the store of the parts' files, which is the place of the new main file.
     pub(super) fn store(&self, options: &PartOptions) -> Result<Box<dyn PartStore>> {
         if !is_object(&self.message.prefix) {
             return Ok(Box::new(FolderStore::beside(self.main())));
@@ -261,17 +263,17 @@ impl Planned {
         Ok(Box::new(ObjectFolder::beside(self.main_object(), objects)?))
     }
 
-    /// The main file by its name, if it is an object.
+    /// Returns the URL of the main file, if it is an object.
     fn main_object(&self) -> String {
         format!("{}.{CHUNKED_EXTENSION}", self.message.prefix)
     }
 
-    /// Which chunks a part has.
+    /// Returns the chunks of a part.
     fn chunks(&self, part: usize) -> Result<Range<usize>> {
         share_of_items(&self.message.part_ends, part)
     }
 
-    /// The chunks of a part, as a plan of their own.
+    /// Returns a plan of only a part's chunks.
     fn part(&self, part: usize) -> Result<SplitPlan> {
         let chunks = self.plan.chunks().get(self.chunks(part)?);
         Ok(self.plan.with_chunks(chunks.unwrap_or_default().to_vec()))
@@ -304,7 +306,7 @@ impl Planned {
         }))
     }
 
-    /// The main file over the files of all parts, which are all there, and those files.
+    /// Returns the main file for the files of all parts, which must exist, and those files.
     pub(super) fn main_file(
         &self,
         outcomes: &[&Outcome],
@@ -346,8 +348,8 @@ impl Planned {
         Ok((file, files))
     }
 
-    /// Puts into the trailer what part `part` says of its chunks. Gives its file, and the checksums
-    /// of its runs.
+    /// Adds part `part`'s facts about its chunks to the trailer. Returns its file, and the
+    /// checksums of its runs.
     fn add<'a>(
         &self,
         part: usize,
@@ -378,7 +380,7 @@ impl Planned {
             info.offset = *offset;
             info.crc32c = Some(*crc32c);
             info.file = 0;
-            // One that shares a record comes after the one that has it.
+            // A chunk that shares a record comes after the one that owns it.
             if distinct.last().is_none_or(|last| last.offset < *offset) {
                 distinct.push(*info);
             }
@@ -400,7 +402,7 @@ impl Planned {
         Ok((written, &done.run_crc32cs))
     }
 
-    /// Puts the main file in its place.
+    /// Moves the main file into place.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -430,7 +432,7 @@ impl Planned {
 }
 
 impl CommittedSplit {
-    /// A main file over these others, with this many chunks each.
+    /// Returns a report on a main file with these other files, with this many chunks each.
     pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
         let written = files.iter().zip(counts).map(|(file, &chunks)| {
             WrittenFile::new(main.with_file_name(&file.path), file.size, chunks)
@@ -449,8 +451,8 @@ impl CommittedSplit {
     }
 }
 
-/// Puts a main file in its place, beside the files that it names, if they are all there. Files of an
-/// earlier split go only if the options say so; the source stays.
+/// Moves a main file into place, next to the files that it names, if all of them exist. Removes
+/// files of an earlier split only if the options allow it; keeps the source.
 pub(super) fn place_main(
     mut file: AtomicFile,
     files: &[ExternalFile],
@@ -494,7 +496,7 @@ pub(super) fn place_main(
             done.removed = removed.parts;
             done.removed.extend(removed.sibling);
         }
-        // Another commit of the same was faster.
+        // Another commit of the same plan was faster.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_there() => {
             done.was_there = true;
         }
@@ -503,7 +505,7 @@ pub(super) fn place_main(
     Ok(done)
 }
 
-/// Fails unless all these files are there. Several are looked at at once: a store takes its time.
+/// Fails unless all these files exist. Checks several at once, since a store responds slowly.
 fn check_all(files: &[ExternalFile], store: &dyn PartStore, options: &PartOptions) -> Result<()> {
     let at_once = NonZeroUsize::MIN.saturating_add(MOST_CHECKED_AT_ONCE - 1);
     threads::map(at_once, files.len(), |at| {
@@ -517,7 +519,8 @@ fn crc32cs(infos: &[ChunkInfo]) -> impl Iterator<Item = u32> {
     infos.iter().map(|info| info.crc32c.unwrap_or_default())
 }
 
-/// What stands for the message's type: parts are runs of bytes, and nobody asks for it.
+/// Returns a placeholder for the message's type: parts are runs of bytes, for which the type is
+/// irrelevant.
 fn descriptor() -> MessageDescriptor {
     Plan::default().descriptor()
 }

@@ -1,4 +1,4 @@
-//! The place where files of the parts of a split are kept.
+//! Storage for the files of a split's parts.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,40 +15,40 @@ use proto_splitter_core::part_work::folder;
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Where the files of the parts of a split are kept until the commit, and after it: a folder that
-/// all hosts see ([`FolderStore`]), or a store of objects.
+/// Storage for the files of a split's parts until the commit, and after it: a folder that all hosts
+/// see ([`FolderStore`]), or a store of objects.
 ///
 /// A part's file is written on the host that runs it, and then handed over under a name that
-/// follows from its content. So one that is handed over twice is the same, and no part takes the
-/// place of what another plan, or a file that is there, needs.
+/// depends on its content. So handing a file over twice has no effect, and a part never replaces a
+/// file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
-    /// Begins a part's file, no more readable than what it is made from.
+    /// Begins a part's file, no more readable than its inputs.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if that fails; [`ErrorKind::NoFolder`] if there is no place for it.
+    /// [`ErrorKind::Io`] if that fails; [`ErrorKind::NoFolder`] if the folder doesn't exist.
     fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile>;
 
-    /// Takes over a file that is complete. What has that name has the same content.
+    /// Takes over a complete file. An existing file with that name has the same content.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be brought there. Then nothing has that name that hadn't
-    /// before, or the whole file has.
+    /// [`ErrorKind::Io`] if the file can't be stored. After an error, the name either is unchanged,
+    /// or refers to the whole file.
     fn keep(&self, file: AtomicFile, name: &str) -> Result<()>;
 
-    /// Opens the file with this name that was handed over.
+    /// Opens a file that was handed over with this name.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it is not there or can't be read.
+    /// [`ErrorKind::Io`] if it doesn't exist or can't be read.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
-    /// Fails unless the file that is meant is there: by its size and its last record.
+    /// Fails unless the right file exists, judging by its size and its last record.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if it is another.
+    /// As [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if it is another file.
     fn check(&self, file: &ExternalFile) -> Result<()> {
         let checked = check_content(self.open(&file.path)?, file);
         checked.map_err(|error| error.context(file.path.escape_debug()))
@@ -62,7 +62,7 @@ pub struct FolderStore {
 }
 
 impl FolderStore {
-    /// The folder that `main` is in, or is going to be.
+    /// Returns the folder of `main`, which need not exist yet.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -108,7 +108,7 @@ impl PartStore for FolderStore {
     }
 }
 
-/// Fails unless this is the file that is meant.
+/// Fails unless this is the right file.
 fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     let other = |message: String| Err(Error::new(ErrorKind::ChecksumMismatch, message));
     let size = content.size()?;
@@ -137,7 +137,7 @@ fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     Ok(())
 }
 
-/// The path of the main file of this prefix.
+/// Returns the path of the main file with this prefix.
 pub(super) fn main_of(prefix: impl AsRef<Path>) -> PathBuf {
     with_extension(prefix.as_ref(), CHUNKED_EXTENSION)
 }

@@ -1,4 +1,4 @@
-//! A merge in parts, whose target is an object: the parts of one upload, which hosts upload.
+//! A merge in parts to an object: hosts upload the parts of one upload.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use proto_splitter_core::part_work::write;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Small pieces of a merge are gathered up to this size.
+/// Size up to which small pieces of a merge are gathered, in bytes.
 const GATHER: usize = 256 << 10;
 
-/// Fails if an object is there and isn't to be replaced.
+/// Fails if an object exists and may not be replaced.
 pub(super) fn check_no_object(name: &str, objects: &dyn Objects, force: bool) -> Result<()> {
     if force || !objects.exists(name)? {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn is_there(name: &str) -> Error {
     Error::new(ErrorKind::AlreadyExists, message)
 }
 
-/// The upload that the parts of a merge belong to, checked.
+/// The checked upload for the parts of a merge.
 #[derive(Clone, Debug)]
 pub(super) struct Uploading {
     target: String,
@@ -41,7 +41,7 @@ pub(super) struct Uploading {
 }
 
 impl Uploading {
-    /// Checks what a plan says of its upload; it has one if its target is an object.
+    /// Checks the upload in a plan, which must have one if its target is an object.
     pub(super) fn checked(
         target: &str,
         upload: Option<Upload>,
@@ -74,7 +74,7 @@ impl Uploading {
         given(options.objects.as_ref(), &self.target)
     }
 
-    /// Begins to upload what is in the message from `start` on.
+    /// Begins to upload the message from `start` on.
     pub(super) fn begin<'a>(&'a self, start: u64, options: &'a PartOptions) -> Result<Share<'a>> {
         let objects = self.objects(options)?;
         let first = start / self.upload.part_size;
@@ -85,8 +85,8 @@ impl Uploading {
         })
     }
 
-    /// Puts the parts together, unless that was done before. Nobody can read the object earlier, so
-    /// it is only then that it is compared with what the parts have written.
+    /// Completes the upload, unless that was done before. The object is not readable earlier, so it
+    /// is compared with the parts' data only afterwards.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -106,7 +106,7 @@ impl Uploading {
             }
             parts.extend_from_slice(&done.uploaded);
         }
-        // Not every store has a condition for uploads, so it is looked for right before.
+        // Not every store supports conditional uploads, so this checks directly before.
         if !self.force && objects.exists(&self.target)? {
             return if self.is_done(objects, merged, options)? {
                 Ok(())
@@ -117,7 +117,7 @@ impl Uploading {
         match objects.finish_upload(&self.target, &self.upload, parts, self.force) {
             Ok(()) if options.reread => self.reread(objects, written, options),
             Ok(()) => Ok(()),
-            // Another commit of the same was faster, or this one is done once more.
+            // Another commit of the same plan was faster, or this one is repeated.
             Err(_) if self.is_done(objects, merged, options)? => Ok(()),
             Err(error) => Err(error),
         }
@@ -141,7 +141,7 @@ impl Uploading {
         Ok(sum_up(&*there, 0..merged.0, &meter)? == merged.1)
     }
 
-    /// Compares the object with what the parts have written.
+    /// Compares the object with the data that the parts have written.
     fn reread(
         &self,
         objects: &dyn Objects,
@@ -162,7 +162,7 @@ impl Uploading {
     }
 }
 
-/// The share of the upload that a host does.
+/// A host's share of the upload.
 pub(super) struct Share<'a> {
     all: &'a Uploading,
     objects: &'a dyn Objects,
@@ -170,7 +170,7 @@ pub(super) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Uploads what `plan` says. Gives its crc32c, and what the store calls the parts.
+    /// Uploads the bytes of `plan`. Returns their crc32c, and the store's names for the parts.
     pub(super) fn send(
         mut self,
         plan: &MergePlan,
@@ -183,7 +183,7 @@ impl Share<'_> {
             Ok((crc32c, uploaded))
         });
         sent.map_err(|error| {
-            // The store forgets an upload that was committed.
+            // The store forgets a completed upload.
             let (name, all) = (&self.all.target, self.all);
             let is_over = error.kind() == ErrorKind::Io
                 && !all.force

@@ -14,21 +14,21 @@ use proto_splitter_core::merge::{ChunkStore, MergeCheck, ReadOptions};
 use proto_splitter_core::part_work::{verify_part, verify_parts_together};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// What all parts of a verification showed.
+/// The combined result of all parts of a verification.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CommittedVerify {
-    /// How many records the files have, the trailer's included.
+    /// Number of records in the files, including the trailer's.
     pub records: u64,
-    /// How many bytes the chunks have that could be read.
+    /// Size of the readable chunks, in bytes.
     pub bytes: u64,
-    /// All that is wrong, as far as one problem didn't hide others.
+    /// All problems that others didn't hide.
     pub problems: Vec<String>,
-    /// Whether the chunks make the message that was split.
+    /// Result of checking that the chunks form the message that was split.
     pub merge: MergeCheck,
 }
 
-/// Plans it.
+/// Plans the verification.
 pub(super) fn plan(
     input: &Path,
     options: &ReadOptions,
@@ -48,7 +48,7 @@ pub(super) fn plan(
     })
 }
 
-/// A verification that is planned, checked.
+/// A checked plan of a verification.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     input: ChunkedInput,
@@ -70,7 +70,7 @@ impl Planned {
         &self.input
     }
 
-    /// The file, if it still is what was planned, and its chunks in groups.
+    /// Opens the file, if it is unchanged since it was planned, and groups its chunks.
     fn open(&self, options: &PartOptions) -> Result<(Chunked, Vec<Vec<usize>>)> {
         let store = self.input.open(options)?;
         let groups = store.groups();
@@ -94,7 +94,7 @@ impl Planned {
         }))
     }
 
-    /// Puts together what the parts have read.
+    /// Combines the results of the parts.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],

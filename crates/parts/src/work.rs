@@ -4,7 +4,7 @@ use super::splitting::CommittedSplit;
 use super::verifying::CommittedVerify;
 use proto_splitter_core::merge::Merged;
 
-/// What a [commit](super::PartsPlan::commit) comes to.
+/// The outcome of a [commit](super::PartsPlan::commit).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Committed {

@@ -1,9 +1,8 @@
-//! Encodes a prost message into a list of segments, without copying the values that it holds as
-//! [`Bytes`].
+//! Encodes a prost message into a list of segments, without copying its values of type [`Bytes`].
 //!
-//! `encode_to_vec` of a message with tensors of 10 GiB needs 10 GiB more. Segments are what
-//! `encode` writes, byte for byte, but a field of type [`Bytes`] is a segment of its own: the very
-//! one, shared.
+//! Calling `encode_to_vec` for a message with 10 GiB of tensors takes 10 GiB more. The concatenated
+//! segments are exactly the bytes that `encode` writes, but a field of type [`Bytes`] is a separate
+//! segment that shares its memory.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -23,8 +22,7 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! The time saved, for a message of sixteen tensors on two busy cores, up to where the split can
-//! begin:
+//! The time saved before the split can begin, for a message of sixteen tensors on two busy cores:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |
 //! | --- | --- | --- |
@@ -33,19 +31,19 @@
 //!
 //! The split itself, to a file, takes 0.8 s for each GiB.
 //!
-//! This is a crate of its own because prost writes to a [`BufMut`], which is a trait that only
-//! `unsafe` code can implement: its `chunk_mut` lends memory that was not written yet. Here
-//! [`BytesMut`] lends it, and is told what was written.
+//! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
+//! can implement, since its `chunk_mut` lends uninitialized memory. Here [`BytesMut`] lends the
+//! memory, and is told how much of it was written.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// From how many bytes on a value is shared: 1 KiB. To copy a smaller one costs less than to have
-/// it apart.
+/// Minimum size of a shared value, in bytes: 1 KiB. Copying a smaller one costs less than a
+/// separate segment.
 pub const LEAST_SHARED: usize = 1 << 10;
 
-/// Returns what `message.encode` writes, in order, in segments that are not empty.
+/// Returns the bytes that `message.encode` writes, as non-empty segments, in order.
 pub fn encode(message: &impl Message) -> Vec<Bytes> {
     let mut segments = Segments::default();
     message.encode_raw(&mut segments);
@@ -53,7 +51,7 @@ pub fn encode(message: &impl Message) -> Vec<Bytes> {
     segments.closed
 }
 
-/// Takes what is written to it: large values as they come, everything else one after the other.
+/// A buffer that keeps large values as they are, and concatenates everything else.
 #[derive(Default)]
 struct Segments {
     closed: Vec<Bytes>,
@@ -85,8 +83,8 @@ unsafe impl BufMut for Segments {
     }
 
     unsafe fn advance_mut(&mut self, count: usize) {
-        // SAFETY: the caller has written these bytes to what `chunk_mut` lent, as it promises in
-        // turn.
+        // SAFETY: the caller has written these bytes to the memory that `chunk_mut` lent, as the
+        // contract requires.
         unsafe { self.open.advance_mut(count) }
     }
 
@@ -96,7 +94,7 @@ unsafe impl BufMut for Segments {
             return self.open.put(value);
         }
         self.close();
-        // `Bytes` gives itself; another `Buf` is copied, as it would be anyway.
+        // `Bytes` returns itself; another `Buf` is copied, as it would be anyway.
         self.closed.push(value.copy_to_bytes(len));
     }
 

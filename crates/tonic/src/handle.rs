@@ -1,4 +1,4 @@
-//! A message that is read while it comes.
+//! Reading a message while it arrives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tonic::Status;
 use crate::receive::{Receive, Slot, blocking_if, stopped};
 use crate::status::status;
 
-/// A message that can be read while the rest of it comes, by [`Receive::handle`].
+/// A message that can be read while the rest of it arrives, from [`Receive::handle`].
 ///
 /// Chunks are compared with their checksums before they can be read. Dropping the handle ends the transfer.
 pub struct Handle {
@@ -63,7 +63,7 @@ impl Handle {
                         return;
                     };
                     if let Some(sender) = sender.take() {
-                        // Whoever waited may be gone.
+                        // The waiting task may be gone.
                         let _ = sender.send(file);
                     }
                 };
@@ -99,7 +99,8 @@ impl Handle {
         self.slot.lock().receiver.chunks()
     }
 
-    /// Waits for the end of the transfer, and returns the whole message as a handle, to be merged, verified or read.
+    /// Waits for the end of the transfer, and returns the whole message as a handle, to be merged,
+    /// verified or read.
     ///
     /// # Errors
     ///
@@ -120,7 +121,7 @@ impl Drop for Handle {
         if let Some(task) = &self.task {
             task.abort();
         }
-        // Those who wait for a chunk wait no more.
+        // Readers that wait for a chunk stop waiting.
         self.slot.lock().receiver.break_off();
     }
 }

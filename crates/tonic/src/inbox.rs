@@ -1,4 +1,4 @@
-//! What came of transfers that broke off.
+//! Keeping the chunks of transfers that broke off.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,11 +15,11 @@ use tonic::Status;
 
 use crate::receive::{Receive, Slot, blocking_if};
 
-/// Receives messages, and keeps the chunks of transfers that broke off, in temporary files, so that
-/// [`send_resuming`](crate::send_resuming) sends only the rest.
+/// Receives messages, and keeps the chunks of transfers that broke off in temporary files, so that
+/// [`send_resuming`](crate::send_resuming) sends only the remaining ones.
 ///
-/// They are kept by the session that the sender named; what has no session isn't kept. Clones share what is
-/// kept.
+/// Transfers are kept under the session that the sender named; those without a session aren't kept.
+/// Clones share the kept transfers.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     receive: Receive,
@@ -35,7 +35,7 @@ struct Pending {
 }
 
 impl Inbox {
-    /// Returns an inbox that receives as `receive` says.
+    /// Creates an inbox that receives with these options.
     #[must_use]
     pub fn new(receive: Receive) -> Inbox {
         Inbox {
@@ -46,7 +46,7 @@ impl Inbox {
         }
     }
 
-    /// Sets the number of transfers that are kept at most; the one that was untouched for longest makes room.
+    /// Sets the maximum number of transfers to keep; a new one replaces the least recently used.
     /// Default: 16.
     #[must_use]
     pub const fn max_pending(mut self, transfers: usize) -> Self {
@@ -61,7 +61,7 @@ impl Inbox {
         self
     }
 
-    /// Returns the number of transfers that are kept at most.
+    /// Returns the maximum number of transfers to keep.
     pub const fn get_max_pending(&self) -> usize {
         self.max_pending
     }
@@ -71,13 +71,13 @@ impl Inbox {
         self.keep
     }
 
-    /// Returns what is there of the session that `question` names.
+    /// Returns the token with the received chunks of the session that `question` names.
     pub fn token(&self, question: &ResumeToken) -> ResumeToken {
         let slot = (self.pending().get(&question.session)).map(|pending| pending.slot.clone());
         slot.map_or_else(ResumeToken::default, |slot| slot.lock().receiver.token())
     }
 
-    /// Receives a message of a type known to the program.
+    /// Receives a message as a generated type.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl Inbox {
         &self,
         mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
     ) -> Result<Receiver, Status> {
-        // It names the session.
+        // The first frame names the session.
         let first = self.receive.next_frame(&mut frames).await;
         let first = first.map_err(|most| {
             Status::deadline_exceeded(format!("no frame came for {most:?}, at the beginning"))
@@ -166,7 +166,7 @@ impl Inbox {
         }
         let slot = Slot::new(self.receive.in_file(), true);
         let touched = now;
-        // The frame that the name came in isn't held with it.
+        // A copy, so that the session doesn't keep the memory of its frame alive.
         let name = Bytes::copy_from_slice(session);
         let new = Pending {
             slot: slot.clone(),

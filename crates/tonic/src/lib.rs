@@ -8,7 +8,8 @@
 //! - A client sends with [`send`], and a server answers with [`Outgoing::results`].
 //! - Either side takes a transfer apart with [`Receive`]: into a typed message, into a file that appears
 //!   complete or not at all, or as a handle that can be read while the rest comes.
-//! - [`Inbox`] keeps what came of a transfer that broke off, and [`send_resuming`] sends the rest.
+//! - [`Inbox`] keeps the received chunks of a transfer that broke off, and [`send_resuming`] sends
+//!   the remaining ones.
 //!
 //! ```no_run
 //! # use proto_splitter_tonic::{Receive, proto::Frame, send};
@@ -33,9 +34,9 @@
 //! # }
 //! ```
 //!
-//! Deadlines, interceptors, metadata and TLS are tonic's own. Dropping a future cancels its transfer; back-pressure
-//! is HTTP/2's: a sender holds four frames, a receiver one. Errors are [`Status`](tonic::Status)es whose details
-//! say where something is wrong: see [`detail`].
+//! Deadlines, interceptors, metadata and TLS are tonic's own. Dropping a future cancels its
+//! transfer; back-pressure is HTTP/2's: a sender holds four frames, a receiver one. Errors are
+//! [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
 
 #![forbid(unsafe_code)]
 

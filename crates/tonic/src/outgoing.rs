@@ -15,18 +15,19 @@ use tonic::Status;
 
 use crate::status::status;
 
-/// Frames that are made ahead of the connection.
+/// Number of frames to make ahead of the connection.
 const FRAMES_AHEAD: usize = 4;
 
 /// Sends a message of any size with a call of a client: `send(|frames| client.put(frames), &message)`.
 ///
-/// `source` is a message, a [`Source`](proto_splitter_core::split::Source) such as a file or a reader, or what else
-/// [`SplitInput`] is made of. Values of type `Bytes` aren't copied, and a file is read as frames are sent.
+/// `source` is a message, a [`Source`](proto_splitter_core::split::Source) such as a file or a
+/// reader, or anything else that converts to [`SplitInput`]. Values of type `Bytes` aren't copied,
+/// and a file is read as frames are sent.
 ///
 /// # Errors
 ///
-/// The status of the call. If the source failed, that is the reason why the peer saw the transfer break off,
-/// and this returns its error: as [`Frames::new`] and what reading reports.
+/// The status of the call. If the source failed, which the peer sees as a broken transfer, its own
+/// error instead: as [`Frames::new`], and any error of reading.
 pub async fn send<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -59,7 +60,7 @@ where
     }
 }
 
-/// Why frames ended early.
+/// The error of a source whose frames ended early.
 #[derive(Clone, Debug, Default)]
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 
@@ -97,8 +98,8 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. What is wrong with the source is reported by the
-    /// stream.
+    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. The stream reports errors of the
+    /// source.
     pub fn new(source: impl Into<SplitInput>, options: &SendOptions) -> Result<Outgoing> {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }
@@ -133,7 +134,7 @@ impl Outgoing {
                     Err(error) => return drop(sender.blocking_send(Err(error))),
                 };
                 for frame in frames {
-                    // Nobody takes more of them.
+                    // The receiver of the frames is gone.
                     if sender.blocking_send(frame).is_err() {
                         return;
                     }
@@ -147,7 +148,7 @@ impl Outgoing {
         })
     }
 
-    /// Returns where the error is put if the source fails.
+    /// Returns the slot for the error of the source, if it fails.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }

@@ -17,7 +17,7 @@ use crate::status::status;
 /// Default longest time without a frame: 60 s.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Receives messages: what a sender is trusted with, and how long it may take.
+/// Receives messages within limits on their size and on time.
 ///
 /// ```no_run
 /// # use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
@@ -45,7 +45,7 @@ impl Default for Receive {
 }
 
 impl Receive {
-    /// Returns the defaults that each setter documents.
+    /// Creates the default options, which each setter documents.
     #[must_use]
     pub fn new() -> Self {
         Receive {
@@ -72,7 +72,8 @@ impl Receive {
         self
     }
 
-    /// Sets the longest time of a whole transfer, beside the deadline of the call. Default: `None`.
+    /// Sets the longest time of a whole transfer, in addition to the deadline of the call. Default:
+    /// `None`.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
@@ -103,13 +104,13 @@ impl Receive {
         self.force
     }
 
-    /// Receives a message of a type known to the program. Its chunks are kept in memory, and values of type
+    /// Receives a message as a generated type. Its chunks are kept in memory, and values of type
     /// [`Bytes`] share it.
     ///
     /// # Errors
     ///
-    /// The status that the frames end with; `DEADLINE_EXCEEDED` if they don't come in time; else [`status`] of
-    /// what [`Receiver::push`] and [`Receiver::into_message`] report.
+    /// The status that the frames end with; `DEADLINE_EXCEEDED` if they don't arrive in time;
+    /// otherwise the [`status`] of an error of [`Receiver::push`] or [`Receiver::into_message`].
     pub async fn message<M: prost::Message + Default + 'static>(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -144,8 +145,8 @@ impl Receive {
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message); `ALREADY_EXISTS` if the file is there and [`force`](Self::force) isn't
-    /// set.
+    /// As [`message`](Self::message); `ALREADY_EXISTS` if the file exists and
+    /// [`force`](Self::force) isn't set.
     pub async fn file(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -154,7 +155,7 @@ impl Receive {
         let target = target.as_ref().to_owned();
         let force = self.force;
         if !force && target.symlink_metadata().is_ok() {
-            // Before all of it was sent for nothing.
+            // Checked before all of the message is sent in vain.
             let message = format!("{}: the file exists", target.display());
             return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
         }
@@ -191,7 +192,7 @@ impl Receive {
         ended
     }
 
-    /// Waits for the next frame, or returns the time that it didn't come in.
+    /// Waits for the next frame, or returns the timeout that it exceeded.
     pub(crate) async fn next_frame<S: Stream + Unpin>(
         &self,
         frames: &mut S,
@@ -229,7 +230,7 @@ impl Receive {
     }
 }
 
-/// Messages over this size are put together on a thread for blocking work: 1 MiB.
+/// Returns true for messages that are merged on a thread for blocking work: those over 1 MiB.
 fn is_large(receiver: &Receiver) -> bool {
     receiver.begin().message_size > 1 << 20
 }
@@ -251,14 +252,14 @@ pub(crate) async fn blocking_if<T: Send + 'static>(
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     held: Arc<Mutex<Held>>,
-    /// Whether pushing a frame writes to a file.
+    /// True if pushing a frame writes to a file.
     blocks: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) receiver: Receiver,
-    /// Counts the transfers: an earlier one that is still under way may push no more.
+    /// Number of the latest transfer: an earlier one that is still running may not push any more.
     turn: u64,
 }
 
@@ -295,7 +296,7 @@ impl Slot {
         let _ = self.in_turn(turn, Receiver::break_off);
     }
 
-    /// Returns the receiver, which nobody else has any more.
+    /// Returns the receiver, which must have no other owner.
     pub(crate) fn into_receiver(self) -> Result<Receiver, Status> {
         match Arc::try_unwrap(self.held) {
             Ok(held) => {

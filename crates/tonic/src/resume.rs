@@ -1,4 +1,4 @@
-//! Sending what a receiver lacks, again and again.
+//! Sending the chunks that a receiver lacks, repeatedly.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tonic::{Code, Response, Status};
 use crate::outgoing::Outgoing;
 use crate::status::status;
 
-/// Default number of times that a message is sent without a chunk more arriving: 5.
+/// Default number of attempts without another chunk arriving: 5.
 pub const DEFAULT_ATTEMPTS: u32 = 5;
 
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often a transfer that breaks off is resumed.
+/// Options for resuming a transfer that breaks off.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
     attempts: u32,
@@ -33,7 +33,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Returns the defaults that each setter documents.
+    /// Creates the default options, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         Retry {
@@ -43,7 +43,7 @@ impl Retry {
         }
     }
 
-    /// Sets the number of attempts without a chunk more arriving after which it is given up. Default:
+    /// Sets the number of attempts without another chunk arriving after which to give up. Default:
     /// [`DEFAULT_ATTEMPTS`].
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
@@ -58,7 +58,8 @@ impl Retry {
         self
     }
 
-    /// Sets the longest time for all attempts together, beside the deadlines of the calls. Default: `None`.
+    /// Sets the longest time for all attempts together, in addition to the deadlines of the calls.
+    /// Default: `None`.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
@@ -83,20 +84,22 @@ impl Retry {
 
 /// Returns true if a status means that the connection broke, so that it makes sense to resume.
 pub fn is_broken(status: &Status) -> bool {
-    // Those that a peer sent have no source.
+    // Statuses sent by a peer have no source.
     status.code() == Code::Unavailable || status.source().is_some()
 }
 
-/// Sends a message, and after each time that the connection breaks what the receiver lacks. The receiver keeps what
-/// it has in an [`Inbox`](crate::Inbox), under the [session](SendOptions::session) of the options, or a random one.
+/// Sends a message, and whenever the connection breaks, the chunks that the receiver lacks. The
+/// receiver keeps its chunks in an [`Inbox`](crate::Inbox), under the
+/// [session](SendOptions::session) of the options, or a random one.
 ///
-/// `put` sends frames, and `ask` asks what the receiver has, with [`Inbox::token`](crate::Inbox::token) on the
-/// other side.
+/// `put` sends frames, and `ask` asks for the receiver's chunks, with
+/// [`Inbox::token`](crate::Inbox::token) on the other side.
 ///
 /// # Errors
 ///
-/// As [`send`](crate::send), once no chunk more arrived in [`Retry::attempts`] attempts, or at once if the
-/// status isn't that of a broken connection; `DEADLINE_EXCEEDED` after [`Retry::timeout`].
+/// As [`send`](crate::send), once no further chunk arrived in [`Retry::attempts`] attempts, or
+/// immediately if the status isn't that of a broken connection; `DEADLINE_EXCEEDED` after
+/// [`Retry::timeout`].
 pub async fn send_resuming<T, F, G>(
     put: impl FnMut(Outgoing) -> F,
     ask: impl FnMut(ResumeToken) -> G,
@@ -123,7 +126,7 @@ where
     }
 }
 
-/// Sends a message again and again, under the session of the options.
+/// Sends a message repeatedly, under the session of the options.
 async fn send_again<T, F, G>(
     mut put: impl FnMut(Outgoing) -> F,
     mut ask: impl FnMut(ResumeToken) -> G,

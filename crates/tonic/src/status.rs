@@ -22,7 +22,7 @@ pub fn status(error: &Error) -> Status {
     Status::with_details(code, status::message(error), status::details(error))
 }
 
-/// Returns where something is wrong, as far as a peer with this crate said it.
+/// Returns the location of an error, as far as a peer with this crate reported it.
 pub fn detail(status: &Status) -> Option<ErrorDetail> {
     status::parse_details(status.details())
 }

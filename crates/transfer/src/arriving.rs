@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use record_file::ReadAt;
 
-/// How far a file has grown.
+/// The progress of a growing file.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -16,9 +16,9 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// Where the last whole record ends.
+    /// End of the last whole record.
     end: u64,
-    /// Whether no more bytes come.
+    /// True if no more bytes arrive.
     broken: bool,
 }
 
@@ -45,7 +45,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until there are bytes at `offset`, and returns where they end.
+    /// Waits for bytes at `offset`, and returns where they end.
     fn wait_for(&self, offset: u64) -> io::Result<u64> {
         let mut state = self.lock();
         while state.end <= offset {
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// The bytes of a growing file; reads wait for those that haven't come.
+/// The bytes of a growing file; reads wait for missing ones.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     file: Arc<File>,
@@ -69,7 +69,8 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// A file that will have `size` bytes. Reads don't wait yet: opening it reads ahead at both of its ends.
+    /// Creates a file that will have `size` bytes. Reads don't wait yet, since opening it reads
+    /// ahead at both of its ends.
     pub(crate) fn new(file: Arc<File>, size: u64, shared: Arc<Shared>) -> Arriving {
         Arriving {
             file,
@@ -79,7 +80,7 @@ impl Arriving {
         }
     }
 
-    /// Has reads wait from now on.
+    /// Makes reads wait from now on.
     pub(crate) fn opened(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a receiver checks before it takes anything.
+//! A receiver's checks of frames before it accepts them.
 
 use bytes::Bytes;
 use proto_splitter_core::proto::ChunkMetadata;
@@ -8,10 +8,10 @@ use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data};
 use crate::{MAX_SESSION_SIZE, VERSION};
 
-/// Largest size of a frame's piece once it is decompressed, whatever it claims: 64 MiB.
+/// Maximum decompressed size of a frame's piece, whatever it claims, in bytes: 64 MiB.
 const MAX_PIECE_SIZE: u64 = 64 << 20;
 
-/// Refuses what the options don't allow, and numbers that can't be true.
+/// Fails if the options don't allow a transfer, or its numbers are impossible.
 pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()> {
     if begin.version != VERSION {
         let found = begin.version;
@@ -55,7 +55,7 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
     Ok(())
 }
 
-/// Compares a trailer with what was announced.
+/// Compares a trailer with the announcement.
 pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()> {
     let sizes = trailer.chunks.iter().map(|info| info.size);
     let bytes = sizes.fold(0, u64::saturating_add);
@@ -79,7 +79,7 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
     Ok(())
 }
 
-/// Compares the place of a piece with the one expected, and returns its bytes, decompressed.
+/// Compares the place of a piece with the expected one, and returns its bytes, decompressed.
 pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
     if data.chunk != chunk || data.offset != offset {
         let message = format!(
@@ -113,7 +113,7 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Decompresses a piece that says how large it is, where at most `left` bytes are expected.
+/// Decompresses a piece with a declared size, where at most `left` bytes are expected.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE) {
         let message = format!("a piece claims {size} bytes, where {left} are left");

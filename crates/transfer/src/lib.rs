@@ -1,10 +1,10 @@
 //! Messages of any size, sent as a sequence of small frames.
 //!
-//! gRPC, brokers and queues limit the size of one message; protobuf itself ends at 2 GiB. A transfer
-//! is a message cut into chunks, and the chunks cut into [`Frame`](proto::Frame)s of at most 1 MiB, which any
-//! peer with default limits takes. [`Frames`] makes them, and a [`Receiver`] puts them together again: in
-//! memory, as a typed message, or in a file. Neither does I/O of its own on a network;
-//! the crate `proto-splitter-tonic` connects them to gRPC.
+//! gRPC, brokers and queues limit the size of one message; protobuf itself is limited to 2 GiB. A
+//! transfer is a message cut into chunks, and the chunks cut into [`Frame`](proto::Frame)s of at
+//! most 1 MiB, which any peer with default limits accepts. [`Frames`] makes them, and a
+//! [`Receiver`] reassembles the message: in memory, as a typed message, or in a file. Neither does
+//! network I/O; the crate `proto-splitter-tonic` connects them to gRPC.
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -22,8 +22,8 @@
 //!
 //! # A transfer that breaks off
 //!
-//! A receiver keeps the chunks that it has whole. Its [`token`](Receiver::token) goes back to the
-//! sender, whose [`Frames::resume`] leaves them out:
+//! A receiver keeps its complete chunks. Its [`token`](Receiver::token) goes back to the sender,
+//! whose [`Frames::resume`] skips them:
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -65,11 +65,12 @@ pub const VERSION: u32 = 1;
 /// Largest size of the name of a session, in bytes.
 pub const MAX_SESSION_SIZE: usize = 64;
 
-/// Default largest size of a chunk: 32 MiB. What breaks off is sent again from the beginning of a chunk.
+/// Default maximum size of a chunk, in bytes: 32 MiB. A transfer that breaks off resumes at the
+/// beginning of a chunk.
 pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 32 << 20;
 
-/// Default largest size of a frame: 1 MiB. gRPC's own default limit is 4 MiB.
+/// Default maximum size of a frame, in bytes: 1 MiB. gRPC's own default limit is 4 MiB.
 pub const DEFAULT_MAX_FRAME_SIZE: usize = 1 << 20;
 
-/// Least value of the largest size of a frame: 4 KiB.
+/// Minimum value of the maximum size of a frame, in bytes: 4 KiB.
 pub const LEAST_MAX_FRAME_SIZE: usize = 4 << 10;

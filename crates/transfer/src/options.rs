@@ -1,4 +1,4 @@
-//! What a receiver trusts a sender with.
+//! Options for receiving a message.
 
 use proto_splitter_core::container::Limits;
 use proto_splitter_core::merge::ReadOptions;
@@ -11,7 +11,7 @@ pub const DEFAULT_MAX_CHUNKS: u64 = 1_000_000;
 /// Default limit on the size of a message: 64 GiB.
 const DEFAULT_MAX_MESSAGE_SIZE: u64 = 64 << 30;
 
-/// Options for receiving a message: what a sender is trusted with.
+/// Options for receiving a message: limits on an untrusted sender.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     message_type: Option<String>,
@@ -28,7 +28,7 @@ impl Default for ReceiveOptions {
 }
 
 impl ReceiveOptions {
-    /// Returns the defaults that each setter documents.
+    /// Creates the default options, which each setter documents.
     #[must_use]
     pub fn new() -> Self {
         ReceiveOptions {
@@ -61,15 +61,15 @@ impl ReceiveOptions {
         self
     }
 
-    /// Sets how the chunks are merged: the type of the message, limits, threads, progress. Default:
-    /// [`ReadOptions::new`].
+    /// Sets the options for merging the chunks: the type of the message, limits, threads, progress.
+    /// Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;
         self
     }
 
-    /// Sets the listener for the bytes of chunks that came, and for cancellation. Default: none.
+    /// Sets the listener for the bytes of received chunks, and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -91,12 +91,12 @@ impl ReceiveOptions {
         self.max_chunks
     }
 
-    /// Returns how the chunks are merged.
+    /// Returns the options for merging the chunks.
     pub const fn get_reading(&self) -> &ReadOptions {
         &self.reading
     }
 
-    /// Returns the listener for the bytes that came.
+    /// Returns the listener for the received bytes.
     pub const fn get_progress(&self) -> &Progress {
         &self.progress
     }

@@ -1,4 +1,4 @@
-//! `proto_splitter.transfer`: the frames of a transfer, as generated from
+//! `proto_splitter.transfer`: the frames of a transfer, generated from
 //! `proto/proto_splitter/transfer/transfer.proto`.
 
 #![allow(missing_docs, reason = "generated")]
@@ -13,15 +13,15 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/proto_splitter.transfer.rs");
 
-/// The file descriptor set behind this module, serialized.
+/// The serialized file descriptor set of this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `proto_splitter.transfer`. Decoded at the first call; cloning a pool is
-/// cheap.
+/// Returns the descriptors of `proto_splitter.transfer`, decoded on the first call. Cloning a pool
+/// is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -13,33 +13,33 @@ use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data, End, Frame, ResumeToken};
 use crate::store::{Place, Spool, Store};
 
-/// Puts a message together from its frames, in memory or in a temporary file.
+/// Reassembles a message from its frames, in memory or in a temporary file.
 ///
-/// Nothing is taken on trust: sizes are bounded by [`ReceiveOptions`], every chunk is compared with
-/// its checksum, and the merged message with the sender's.
+/// Nothing is trusted: [`ReceiveOptions`] bound all sizes, every chunk is compared with its
+/// checksum, and the merged message with the sender's.
 ///
-/// Frames are [pushed](Self::push) as they come, or [taken](Self::receive) from an iterator.
+/// Frames are [pushed](Self::push) as they arrive, or [taken](Self::receive) from an iterator.
 #[derive(Debug)]
 pub struct Receiver {
     pub(crate) options: ReceiveOptions,
     place: Place,
     pub(crate) store: Option<Store>,
     begin: Begin,
-    /// With the checksum of each chunk that came whole.
+    /// The trailer, with the checksum of each complete chunk.
     pub(crate) trailer: Option<ChunkMetadata>,
     received: u64,
-    /// The crc32c of the checksums of those chunks.
+    /// crc32c of the checksums of those chunks.
     sums: u32,
     state: State,
     meter: Option<Meter>,
 }
 
-/// What is expected next.
+/// The next expected part of the transfer.
 #[derive(Debug)]
 enum State {
     Begin,
     Trailer(BytesMut),
-    /// The chunk after those that were received; so much of it came, with this crc32c.
+    /// The chunk after the received ones, with the number of bytes so far and their crc32c.
     Chunk {
         offset: u64,
         crc32c: u32,
@@ -53,8 +53,8 @@ impl Receiver {
         Receiver::new(options, Place::Memory)
     }
 
-    /// Returns a receiver that keeps chunks in a file without a name in `folder`, or in the folder for
-    /// temporary files if there is none. In memory is one frame.
+    /// Returns a receiver that keeps chunks in a file without a name in `folder`, or in the folder
+    /// for temporary files by default. Only one frame is in memory.
     pub fn in_file(folder: Option<&Path>, options: &ReceiveOptions) -> Receiver {
         Receiver::new(options, Place::File(folder.map(Path::to_owned)))
     }
@@ -75,16 +75,16 @@ impl Receiver {
 
     /// Takes the next frame of a transfer.
     ///
-    /// An error ends the transfer; the chunks that came whole are kept. The next frame then is the first
-    /// of another transfer, which goes on with them if it was made by
+    /// An error ends the transfer; complete chunks are kept. The next frame then is the first of
+    /// another transfer, which continues with them if it was made by
     /// [`Frames::resume`](crate::Frames::resume).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if frames contradict each other, or the message isn't of the type that
-    /// the options ask for; [`ErrorKind::ChecksumMismatch`]; [`ErrorKind::LimitExceeded`];
-    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::Cancelled`]; [`ErrorKind::Io`] if a file can't be
-    /// written.
+    /// [`ErrorKind::InvalidMessage`] if frames are inconsistent, or the message isn't of the type
+    /// in the options; [`ErrorKind::ChecksumMismatch`]; [`ErrorKind::LimitExceeded`];
+    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::Cancelled`]; [`ErrorKind::Io`] if a file
+    /// can't be written.
     pub fn push(&mut self, frame: Frame) -> Result<()> {
         let taken = self.take(frame);
         if taken.is_err() {
@@ -93,11 +93,11 @@ impl Receiver {
         taken
     }
 
-    /// Takes note that no more frames come.
+    /// Signals that no more frames arrive.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the transfer isn't complete. Then it can be resumed.
+    /// [`ErrorKind::Io`] if the transfer isn't complete. It can then be resumed.
     pub fn end(&mut self) -> Result<()> {
         let message = match &self.state {
             State::Nothing => return Ok(()),
@@ -111,11 +111,11 @@ impl Receiver {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Ends the transfer at hand, if any. The chunks that came whole are kept.
+    /// Ends the current transfer, if any. Complete chunks are kept.
     pub fn break_off(&mut self) {
         self.state = State::Begin;
         match &mut self.store {
-            // All of it is there already, and none of it has been read.
+            // All of it has arrived already, and none of it has been read.
             None => {}
             Some(store) => {
                 store.drop_partial();
@@ -145,7 +145,7 @@ impl Receiver {
         self.end()
     }
 
-    /// Returns what a sender needs to know to resume the transfer.
+    /// Returns the token with which a sender can resume the transfer.
     pub fn token(&self) -> ResumeToken {
         ResumeToken {
             identity: self.begin.identity.clone(),
@@ -154,17 +154,17 @@ impl Receiver {
         }
     }
 
-    /// Returns what the sender said in its first frame, which is empty before that came.
+    /// Returns the sender's first message, which is empty before the first frame.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
 
-    /// Returns the number of chunks that came whole, and of all, which is 0 before the first frame.
+    /// Returns the number of complete chunks, and of all chunks, which is 0 before the first frame.
     pub fn chunks(&self) -> (u64, u64) {
         (self.received, self.begin.chunk_count)
     }
 
-    /// Returns true if all of the message came and was compared with its checksums.
+    /// Returns true if all of the message has arrived and was compared with its checksums.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Nothing)
     }
@@ -191,7 +191,7 @@ impl Receiver {
         }
     }
 
-    /// Compares a transfer with what is there already: it goes on with that, or replaces it.
+    /// Compares a new transfer with the received chunks, and continues or replaces them.
     fn start(&mut self, begin: Begin) -> Result<()> {
         check_begin(&begin, &self.options)?;
         let (first, there) = (begin.first_chunk, self.received);
@@ -247,7 +247,7 @@ impl Receiver {
         }
         let found = crc32c::crc32c(trailer);
         check_crc32c("the trailer has", found, self.begin.trailer_crc32c)?;
-        // One that resumes has the same.
+        // A resuming transfer has the same one.
         if self.trailer.is_none() {
             let parsed = Trailer::parse(trailer, self.options.limits())?;
             let mut parsed = parsed.metadata().clone();
@@ -312,7 +312,8 @@ impl Receiver {
         self.advance(len)
     }
 
-    /// Says where the chunk at hand belongs in the message, and how much of it came.
+    /// Returns an error with the place of the current chunk in the message, and the number of bytes
+    /// received.
     #[cold]
     fn in_chunk_at_hand(&self, error: Error) -> Error {
         let chunk = usize::try_from(self.received).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! A message that was received: in memory, as a typed message, in a file, or as a handle.
+//! Uses of a received message: in memory, as a typed message, in a file, or as a handle.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -31,8 +31,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the message, of a type known to the program. Its values of type [`Bytes`] share the memory
-    /// of the chunks that came, where these were kept in memory.
+    /// Decodes the message as a generated type. Its values of type [`Bytes`] share the memory of
+    /// the received chunks, if these were kept in memory.
     ///
     /// # Errors
     ///
@@ -47,12 +47,13 @@ impl Receiver {
         .map_err(undecodable)
     }
 
-    /// Returns the message as a handle whose parts are read as they are asked for. One in memory is
+    /// Returns the message as a handle whose parts are read on demand. A message in memory is
     /// written to a temporary file.
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes), but for what a merge finds; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
+    /// As [`into_bytes`](Self::into_bytes), except for errors of merging;
+    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
     pub fn into_chunked_file(self) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
         let limits = self.options.limits().clone();
         ChunkedFile::from_source(self.into_reader()?, &limits)
@@ -79,17 +80,18 @@ impl Receiver {
         }
     }
 
-    /// Returns the message as a handle that can be read while the rest of it comes: what is asked for and
-    /// hasn't come is waited for. `None` before the frames with the trailer came, and for a receiver in
+    /// Returns the message as a handle that can be read while the rest of it arrives: reads wait
+    /// for missing parts. `None` before the frames with the trailer arrived, and for a receiver in
     /// memory.
     ///
-    /// Chunks are compared with their checksums before they can be read, the message as a whole
-    /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the transfer breaks off or the receiver is dropped
-    /// before its end.
+    /// Chunks are compared with their checksums before they can be read, but the message as a whole
+    /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the
+    /// transfer breaks off or the receiver is dropped before its end.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`](proto_splitter_core::ErrorKind::InvalidTrailer) if the trailer contradicts itself;
+    /// [`ErrorKind::InvalidTrailer`](proto_splitter_core::ErrorKind::InvalidTrailer) if the trailer
+    /// is inconsistent;
     /// [`ErrorKind::LimitExceeded`](proto_splitter_core::ErrorKind::LimitExceeded).
     pub fn handle(&self) -> Result<Option<ChunkedFile<Arc<dyn ReadAt>>>> {
         let (Some(Store::File(spool)), Some(trailer)) = (&self.store, &self.trailer) else {
@@ -110,10 +112,12 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes); [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind::AlreadyExists) if the file is there and
-    /// `force` isn't set; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails.
+    /// As [`into_bytes`](Self::into_bytes);
+    /// [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind::AlreadyExists) if the file
+    /// exists and `force` isn't set; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if
+    /// writing fails.
     pub fn write_file(self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
-        // What comes over a network is in no file.
+        // Data from a network has no input file.
         let file = AtomicFile::create(target, &MadeFrom::Nothing, force)?;
         file.write(|mut sink| self.write_to(&mut sink))
     }
@@ -122,8 +126,9 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes), and [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails. Then `sink` has had
-    /// bytes that are not to be used.
+    /// As [`into_bytes`](Self::into_bytes), and
+    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails. After an error,
+    /// discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut impl Write) -> Result<u64> {
         match self.into_whole()? {
             Whole::Pieces(pieces) => {
@@ -164,7 +169,7 @@ enum Whole {
     File(Box<ChunkedFile<Arc<dyn ReadAt>>>, ReadOptions),
 }
 
-/// A message in pieces, each of which is released when it was read.
+/// A message in pieces, each of which is released after it was read.
 struct Pieces {
     queue: VecDeque<Bytes>,
     left: usize,

@@ -17,8 +17,8 @@ use crate::{
     DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, MAX_SESSION_SIZE, VERSION,
 };
 
-/// Bytes that a piece of a chunk takes in a frame beside its content, at most: the tags and the
-/// numbers of `Data`, and the tag and the length around it.
+/// Maximum overhead of a chunk's piece in a frame, in bytes: the tags and the numbers of `Data`,
+/// and the enclosing tag and length.
 const DATA_OVERHEAD: usize = 64;
 
 /// Options for sending a message.
@@ -38,7 +38,7 @@ impl Default for SendOptions {
 }
 
 impl SendOptions {
-    /// Returns the defaults that each setter documents.
+    /// Creates the default options, which each setter documents.
     #[must_use]
     pub fn new() -> Self {
         SendOptions {

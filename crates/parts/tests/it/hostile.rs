@@ -1,4 +1,4 @@
-//! Plans and reports that were damaged, or that somebody made up.
+//! Damaged and forged plans and reports.
 
 use proto_splitter_core::prost::Message;
 use proto_splitter_core::{Error, ErrorKind};

@@ -1,5 +1,5 @@
-//! Splits, merges and verifications in parts: whatever becomes of the hosts, the result is right or
-//! the commit says what is missing.
+//! Splits, merges and verifications in parts: whatever happens to the hosts, the result is correct
+//! or the commit names the missing parts.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Random damage to all that lies between a part and the commit: the plan, the reports, and what the
-//! parts have written.
+//! Random damage to everything between a part and the commit: the plan, the reports, and the parts'
+//! files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +13,13 @@ use proto_splitter_parts::{Committed, PartOptions, PartReport, PartsPlan};
 
 use super::support::{Folder, Random, options, run_all};
 
-/// Mutations of each verb.
+/// Number of mutations for each verb.
 const ROUNDS: usize = 320;
 
-/// What can be damaged: files by their paths, of which the commit reads all.
+/// Files to damage, by path, all of which the commit reads.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A folder in which all parts are done, as it is before the commit.
+/// A folder in which all parts are done, before the commit.
 struct Done {
     folder: Folder,
     files: Files,
@@ -52,7 +52,7 @@ impl Done {
         }
     }
 
-    /// Puts everything back as it was before the commit, but for one file.
+    /// Restores the state before the commit, except for one changed file.
     fn restore(&self, changed: Option<(&Path, &[u8])>) {
         for name in ["m.cpb", "merged.pb"] {
             let _ = fs::remove_file(self.folder.path(name));
@@ -73,7 +73,7 @@ impl Done {
         plan.commit(&reports, options)
     }
 
-    /// Fails unless what a commit says, and what it made, is right.
+    /// Fails unless a commit's report and its result are correct.
     fn check(&self, committed: &Committed) {
         match committed {
             Committed::Split(done) => {
@@ -174,7 +174,7 @@ fn a_commit_after_random_damage_fails_or_its_result_is_right() {
     assert!(refused > 800 && done < 20, "{refused} refused, {done} done");
 }
 
-/// The hidden file of the merge, or a part's file of the split.
+/// Returns the hidden file of the merge, or a part's file of the split.
 fn written(done: &Done) -> &PathBuf {
     let is_written = |path: &&PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -195,11 +195,11 @@ fn a_bit_that_was_flipped_in_what_parts_wrote_is_found_unless_nothing_is_read_ag
         let error = done.commit(&PartOptions::new()).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
         assert!(error.to_string().contains("run again"), "{error}");
-        // The part is run again, and then all is well.
+        // Running the part again repairs it.
         let plan = PartsPlan::read(done.folder.path("plan")).unwrap();
         plan.run(1, &PartOptions::new()).unwrap();
         done.check(&done.commit(&PartOptions::new()).unwrap());
-        // What is given up.
+        // The tradeoff: undetected damage.
         done.restore(Some((path, &bytes)));
         done.commit(&PartOptions::new().reread(false)).unwrap();
     }
@@ -229,12 +229,12 @@ fn a_commit_of_a_merge_that_was_killed_between_its_two_names_is_done_by_the_next
     fs::hard_link(hidden, &target).unwrap();
     done.check(&done.commit(&PartOptions::new()).unwrap());
     assert!(!hidden.exists());
-    // Nor does it matter if a copy is there, or nothing else is.
+    // A copy of the hidden file, or a missing one, doesn't matter either.
     fs::write(hidden, &done.folder.message).unwrap();
     done.check(&done.commit(&PartOptions::new()).unwrap());
     assert!(!hidden.exists());
     done.check(&done.commit(&PartOptions::new()).unwrap());
-    // Another file is another matter.
+    // A different file does matter.
     done.restore(None);
     let mut other = done.folder.message.clone();
     other[5] ^= 1;

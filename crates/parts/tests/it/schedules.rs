@@ -1,4 +1,4 @@
-//! Random schedules: hosts that die at any moment, run a part twice, at once, or come late.
+//! Random schedules: hosts that die at any moment, run a part twice, concurrently, or late.
 
 use std::fs;
 use std::path::Path;
@@ -17,15 +17,15 @@ use super::support::{Folder, Random, options};
 
 const SCHEDULES: u64 = 200;
 
-/// When a host dies.
+/// The moment at which a host dies.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Lives,
-    /// While it writes: what it has written is left behind under a name of its own.
+    /// While it writes: its incomplete file is left under a temporary name.
     DiesWriting,
     /// Before its file has its name.
     DiesBefore,
-    /// When its file has its name, but nobody has its report.
+    /// After its file has its name, but before its report is delivered.
     DiesAfter,
 }
 
@@ -96,7 +96,7 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
         for _ in 0..random.below(12) {
             let part = random.below(plan.parts());
             let fates = [(); 2].map(|()| FATES[random.below(FATES.len())]);
-            // Twice at once, every third time.
+            // Two at once, every third time.
             let hosts = if random.below(3) == 0 { 2 } else { 1 };
             let found = Mutex::new(Vec::new());
             std::thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
             (&mut refused, &mut committed),
             seed,
         );
-        // Whoever comes late finishes what is left, or changes nothing.
+        // A late host finishes remaining work, or changes nothing.
         for part in 0..plan.parts() {
             let fate = FATES[random.below(FATES.len())];
             reports.extend(run(&plan, &main, part, fate));
@@ -155,14 +155,14 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
             "schedule {seed}: {names:?}"
         );
     }
-    // Else the schedules were too kind, or too hard.
+    // Otherwise the schedules were too easy, or too hard.
     assert!(
         refused > 50 && committed > 20,
         "{refused} refused, {committed} committed early"
     );
 }
 
-/// Tries to commit with what there is.
+/// Tries to commit with the reports so far.
 fn check(
     plan: &PartsPlan,
     folder: &Folder,
@@ -238,7 +238,7 @@ fn a_merge_has_the_right_bytes_whichever_hosts_die_come_twice_or_late() {
         assert_eq!(merged.byte_exact, Some(true));
         let late = plan.run(0, &PartOptions::new()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::AlreadyExists, "{late}");
-        // Once more, as by an engine that didn't hear of it.
+        // Once more, as by a scheduler that missed the first success.
         plan.commit(&reports, &PartOptions::new()).unwrap();
         assert!(
             fs::read(&target).unwrap() == folder.message,

@@ -10,7 +10,7 @@ use proto_splitter_parts::{PartReport, Shard, ShardOptions, ShardWriter, commit_
 
 use super::support::Folder;
 
-/// Some elements of `message_type`, by their names.
+/// Some elements of `message_type`, by name.
 struct Elements(Vec<(usize, String)>);
 
 impl Shard for Elements {

@@ -25,7 +25,7 @@ fn parts_of_any_number_make_one_message_that_merges_byte_for_byte() {
             "{}",
             plan.parts()
         );
-        // As on other hosts, which have read it from a file.
+        // As on other hosts, which read it from a file.
         plan.write(folder.path("m.plan"), false).unwrap();
         let read = PartsPlan::read(folder.path("m.plan")).unwrap();
         assert_eq!(read.id(), plan.id());
@@ -125,7 +125,7 @@ fn a_commit_that_is_repeated_succeeds_again_and_one_of_another_plan_replaces_not
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert!(fs::read(folder.path("m.cpb")).unwrap() == before);
     assert!(folder.merged("m") == folder.message);
-    // Nor is it planned in the first place.
+    // Planning it fails, too.
     let error = folder.split(5, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
 }

@@ -1,4 +1,4 @@
-//! A folder with a message in a file, and what is done to it.
+//! A folder with a message in a file, and operations on it.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -13,7 +13,7 @@ use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan};
 use tempfile::TempDir;
 
-/// Numbers that look random, the same for a seed.
+/// Pseudo-random numbers, the same for a seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -35,8 +35,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// With a message of some values of about a kilobyte: some that shrink, some that don't, and
-    /// two that are equal.
+    /// Creates a folder with a message of several values of about a kilobyte: some compressible,
+    /// some not, and two that are equal.
     pub(crate) fn new() -> Folder {
         let mut random = Random::new(7);
         let mut value = |at: usize| match at {
@@ -71,7 +71,7 @@ impl Folder {
         Source::open(self.path("source.pb"), descriptor).unwrap()
     }
 
-    /// A split to `m.cpb`.
+    /// Plans a split to `m.cpb`.
     pub(crate) fn split(&self, parts: usize, options: &SplitOptions) -> Result<PartsPlan> {
         let parts = NonZeroUsize::new(parts).unwrap();
         PartsPlan::split(
@@ -90,7 +90,7 @@ impl Folder {
             .into()
     }
 
-    /// The names of the files, sorted, without the source.
+    /// Returns the names of the files, sorted, without the source.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

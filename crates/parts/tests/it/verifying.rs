@@ -55,7 +55,7 @@ fn whatever_byte_is_damaged_the_parts_say_what_one_host_says() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         fs::write(folder.path("m.cpb"), bytes).unwrap();
-        // What can't be opened can't be planned either.
+        // A file that can't be opened can't be planned either.
         let Ok(alone) = ChunkedFile::open(folder.path("m.cpb")) else {
             continue;
         };

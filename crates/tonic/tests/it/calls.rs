@@ -43,7 +43,7 @@ async fn messages_of_all_sizes_arrive_with_default_limits() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// A request to put frames where `to` says.
+/// Returns a request to put frames in the place `to`.
 fn put_to(to: &str, frames: Outgoing) -> Request<Outgoing> {
     let mut request = Request::new(frames);
     request.metadata_mut().insert("to", to.parse().unwrap());
@@ -65,7 +65,7 @@ async fn a_file_is_sent_and_received_as_a_file() {
     let written = std::fs::read(folder.path().join("put.pb")).unwrap();
     assert!(written == sent.encode_to_vec());
 
-    // What is there is not replaced, and the sender learns it before it has sent everything.
+    // An existing file is not replaced, and the sender learns it before it has sent everything.
     let again = send(|frames| client.put(put_to("file", frames)), &source).await;
     let status = again.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists, "{status}");
@@ -89,7 +89,7 @@ async fn a_server_answers_with_a_message_of_any_size() {
     let got: Trace = Receive::new().message(frames).await.unwrap();
     assert!(got == sent);
 
-    // As a handle: parts are read while the rest comes.
+    // As a handle: parts are read while the rest arrives.
     let frames = client.get(wanted()).await.unwrap().into_inner();
     let handle = Receive::new().handle(frames).await.unwrap();
     let (file, descriptor) = (handle.file(), sent.descriptor());

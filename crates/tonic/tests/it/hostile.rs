@@ -22,7 +22,8 @@ fn sent() -> Vec<Frame> {
     frames.collect::<Result<_>>().unwrap()
 }
 
-/// What a server says of these frames, wherever it puts them; nothing of them is left.
+/// Returns a server's statuses for these frames with each kind of receiver, and checks that no
+/// files are left.
 async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     let folder = tempdir().unwrap();
     let mut service = Service::new(folder.path());
@@ -43,7 +44,7 @@ async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     said
 }
 
-/// Nothing more, or nothing ever.
+/// Returns a stream without more frames, which ends or stays open.
 fn rest(ends: bool) -> Box<dyn Stream<Item = Frame> + Send + Unpin> {
     if ends {
         Box::new(tokio_stream::empty())
@@ -170,7 +171,7 @@ async fn an_endless_peer_is_stopped_by_what_it_announced_and_by_time() {
     let status = client.put(endless).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
 
-    // One that sends a little now and then is ended by the time for all of it.
+    // A sender of a little data now and then is ended by the limit on the total time.
     let slow = tokio_stream::iter(sent()).then(|frame| async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Ok::<_, Status>(frame)

@@ -1,4 +1,4 @@
-//! A server on a port of its own, its clients, and a connection that can be cut.
+//! A server on its own port, its clients, and a connection that can be cut.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use crate::shelf::shelf_client::ShelfClient;
 use crate::shelf::shelf_server::{Shelf, ShelfServer};
 use crate::shelf::{Stored, Trace, Wanted};
 
-/// How long an impatient service waits for a stalled sender.
+/// Time that an impatient service waits for a stalled sender.
 pub(crate) const IDLE: Duration = Duration::from_millis(300);
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Service {
     pub(crate) inbox: Inbox,
     pub(crate) receive: Receive,
     pub(crate) traces: Arc<Mutex<HashMap<String, Trace>>>,
-    /// Where files and chunks go.
+    /// Folder for files and chunks.
     pub(crate) folder: PathBuf,
 }
 
@@ -50,7 +50,7 @@ impl Service {
         }
     }
 
-    /// The same, which waits no longer than [`IDLE`] for a frame.
+    /// Returns the same service, waiting no longer than [`IDLE`] for a frame.
     pub(crate) fn impatient(self) -> Service {
         let receive = self.receive.idle_timeout(IDLE);
         Service {
@@ -131,7 +131,7 @@ pub(crate) async fn served(service: Service) -> SocketAddr {
     run(Server::builder().add_service(ShelfServer::new(service))).await
 }
 
-/// The same, for those whose calls say this.
+/// Runs a service for calls with this authorization.
 pub(crate) async fn served_for(service: Service, authorization: &'static str) -> SocketAddr {
     let check = move |request: Request<()>| match request.metadata().get("authorization") {
         Some(said) if said == authorization => Ok(request),
@@ -158,7 +158,7 @@ pub(crate) async fn client(address: SocketAddr) -> ShelfClient<Channel> {
     ShelfClient::new(channel(address))
 }
 
-/// A trace of so many samples of 100,000 bytes, which differ.
+/// Returns a trace of this many different samples of 100,000 bytes.
 pub(crate) fn trace(samples: usize) -> Trace {
     let sample = |at: usize| {
         let numbers = (0..12_500).map(|number| (number * (at as u64 + 3)).to_le_bytes());
@@ -170,7 +170,7 @@ pub(crate) fn trace(samples: usize) -> Trace {
     }
 }
 
-/// Chunks of about a sample, so that a transfer has many.
+/// Returns options with chunks of about a sample, so that a transfer has many.
 pub(crate) fn small_chunks() -> SendOptions {
     let split = SplitOptions::new()
         .max_chunk_size(150_000)
@@ -183,7 +183,8 @@ pub(crate) fn files(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
 
-/// Forwards connections to `to`, and cuts each after so many bytes as `budget` has, which the cut doubles.
+/// Forwards connections to `to`, and cuts each after the number of bytes in `budget`, which doubles
+/// with each cut.
 pub(crate) struct Cutter {
     pub(crate) address: SocketAddr,
     cuts: Arc<AtomicU64>,
