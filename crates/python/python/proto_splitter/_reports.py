@@ -1,4 +1,4 @@
-"""What the command reports, as Python objects."""
+"""The command's reports, as Python objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(
     outputs: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> tuple[int, bytes]:
-    """Runs a verb of the command and returns its exit code and what it printed.
+    """Runs a verb of the command and returns its exit code and output.
 
     ``outputs`` is what it writes, which an ``OSError`` names if it is in the way.
 
@@ -60,7 +60,7 @@ def _types(message: str | None) -> list[str]:
 
 
 def info(source: Source, *, message: str | None = None) -> InfoReport:
-    """The chunks of a file: their kind, path, size, stored size and compression.
+    """Returns the chunks of a file: their kind, path, size, stored size and compression.
 
     Reads headers only. The keys are those of ``protosplit info --json``.
 
@@ -81,7 +81,7 @@ def verify(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Checks every hash, size and position of a file; raises nothing for what it finds.
+    """Checks every hash, size and position of a file; problems are returned, not raised.
 
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
@@ -109,7 +109,7 @@ def verify(
                 "verify", "--json", *arguments, "--", name, codes=(0, 1), progress=progress
             )
         except Error as error:
-            # It couldn't even be opened.
+            # It could not be opened at all.
             return {"ok": False, "problems": [str(error)]}
     report: VerifyReport = json.loads(output)
     report["ok"] = code == 0
@@ -124,7 +124,7 @@ def diff(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Whether two messages are equal, and the first differences by path.
+    """Compares two messages; returns whether they are equal, and the first differences by path.
 
     Returns:
         The keys of ``protosplit diff --json``, and ``equal``.
@@ -144,7 +144,7 @@ def diff(
 
 
 def fingerprint(folder: Source, *, progress: Progress | None = None) -> FingerprintReport:
-    """A SavedModel's fingerprint as TensorFlow computes it, and whether the stored one agrees.
+    """Returns a SavedModel's fingerprint as TensorFlow computes it, compared with the stored one.
 
     The model is read, not loaded, so it may have any size.
 
@@ -158,7 +158,7 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> Fingerpr
 
 
 class SizeTree(Mapping[str, Any]):
-    """What takes up space in a message, by field path; a notebook shows it as a page.
+    """The sizes in a message, by field path; a notebook shows it as a page.
 
     A mapping with the keys of ``protosplit tree --json``.
     """
@@ -166,7 +166,7 @@ class SizeTree(Mapping[str, Any]):
     def __init__(
         self, files: ExitStack, path: str, shown: str, arguments: list[str], report: dict[str, Any]
     ) -> None:
-        # A temporary file is there as long as this is.
+        # Keeps the temporary file alive.
         self._files = files
         self._path = path
         self._shown = shown
@@ -190,7 +190,7 @@ class SizeTree(Mapping[str, Any]):
         return f"SizeTree({self._shown!r})"
 
     def to_html(self) -> str:
-        """A page to look around in, in one piece, with nothing loaded from elsewhere."""
+        """Returns a self-contained interactive page."""
         _, output = run("tree", *self._arguments, "--html", "-", "--", self._path)
         return output.decode()
 
@@ -210,7 +210,7 @@ def tree(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> SizeTree:
-    """What takes up space in a message of any size, which isn't loaded for it.
+    """Measures the sizes in a message of any size by field path, without loading it.
 
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and

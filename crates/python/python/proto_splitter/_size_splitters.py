@@ -1,4 +1,4 @@
-"""Splitters to subclass that go by the sizes of messages, by the names that TensorFlow has."""
+"""Size-based splitters to subclass, with TensorFlow's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _is_large(size: int) -> bool:
 
 
 class SplitBasedOnSize(ComposableSplitter):
-    """A splitter that knows how large its message is.
+    """A splitter that knows the size of its message.
 
     Args:
         proto: The message.
@@ -32,7 +32,7 @@ class SplitBasedOnSize(ComposableSplitter):
 
 
 class LargeMessageSplitter(SplitBasedOnSize):
-    """Makes a chunk of a whole message that is large, and leaves an empty one.
+    """Turns a large message into a chunk, and leaves an empty one.
 
     Args:
         proto: The message.
@@ -53,7 +53,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
         self._size_check = size_check
 
     def build_chunks(self) -> int:
-        """Adds a chunk if the message is large, and returns how many bytes that has taken out."""
+        """Adds a chunk if the message is large, and returns the number of bytes removed."""
         if not self._size_check(self.proto_size):
             return 0
         chunk = type(self._proto)()
@@ -64,7 +64,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
 
 class RepeatedMessageSplitter(ComposableSplitter):
-    """Splits a message for a list of messages in it: each of these, and then the list.
+    """Splits a message that contains a list of messages: each of these, and then the list.
 
     Each element is given to the splitters, in their order. Those that follow once
     :func:`proto_splitter.constants.max_size` is reached become chunks of up to as many bytes::
@@ -114,7 +114,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
                 if removed:
                     size, taken = _messages.size_of(element), taken + removed
             framed = size + _prefix_len(self._field.number, size)
-            # As TensorFlow has it, which doesn't count what is in front of elements.
+            # As in TensorFlow, which doesn't count the tag and length before elements.
             is_full = bare + size >= constants.max_size()
             if is_full or length + framed > constants.max_size():
                 runs.append((number, type(holder)()))
@@ -131,5 +131,5 @@ class RepeatedMessageSplitter(ComposableSplitter):
 
 
 def _prefix_len(number: int, size: int) -> int:
-    """Bytes of the tag and the length in front of an element."""
+    """Returns the size of the tag and length before an element."""
     return len(_messages._tag(number, 2)) + len(_messages._varint(size))

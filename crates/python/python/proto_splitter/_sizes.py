@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Human-readable sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 def size(value: int | str) -> int:
-    """Bytes that a number or a text such as ``"512MiB"``, ``"1.5 GiB"`` or ``"1GB"`` stands for.
+    """Returns the bytes for a number or a string such as ``"512MiB"``, ``"1.5 GiB"`` or ``"1GB"``.
 
     ``K``, ``M``, ``G`` and ``KiB``, ``MiB``, ``GiB`` are powers of 1024; ``KB``, ``MB``, ``GB``
     are powers of 1000.

@@ -1,4 +1,4 @@
-"""Splitters to subclass in Python, by the names that TensorFlow's splitter has."""
+"""Splitters to subclass in Python, with the names of TensorFlow's splitter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Message = Any
 
 
 class Splitter(abc.ABC):
-    """What splits a message: to chunks in memory, or to a file."""
+    """Splits a message into chunks in memory or a file."""
 
     @property
     def version_def(self) -> Any:
@@ -36,7 +36,7 @@ class Splitter(abc.ABC):
 
 
 class _Added:
-    """A chunk, and the field tag of where it belongs; none for what is left of the message."""
+    """A chunk, and the field tag of its place; ``None`` for the remaining message."""
 
     def __init__(self, chunk: Message | bytes, tags: list[Any] | None) -> None:
         self.chunk = chunk
@@ -44,7 +44,7 @@ class _Added:
 
 
 class ComposableSplitter(Splitter):
-    """A splitter whose ``build_chunks`` adds the chunks, by itself or by other splitters.
+    """A splitter whose ``build_chunks`` adds the chunks, directly or with other splitters.
 
     A chunk is merged into what its field tag leads to. So what is added has to leave the message
     itself, or be left out with ``proto_as_initial_chunk=False``::
@@ -80,12 +80,12 @@ class ComposableSplitter(Splitter):
         self._added: list[_Added] = []
 
     def build_chunks(self) -> Any:
-        """Adds the chunks, with :meth:`add_chunk` or by splitters that have this one as parent."""
+        """Adds the chunks, with :meth:`add_chunk` or splitters that have this one as parent."""
 
     def add_chunk(
         self, chunk: Message | bytes, field_tags: util.FieldTypes, index: int | None = None
     ) -> None:
-        """Adds a chunk: a message, or the value of a field of bytes or text.
+        """Adds a chunk: a message, or the value of a bytes or string field.
 
         A message isn't copied: it is split and written as it is by then.
 
@@ -113,7 +113,7 @@ class ComposableSplitter(Splitter):
         self._added.append(added)
 
     def _build(self, method: str) -> None:
-        """Builds the chunks, once."""
+        """Builds the chunks once."""
         if self._parent_splitter is not None:
             raise ValueError(
                 f"a child splitter's `{method}` method should not be called directly: its chunks "
@@ -193,7 +193,7 @@ def _serialized(message: Message) -> bytes:
 
 
 def _parse_chunks(chunks: list[Any], message: Any, kind: type[Message]) -> None:
-    """Parses those of the chunks that are messages, by where they belong."""
+    """Parses the chunks that are messages, given their places."""
     if message.HasField("chunk_index"):
         chunks[message.chunk_index] = kind.FromString(chunks[message.chunk_index])
     for field in message.chunked_fields:
@@ -241,12 +241,12 @@ class _BuiltIn(Splitter):
 
 
 class GraphDefSplitter(_BuiltIn):
-    """Splits a ``tensorflow.GraphDef``, as a message of protobuf for Python."""
+    """Splits a ``tensorflow.GraphDef``, given as a protobuf message."""
 
     _TYPE = "tensorflow.GraphDef"
 
 
 class SavedModelSplitter(_BuiltIn):
-    """Splits a ``tensorflow.SavedModel``, as a message of protobuf for Python."""
+    """Splits a ``tensorflow.SavedModel``, given as a protobuf message."""
 
     _TYPE = "tensorflow.SavedModel"

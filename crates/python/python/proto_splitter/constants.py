@@ -1,4 +1,4 @@
-"""How large a chunk may be, by the names that TensorFlow's splitter has for it."""
+"""The maximum chunk size, with the names of TensorFlow's splitter."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _max_size: ContextVar[int] = ContextVar("proto_splitter_max_size", default=_DEFA
 
 
 def max_size() -> int:
-    """The most bytes of a chunk that a splitter makes in this thread: 1 GiB unless it was set."""
+    """Returns this thread's maximum chunk size, in bytes: 1 GiB unless it was set."""
     return _max_size.get()
 
 
 def debug_set_max_size(value: int) -> None:
-    """Sets what :func:`max_size` gives, in this thread.
+    """Sets the value of :func:`max_size` for this thread.
 
     Raises:
         ValueError: If it isn't positive.

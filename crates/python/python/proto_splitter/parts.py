@@ -33,7 +33,7 @@ __all__ = ["Plan", "commit", "plan_merge", "plan_split", "plan_verify", "run_par
 
 @dataclass(frozen=True)
 class Plan:
-    """Work that is shared out, in a file that all hosts read. It can be pickled."""
+    """Divided work, in a file that all hosts read. It can be pickled."""
 
     #: The file of the plan.
     path: str
@@ -47,7 +47,7 @@ class Plan:
 
 @contextmanager
 def _type(message: str | None, schema: bytes | None) -> Iterator[list[str]]:
-    """The arguments that say a message's type."""
+    """Yields the arguments for a message's type."""
     arguments = [] if message is None else ["--message", message]
     if schema is None:
         yield arguments
@@ -87,7 +87,7 @@ def plan_split(
     embed_schema: bool = False,
     force: bool = False,
 ) -> Plan:
-    """Plans to split a file to ``PREFIX.cpb`` and a file for each part beside it.
+    """Plans to split a file into ``PREFIX.cpb`` and a file for each part beside it.
 
     Args:
         source: A file with a serialized message.
@@ -173,14 +173,14 @@ def plan_verify(
 def run_part(
     plan: Plan, part: int, *, report: Path | None = None, threads: int | None = None
 ) -> str:
-    """Does a part of a plan and returns the path of its report.
+    """Executes a part of a plan and returns the path of its report.
 
-    It can be run any number of times, on any host, also at once or after the commit.
+    It can be run any number of times, on any host, also simultaneously or after the commit.
 
     Args:
         plan: The plan, whose file this host sees.
-        part: Which part, from 0.
-        report: Where the report goes; beside the plan unless given.
+        part: The number of the part, from 0.
+        report: Where to write the report; beside the plan by default.
         threads: Number of threads; one per core by default.
 
     Raises:
@@ -197,9 +197,9 @@ def run_part(
 def commit(
     plan: Plan, reports: Iterable[Path] | None = None, *, reread: bool = True
 ) -> dict[str, Any]:
-    """Puts the result of a plan in its place, and returns what ``--commit --json`` reports.
+    """Puts the result of a plan in place, and returns the report of ``--commit --json``.
 
-    A commit that is repeated succeeds again. For a verification, ``problems`` lists what is wrong.
+    A repeated commit succeeds again. For a verification, ``problems`` lists all errors.
 
     Args:
         plan: The plan.

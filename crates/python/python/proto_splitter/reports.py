@@ -1,4 +1,4 @@
-"""The types of what functions report, as ``protosplit --json`` prints it.
+"""The types of reports, as printed by ``protosplit --json``.
 
 They are for type checkers; at run time a report is a ``dict``. Keys that only some reports have are in
 types without ``total``.
@@ -69,7 +69,7 @@ class InfoReport(_Info, total=False):
 
 
 class Parsed(TypedDict):
-    """What was parsed of a message."""
+    """Statistics of a parsed message."""
 
     messages: int
     fields: int
@@ -77,7 +77,7 @@ class Parsed(TypedDict):
 
 
 class Against(TypedDict):
-    """How a merge compares with the original."""
+    """The comparison of a merge with the original."""
 
     original: str
     result: str

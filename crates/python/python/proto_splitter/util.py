@@ -1,4 +1,4 @@
-"""Field tags and sizes, by the names that TensorFlow's splitter has for them.
+"""Field tags and sizes, with the names of TensorFlow's splitter.
 
 A field tag leads from a message to what is in it: names or numbers of fields, and after the name of
 a repeated field or a map an index or a key, as ``["meta_graphs", 0, "graph_def"]``.
@@ -36,7 +36,7 @@ _MAP_KEYS = {
 
 
 def format_bytes(b: int) -> str:
-    """A number of bytes as people read it.
+    """Formats a number of bytes.
 
     >>> format_bytes(512), format_bytes(1536), format_bytes(1 << 30)
     ('512B', '1.5KiB', '1GiB')
@@ -48,12 +48,12 @@ def format_bytes(b: int) -> str:
 
 
 def is_repeated(field_desc: Any) -> bool:
-    """Whether a field is repeated, as a list or as a map."""
+    """Returns whether a field is repeated, as a list or as a map."""
     return _messages._is_repeated(field_desc)
 
 
 def as_list(fields: FieldTypes) -> list[Any]:
-    """A field tag as the list of its steps."""
+    """Returns a field tag as the list of its steps."""
     return [fields] if isinstance(fields, (str, int)) else list(fields)
 
 
@@ -86,7 +86,7 @@ def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
 
 
 def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
-    """The value that a field tag leads to, and the field's descriptor.
+    """Returns the value at a field tag, and the field's descriptor.
 
     The value is ``None`` if there is no such element or key, and the descriptor for an empty tag.
 
@@ -111,7 +111,7 @@ def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
 
 
 def get_field_tag(proto: Any, fields: FieldTypes) -> list[Any]:
-    """A field tag as the ``FieldIndex`` messages that a chunked file has.
+    """Converts a field tag to the ``FieldIndex`` messages of a chunked file.
 
     Raises:
         PathError: If there is no such field.
@@ -134,7 +134,7 @@ def get_field_tag(proto: Any, fields: FieldTypes) -> list[Any]:
 
 
 def message_type_at(descriptor: Any, tags: Sequence[Any]) -> Any:
-    """The type of the message that the ``FieldIndex`` messages of a tag lead to, or ``None``."""
+    """Returns the type of the message at a tag of ``FieldIndex`` messages, or ``None``."""
     at = descriptor
     for tag in tags:
         if tag.WhichOneof("kind") == "field":
@@ -145,7 +145,7 @@ def message_type_at(descriptor: Any, tags: Sequence[Any]) -> Any:
 
 
 def field_path(descriptor: Any, fields: FieldTypes) -> str:
-    """A field tag as the text that :func:`proto_splitter.open` takes.
+    """Converts a field tag to the text that :func:`proto_splitter.open` accepts.
 
     Raises:
         PathError: If there is no such field.

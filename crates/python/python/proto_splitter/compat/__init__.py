@@ -1,4 +1,4 @@
-"""What ``tensorflow.tools.proto_splitter`` has, by its names.
+"""The contents of ``tensorflow.tools.proto_splitter``, under the same names.
 
 TensorFlow's wheel doesn't have that package. Code that was written for it runs with this one instead::
 

@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.constants``; the maximum is that of the thread."""
+"""Replaces ``tensorflow.tools.proto_splitter.constants``; the maximum is per thread."""
 
 from ..constants import debug_set_max_size, max_size
 

@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.split``."""
+"""Replaces ``tensorflow.tools.proto_splitter.split``."""
 
 from .._splitters import ComposableSplitter, Splitter
 

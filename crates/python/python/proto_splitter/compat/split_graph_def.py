@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.split_graph_def``: splitters that go by the sizes of nodes."""
+"""Replaces ``tensorflow.tools.proto_splitter.split_graph_def``: splitters by node size."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class GraphDefSplitter(ComposableSplitter):
             if not _is_over(size):
                 break
         if _is_over(_messages.size_of(graph)):
-            # Behind the message itself, and so before what belongs in the library.
+            # After the message itself, and so before chunks of the library.
             self.add_chunk(graph.library, ["library"], 1)
             graph.ClearField("library")
 
 
 def chunk_constant_value(node: Any, size: int) -> bytes:
-    """Takes the value out of a constant, as the bytes that ``tensor_content`` has.
+    """Removes the value of a constant, and returns it as the bytes of ``tensor_content``.
 
     Raises:
         ValueError: If the node is no constant.
@@ -104,7 +104,7 @@ def chunk_constant_value(node: Any, size: int) -> bytes:
 
 
 def _content(tensor: Any) -> bytes:
-    """The elements of a tensor that has them in a list of their type."""
+    """Returns the elements of a tensor stored in a list of their type."""
     from tensorflow.python.framework import tensor_util
 
     array = tensor_util.MakeNdarray(tensor)
@@ -116,10 +116,10 @@ def _content(tensor: Any) -> bytes:
 
 
 class ConstantNodeDefSplitter(SplitBasedOnSize):
-    """Makes a chunk of the value of a constant that is over the maximum."""
+    """Turns the value of a constant over the maximum into a chunk."""
 
     def build_chunks(self) -> int:
-        """Adds the chunk, and returns how many bytes that has taken out of the node."""
+        """Adds the chunk, and returns the number of bytes removed from the node."""
         if not _is_over(self.proto_size):
             return 0
         value = chunk_constant_value(self._proto, self.proto_size)
@@ -128,10 +128,10 @@ class ConstantNodeDefSplitter(SplitBasedOnSize):
 
 
 class FunctionDefSplitter(SplitBasedOnSize):
-    """Makes a chunk of a large function, and several of one that is over the maximum."""
+    """Turns a large function into a chunk, or several if it exceeds the maximum."""
 
     def build_chunks(self) -> int:
-        """Adds the chunks, and returns how many bytes that has taken out of the function."""
+        """Adds the chunks, and returns the number of bytes removed from the function."""
         function = self._proto
         if not _is_over(self.proto_size):
             whole = LargeMessageSplitter(

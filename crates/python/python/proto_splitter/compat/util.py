@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.util``."""
+"""Replaces ``tensorflow.tools.proto_splitter.util``."""
 
 from ..util import FieldTypes, format_bytes, get_field, get_field_tag, is_repeated
 

@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.version``."""
+"""Replaces ``tensorflow.tools.proto_splitter.version``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["get_bad_versions", "get_current_join_version"]
 
 
 def get_current_join_version() -> int:
-    """The join version of files that TensorFlow reads."""
+    """Returns the join version of files that TensorFlow reads."""
     return 0
 
 
 def get_bad_versions() -> list[int]:
-    """The join versions of readers that are known to be wrong: none."""
+    """Returns the join versions of defective readers: an empty list."""
     return []

@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.versions_pb2``."""
+"""Replaces ``tensorflow.tools.proto_splitter.versions_pb2``."""
 
 from .._chunk_message import message_class
 

@@ -60,7 +60,7 @@ def frames(
     progress: Progress | None = None,
     **options: Any,
 ) -> Iterator[Any]:
-    """The frames of a message of any size, for the response of a server or a call of one's own.
+    """Returns the frames of a message of any size, for a server's response or a custom call.
 
     Args:
         source: A message of protobuf for Python, a :class:`proto_splitter.File`, a path, bytes, or
@@ -142,7 +142,7 @@ def send(
 
 
 def _ask(resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: Exception) -> Any:
-    """What the receiver has, as soon as it answers."""
+    """Asks what the receiver has, until it answers."""
     from ..transfer import transfer_pb2
 
     while True:
@@ -173,7 +173,7 @@ def receive(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> M:
-    """Receives a message of a class of protobuf for Python, of any size.
+    """Receives a protobuf message of any size.
 
     Args:
         frames: The ``request_iterator`` of a servicer's method, or the response of a call.
@@ -221,7 +221,7 @@ def receive_file(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Receives a message to a file, which appears complete or not at all; returns its bytes.
+    """Receives a message to a file, which appears complete or not at all; returns its size.
 
     Args:
         target: The file; an existing one is replaced with ``force``.
@@ -253,7 +253,7 @@ def receive_open(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> File:
-    """Receives a message as an open file, whose parts are read when they are asked for.
+    """Receives a message as an open file, whose parts are read on demand.
 
     Takes the arguments of :func:`receive`, and the type as :func:`proto_splitter.open` does.
     """
@@ -268,7 +268,7 @@ def receive_open(
 
 
 class Arriving:
-    """A message that can be read while the rest of it comes, by :func:`receive_arriving`.
+    """A message that can be read while it arrives, from :func:`receive_arriving`.
 
     Chunks are compared with their checksums before they can be read. Use it in a ``with``
     statement, or call :meth:`close`, which ends the transfer.
@@ -317,7 +317,7 @@ class Arriving:
 
     @property
     def file(self) -> File:
-        """The message. Reading what hasn't come waits for it."""
+        """The message. Reading a part that hasn't arrived waits for it."""
         if self._file is None:
             raise ValueError("I/O operation on closed file")
         return self._file
@@ -328,7 +328,7 @@ class Arriving:
         return self._pending.chunks
 
     def complete(self) -> File:
-        """Waits for the end, and returns the whole message, compared with what was sent.
+        """Waits for the end, and returns the whole message after verifying it.
 
         Raises what :func:`receive` raises.
         """
@@ -337,9 +337,9 @@ class Arriving:
         return _told(lambda: self._whole(self._pending), self._frames, self._context)
 
     def close(self) -> None:
-        """Closes the file, and ends the transfer unless it has ended."""
+        """Closes the file, and ends the transfer if it is running."""
         if not self._ended.is_set():
-            # Whoever pushes the next frame learns that it is too late.
+            # The next push of a frame fails.
             self._pending.begin()
             if hasattr(self._frames, "cancel"):
                 self._frames.cancel()
@@ -370,7 +370,7 @@ def receive_arriving(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Arriving:
-    """Receives a message that can be read while the rest of it comes.
+    """Receives a message that can be read while it arrives.
 
     Returns once the sender has said how it is cut. Takes the arguments of :func:`receive_open`.
     """
@@ -412,7 +412,7 @@ def _received(
 
 
 def _told(step: Callable[[], T], frames: Any, context: Any) -> T:
-    """Takes a step; if it fails, the peer is told, and no more frames are asked for."""
+    """Runs a step; on failure, informs the peer and stops requesting frames."""
     try:
         return step()
     except Exception as error:
@@ -468,7 +468,7 @@ def _drive(
 
 
 def _pulled(frames: Iterable[Any], idle_timeout: float | None) -> Iterator[Any]:
-    """The frames, pulled by another thread, so that a peer that stalls is found out."""
+    """Yields the frames, pulled by another thread to detect a stalled peer."""
     if idle_timeout is None:
         yield from frames
         return

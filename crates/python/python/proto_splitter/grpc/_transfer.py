@@ -1,4 +1,4 @@
-"""What both kinds of gRPC for Python share: transfers and statuses."""
+"""Transfers and statuses, shared by both variants of gRPC for Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Outgoing:
-    """The frames of one message. Each is made when it is asked for."""
+    """The frames of one message, each made on request."""
 
     def __init__(self, sender: _core.Sender, progress: Progress | None) -> None:
         self._sender = sender
@@ -45,7 +45,7 @@ class Outgoing:
         self.error: BaseException | None = None
 
     def next(self) -> Any:
-        """The next frame, or ``None`` after the last."""
+        """Returns the next frame, or ``None`` after the last."""
         try:
             data = self._sender.next()
             if data is None:
@@ -70,7 +70,7 @@ def sender_of(
     compression_level: int | None = None,
     session: bytes = b"",
 ) -> Callable[[Any], _core.Sender]:
-    """What makes a sender of what a receiver lacks; a message is serialized once."""
+    """Returns a function that makes a sender of the missing part; a message is serialized once."""
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
@@ -96,7 +96,7 @@ def sender_of(
 
 
 class Retry:
-    """Counts attempts, and says how long to wait before the next."""
+    """Counts attempts, and determines the pause before the next."""
 
     def __init__(self, attempts: int, pause: float) -> None:
         self._attempts, self._pause = attempts, pause
@@ -104,7 +104,7 @@ class Retry:
         self._chunks = 0
 
     def pause(self) -> float | None:
-        """Seconds to wait, or ``None`` if it is given up."""
+        """Returns the seconds to wait, or ``None`` to give up."""
         self._left -= 1
         if self._left <= 0:
             return None
@@ -112,20 +112,20 @@ class Retry:
         return pause
 
     def arrived(self, chunks: int) -> None:
-        """Takes note of how many chunks the receiver has."""
+        """Records the number of chunks that the receiver has."""
         if chunks > self._chunks:
             self._chunks = chunks
             self._left, self._next = self._attempts, self._pause
 
 
 def is_broken(error: Any) -> bool:
-    """Whether a call failed because its connection did, so that it makes sense to resume."""
+    """Returns whether a call failed because of its connection, so that it can be resumed."""
     code, details = error.code(), error.details() or ""
     return code == grpc.StatusCode.UNAVAILABLE or "RST_STREAM" in details
 
 
 class Pending:
-    """What came of a transfer, kept in a temporary file, so that it can be resumed.
+    """The received part of a transfer, in a temporary file, from which it can be resumed.
 
     ``receive(frames, Type, pending=pending)`` goes on with what is there, if the sender was given
     :attr:`token`, and starts again otherwise.
@@ -153,7 +153,7 @@ class Pending:
 
     @property
     def token(self) -> Any:
-        """What a sender needs to know to resume: a ``ResumeToken``."""
+        """The state that a sender needs to resume: a ``ResumeToken``."""
         return transfer_pb2.ResumeToken.FromString(self._native.token())
 
     @property
@@ -162,7 +162,7 @@ class Pending:
         return self._native.chunks()
 
     def begin(self) -> int:
-        """Begins a transfer: an earlier one that is still under way may push no more."""
+        """Begins a transfer; an earlier one that is still running may push no more frames."""
         with self._lock:
             self._native.break_off()
             self._turn += 1
@@ -207,13 +207,13 @@ class Pending:
         return File(self._native.handle(message, schema), "a transfer")
 
     def arriving(self, message: str | None, schema: bytes | None) -> File | None:
-        """The message while the rest of it comes; ``None`` before the sender said how it is cut."""
+        """Returns the arriving message; ``None`` before its trailer has arrived."""
         handle = self._native.arriving(message, schema)
         return None if handle is None else File(handle, "a transfer")
 
 
 class Inbox:
-    """Keeps what came of transfers that broke off, by the session that the sender named.
+    """Keeps interrupted transfers, by the session that the sender named.
 
     Give it to ``receive``, and answer ``Resume`` calls with :meth:`token`.
 
@@ -228,7 +228,7 @@ class Inbox:
         self._pending: dict[bytes, tuple[float, Pending]] = {}
 
     def token(self, question: Any) -> Any:
-        """What is there of the session that a ``ResumeToken`` names.
+        """Returns the state of the session that a ``ResumeToken`` names.
 
         Whoever asks has given the transfer up: what still comes of it is taken no more.
         """
@@ -258,14 +258,14 @@ class Inbox:
 
 
 def late(message: str, code: Any) -> TimeoutError:
-    """An error that is told with this code."""
+    """Creates an error with this status code."""
     error = TimeoutError(message)
     error.grpc_code = code.value[0]  # type: ignore[attr-defined]
     return error
 
 
 def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], ...]] | None:
-    """The code, the line and the metadata by which a peer is told of an error of ours."""
+    """Returns the code, message and metadata of the status for an error of this package."""
     code = getattr(error, "grpc_code", None)
     if code is None:
         return None
@@ -275,7 +275,7 @@ def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], 
 
 
 def detail(error: Any) -> Any:
-    """Where something is wrong, by the ``RpcError`` of a call: an ``ErrorDetail``, or ``None``."""
+    """Returns the location from an ``RpcError``: an ``ErrorDetail``, or ``None``."""
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS:
             data = _core.transfer_detail(value)

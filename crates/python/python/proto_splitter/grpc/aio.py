@@ -59,7 +59,7 @@ async def frames(
     progress: Progress | None = None,
     **options: Any,
 ) -> AsyncIterator[Any]:
-    """The frames of a message of any size, as :func:`proto_splitter.grpc.frames` has them."""
+    """Returns the frames of a message of any size, like :func:`proto_splitter.grpc.frames`."""
     make = sender_of(source, message, schema, **options)
     outgoing = Outgoing(await asyncio.to_thread(make, token), progress)
     async for frame in _iterate(outgoing):
@@ -186,7 +186,7 @@ async def receive_open(
 
 
 class Arriving:
-    """A message that can be read while the rest of it comes: :class:`proto_splitter.grpc.Arriving`.
+    """A message that can be read while it arrives: :class:`proto_splitter.grpc.Arriving`.
 
     Reading what hasn't come blocks: read ``file`` in ``asyncio.to_thread``. Use it in an
     ``async with`` statement, or call :meth:`close`.
@@ -218,7 +218,7 @@ class Arriving:
         return self._pending.chunks
 
     async def complete(self) -> File:
-        """Waits for the end, and returns the whole message, compared with what was sent."""
+        """Waits for the end, and returns the whole message after verifying it."""
 
         async def step() -> File:
             return await asyncio.to_thread(self._whole, await self._ended)
@@ -226,9 +226,9 @@ class Arriving:
         return await _told(step, self._frames, self._context)
 
     def close(self) -> None:
-        """Closes the file, and ends the transfer unless it has ended."""
+        """Closes the file, and ends the transfer if it is running."""
         if not self._ended.cancel() and not self._ended.cancelled():
-            # Whoever doesn't wait for the end need not hear how it was.
+            # Without waiting for the end, its errors are of no interest.
             self._ended.exception()
         self.file.close()
 
@@ -290,7 +290,7 @@ async def _received(
 
 
 async def _told(step: Callable[[], Awaitable[T]], frames: Any, context: Any) -> T:
-    """Takes a step; if it fails, the peer is told, and no more frames are asked for."""
+    """Runs a step; on failure, informs the peer and stops requesting frames."""
     try:
         return await step()
     except Exception as error:

@@ -1,7 +1,7 @@
-"""TensorFlow that saves and loads models of any size.
+"""Saving and loading models of any size in TensorFlow.
 
-``enable()`` once, before functions are traced; then ``tf.saved_model.save`` writes what any
-unmodified TensorFlow loads, however large its constants are::
+Call ``enable()`` once, before functions are traced; then ``tf.saved_model.save`` writes models
+that any unmodified TensorFlow loads, however large their constants are::
 
     import proto_splitter.tensorflow as pst
 
@@ -128,7 +128,7 @@ _SLOT = "proto_splitter"
 
 
 class _Installed:
-    """The replacements, which are in place while anyone holds them."""
+    """The replacements, which stay in place while they are held."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -179,10 +179,10 @@ _EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
 
 
 def _check_packages() -> None:
-    """Fails at once where a save would, after the work."""
+    """Fails early for problems that would otherwise end a save late."""
     import google.protobuf
 
-    # Without importing it: that takes long, and may not have been done.
+    # Without importing it, which takes long and may not have happened.
     tensorflow = sys.modules.get("tensorflow")
     found = {
         "protobuf": google.protobuf.__version__,
@@ -256,7 +256,7 @@ def enable(
 
 
 def disable() -> None:
-    """Makes TensorFlow behave as ever. Without :func:`enable` before, nothing happens."""
+    """Restores TensorFlow's behaviour. Does nothing without :func:`enable` before."""
     with _installed.lock:
         if _installed.is_enabled:
             _installed.is_enabled = False
@@ -272,7 +272,7 @@ def enabled(
     format: str = "assets",
     progress: Progress | bool | None = None,
 ) -> Iterator[None]:
-    """As :func:`enable`, for this thread and within a ``with`` statement.
+    """Does the same as :func:`enable`, for this thread and within a ``with`` statement.
 
     Raises:
         ImportError: If there is no TensorFlow.
@@ -288,7 +288,7 @@ def enabled(
 
 
 def status() -> list[SeamStatus]:
-    """Each function of TensorFlow that is replaced: whether it is at the moment, or why it can't be.
+    """Returns the status of each replaced function of TensorFlow, with the reason of a failure.
 
     Raises:
         ImportError: If there is no TensorFlow.
@@ -309,7 +309,7 @@ def save(
     format: str = "assets",
     progress: Progress | bool | None = None,
 ) -> None:
-    """``tf.saved_model.save`` for a model of any size, without :func:`enable`.
+    """Saves a model of any size like ``tf.saved_model.save``, without :func:`enable`.
 
     Functions that are traced while it is saved have their large constants captured. Those that
     were traced earlier have them in their graphs, which takes more memory: see :func:`enable`.
@@ -325,7 +325,7 @@ def save(
 
 
 def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = None) -> Any:
-    """``tf.saved_model.load`` for a folder in any form, ``.cpb`` too, without :func:`enable`.
+    """Loads a folder in any form, like ``tf.saved_model.load``, without :func:`enable`.
 
     A model in chunks is externalized to a temporary folder first, which lives as long as what is
     returned. Memory is needed for its constants once.
@@ -343,15 +343,15 @@ def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = No
 def import_graph_def(
     source: Any, name: str | None = None, *, min_size: int | str = DEFAULT_MIN_SIZE
 ) -> None:
-    """``tf.import_graph_def`` for a GraphDef of any size, in a ``.pb`` or ``.cpb``.
+    """Imports a GraphDef of any size, a ``.pb`` or ``.cpb``, like ``tf.import_graph_def``.
 
     Call it while a function is built, as in ``tf.compat.v1.wrap_function``: large constants of the
     main graph become captures of that function.
 
     Args:
-        source: What :func:`proto_splitter.open` takes.
-        name: What is put before the names of nodes; ``import`` unless given.
-        min_size: Constants of fewer bytes stay in the graph.
+        source: A source for :func:`proto_splitter.open`.
+        name: The prefix of node names; ``import`` by default.
+        min_size: Smaller constants stay in the graph.
 
     Raises:
         ValueError: If no function is being built.

@@ -1,4 +1,4 @@
-"""Large constants: captured while a function is traced, and kept out of the graph that is saved."""
+"""Large constants: captured during tracing, and kept out of the saved graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Settings:
-    """How the replacements behave."""
+    """The settings of the replacements."""
 
     #: Constants of fewer bytes are left to TensorFlow.
     min_size: int
@@ -37,7 +37,7 @@ class Settings:
 
 @dataclass
 class Saving:
-    """A save that is under way."""
+    """A running save."""
 
     settings: Settings
     #: The values of the constants that the exported graph has without them, by node name.
@@ -54,18 +54,18 @@ _left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
 def settings() -> Settings | None:
-    """The settings that hold here; ``None`` where TensorFlow behaves as ever."""
+    """Returns the current settings; ``None`` if TensorFlow's behaviour is unchanged."""
     return _local.get() or (_everywhere[-1] if _everywhere else None)
 
 
 def set_everywhere(value: Settings | None) -> None:
-    """Sets what holds in the whole process."""
+    """Sets the settings of the whole process."""
     _everywhere[:] = [] if value is None else [value]
 
 
 @contextmanager
 def locally(value: Settings) -> Iterator[None]:
-    """Sets what holds in this thread, for a while."""
+    """Sets the settings of this thread temporarily."""
     token = _local.set(value)
     try:
         yield
@@ -75,7 +75,7 @@ def locally(value: Settings) -> Iterator[None]:
 
 @contextmanager
 def saving(value: Saving) -> Iterator[None]:
-    """Says that this thread saves a model, for a while."""
+    """Marks this thread as saving a model, temporarily."""
     token = _saving.set(value)
     try:
         yield
@@ -84,19 +84,19 @@ def saving(value: Saving) -> Iterator[None]:
 
 
 def current_save() -> Saving | None:
-    """The save that is under way in this thread."""
+    """Returns the running save of this thread."""
     return _saving.get()
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Whether these are numbers whose bytes are what TensorFlow stores."""
-    # Types of ml_dtypes, as bfloat16, are of kind V; those of 4 and 2 bits are stored otherwise.
+    """Returns whether these are numbers with the bytes that TensorFlow stores."""
+    # Types of ml_dtypes, such as bfloat16, are of kind V; those of 4 and 2 bits are stored differently.
     small = dtype.name in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
     return dtype.kind in "fiubc" or (dtype.kind == "V" and not dtype.hasobject and not small)
 
 
 def bytes_of(array: Any) -> memoryview:
-    """The bytes of an array, without a copy if it is contiguous."""
+    """Returns the bytes of an array, without a copy if it is contiguous."""
     import numpy as np
 
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -112,15 +112,15 @@ def _is_same(first: Any, second: Any) -> bool:
 
 
 def _tensor_of(array: Any) -> Any:
-    """A tensor with a copy of an array."""
+    """Returns a tensor with a copy of an array."""
     import numpy as np
     import tensorflow as tf
 
-    # Some types of ml_dtypes are of kind f, too, and DLPack knows none of them.
+    # Some types of ml_dtypes are of kind f too, but DLPack doesn't support them.
     is_known = array.dtype.kind in "fiu" and array.dtype.isbuiltin == 1
     if not is_known or not array.dtype.isnative:
         return tf.constant(array)
-    # By itself TensorFlow makes two copies, one after the other. It takes over one that is aligned.
+    # TensorFlow would make two copies. It adopts an aligned one.
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -133,7 +133,7 @@ _MARK = "_proto_splitter_constant"
 
 
 class _Made:
-    """Tensors that were made of arrays, so that tracing again doesn't make them again."""
+    """Tensors made from arrays, reused when a function is traced again."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Any]] = {}
@@ -141,7 +141,7 @@ class _Made:
     def tensor(self, array: Any) -> Any:
         array_of, tensor_of = self._made.get(id(array), (lambda: None, lambda: None))
         tensor = tensor_of()
-        # An array may have been changed since; then it is another constant.
+        # An array that was modified since is another constant.
         if array_of() is array and tensor is not None and _is_same(array, tensor._numpy()):
             return tensor
         tensor = _tensor_of(array)
@@ -160,7 +160,7 @@ _made = _Made()
 
 
 def _large_array(value: Any, dtype: Any, shape: Any, min_size: int) -> Any | None:
-    """The array that a constant would be made of, if it is to be captured."""
+    """Returns the array for a constant, if it should be captured."""
     import numpy as np
 
     if shape is not None or not isinstance(value, np.ndarray) or not _is_numeric(value.dtype):
@@ -172,7 +172,7 @@ def _large_array(value: Any, dtype: Any, shape: Any, min_size: int) -> Any | Non
         if wanted.is_quantized or not _is_numeric(np.dtype(wanted.as_numpy_dtype)):
             return None
         value = value.astype(wanted.as_numpy_dtype, copy=False)
-    # In another order of bytes TensorFlow takes numbers for others.
+    # TensorFlow misreads numbers in another byte order.
     if value.nbytes < min_size or _may_be_shape(value) or not value.dtype.isnative:
         return None
     return value
@@ -225,7 +225,7 @@ def graph_constant(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _try(make: Callable[[Any], Any], array: Any) -> tuple[Any, str | None]:
-    """What ``make`` makes of an array, or why it can't."""
+    """Returns the result of ``make`` for an array, or the reason of its failure."""
     try:
         return make(array), None
     except Exception as error:  # noqa: BLE001: TensorFlow may take it all the same.
@@ -237,7 +237,7 @@ _traced: set[tuple[str, str]] = set()
 
 
 def was_traced_here(function: str | None, node: str) -> bool:
-    """Returns true if a constant of a function stayed in its graph though this was on."""
+    """Returns true if a constant of a function stayed in its graph despite this being enabled."""
     # TensorFlow puts a prefix and a number around the name of the graph.
     match = re.fullmatch(r"__(?:inference|forward|backward)_(.*)_\d+", function or "")
     return match is not None and (match[1], node) in _traced
@@ -269,7 +269,7 @@ def _warn_left(array: Any, why: str) -> None:
 
 
 def _user_frame() -> tuple[str, int, str]:
-    """File, line and function of the program that is traced."""
+    """Returns the file, line and function of the traced program."""
     import os
 
     import tensorflow as tf
@@ -277,7 +277,7 @@ def _user_frame() -> tuple[str, int, str]:
 
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inside = (os.path.dirname(os.path.abspath(tf.__file__)) + os.sep, ours + os.sep)
-    # With the lines of the program where autograph has rewritten it.
+    # With the program's own lines where autograph has rewritten it.
     for frame in reversed(list(tf_stack.extract_stack())):
         if not frame.filename.startswith(inside):
             return frame.filename, frame.lineno, frame.name
@@ -285,7 +285,7 @@ def _user_frame() -> tuple[str, int, str]:
 
 
 def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``tracing_compilation._create_concrete_function``: who may not capture doesn't."""
+    """For ``tracing_compilation._create_concrete_function``: disables captures where forbidden."""
 
     def _create_concrete_function(
         function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any
@@ -305,7 +305,7 @@ def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``save._trace_gradient_functions``, which takes captures of the model itself alone."""
+    """For ``save._trace_gradient_functions``, which only accepts captures of the model itself."""
 
     def _trace_gradient_functions(graph: Any, saveable_view: Any) -> Any:
         token = _left.set("")
@@ -337,7 +337,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _uniform(array: Any) -> bool:
-    """Whether all elements are equal, as in zeros, of which TensorFlow saves one."""
+    """Returns whether all elements are equal, as in zeros, of which TensorFlow saves one."""
     import numpy as np
 
     flat = array.reshape(-1)

@@ -1,4 +1,4 @@
-"""Imports GraphDefs of any size: their large constants never become part of a graph's message."""
+"""Importing GraphDefs of any size without their large constants in a graph's message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _small_node(graph: _handle.File, path: str, node: Any) -> None:
     node.name = graph.get(f"{path}.name")
     node.op = "Const"
     node.attr["dtype"].type = graph.get(f"{path}.{_TENSOR}.dtype")
-    # What it waits for tells which frame of a loop it is in.
+    # Its control inputs determine which frame of a loop it is in.
     node.input.extend(
         graph.get(inner) for inner, _ in graph.fields(path) if inner.startswith(f"{path}.input[")
     )
@@ -60,7 +60,7 @@ def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
 
 
 def _enter(graph: Any, name: str) -> str:
-    """Has a value that stands for a constant enter the frames of loops that the constant is in.
+    """Lets a stand-in for a constant enter the frames of loops that contain the constant.
 
     Returns the name of the node that is outside of all frames.
     """
@@ -91,7 +91,7 @@ def _enter(graph: Any, name: str) -> str:
 
 
 def _frames(graph: Any) -> dict[str, tuple[bytes, ...]]:
-    """The frames of loops of TensorFlow 1 that each node is in, from the outermost; no others."""
+    """Returns the TensorFlow 1 loop frames of each node, outermost first, if it has any."""
     if not any(node.op in ("Enter", "RefEnter") for node in graph.node):
         return {}
     users: dict[str, list[Any]] = {}

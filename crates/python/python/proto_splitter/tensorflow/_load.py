@@ -1,4 +1,4 @@
-"""Loads SavedModels that are ``.cpb``, which TensorFlow for Python can't read."""
+"""Loading SavedModels in ``.cpb`` form, which TensorFlow for Python can't read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._capture import settings
 
 
 def is_chunked(folder: Any) -> bool:
-    """Whether a folder has a model that is in chunks only."""
+    """Returns whether a folder only has a chunked model."""
     try:
         name = os.fsdecode(folder)
     except TypeError:
@@ -29,7 +29,7 @@ def _has(folder: str, form: str) -> bool:
 
 
 class LoadableCopy:
-    """A folder that TensorFlow loads, made of one in chunks; removed with what was loaded."""
+    """A loadable copy of a chunked model's folder, removed together with the loaded model."""
 
     def __init__(self, folder: Any, min_size: int) -> None:
         self._made = tempfile.mkdtemp(prefix="proto_splitter-")
@@ -45,7 +45,7 @@ class LoadableCopy:
         shutil.rmtree(self._made, ignore_errors=True)
 
     def keep_for(self, owner: Any) -> None:
-        """Removes the folder when ``owner`` is gone, or the process ends."""
+        """Removes the folder when ``owner`` is collected, or the process ends."""
         weakref.finalize(owner, shutil.rmtree, self._made, ignore_errors=True)
 
 
@@ -84,14 +84,14 @@ def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException:
             copy.remove()
             raise
-        # The graph that it is loaded into may read assets when it is run.
+        # The graph that it is loaded into may read assets when it runs.
         copy.keep_for(ops.get_default_graph())
 
     return __init__
 
 
 def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For functions that read ``saved_model.pb`` of a folder: they read chunks, too."""
+    """For functions that read a folder's ``saved_model.pb``: makes them read chunks, too."""
 
     def read(folder: Any) -> Any:
         if settings() is None or not is_chunked(folder):

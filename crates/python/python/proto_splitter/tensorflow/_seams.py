@@ -1,4 +1,4 @@
-"""The places in TensorFlow that are changed, each only while its source is the one that is known."""
+"""The functions of TensorFlow that are replaced, each only if its source is known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Seam:
 
 @dataclass(frozen=True)
 class SeamStatus:
-    """What has become of a seam."""
+    """The state of a seam."""
 
     #: The function of TensorFlow, by its full name.
     name: str
@@ -51,7 +51,7 @@ class SeamStatus:
 
 
 class _Bare(ast.NodeTransformer):
-    """Leaves out what doesn't change what a function does: docstrings and annotations."""
+    """Removes parts that don't affect a function's behaviour: docstrings and annotations."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         first = node.body[0]
@@ -68,7 +68,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def source_hash(source: str) -> str:
-    """The hash of a function's source, whatever its layout, comments, docstring and annotations.
+    """Hashes a function's source, ignoring layout, comments, docstring and annotations.
 
     >>> source_hash("def f(a: int): return a") == source_hash("def f(a):\\n  return a  # a")
     True
@@ -78,14 +78,14 @@ def source_hash(source: str) -> str:
 
 
 def _tokens(node: object) -> Iterator[str]:
-    """A tree in words that are the same in every version of Python.
+    """Yields a tree as words that are the same in every version of Python.
 
     ``ast.unparse`` and ``ast.dump`` differ between them.
     """
     if isinstance(node, ast.AST):
         yield type(node).__name__
         for name, value in ast.iter_fields(node):
-            # What later versions have more of is empty in what earlier ones can run.
+            # Additions of later versions are empty for code that earlier ones can run.
             if name not in ("ctx", "kind", "type_comment") and value not in (None, []):
                 yield name
                 yield from _tokens(value)
@@ -98,7 +98,7 @@ def _tokens(node: object) -> Iterator[str]:
 
 
 def _find(seam: Seam) -> tuple[Any, str, Any]:
-    """What holds the function, the name it has there, and the function."""
+    """Returns the owner of the function, its name there, and the function."""
     owner: Any = importlib.import_module(f"tensorflow.python.{seam.module}")
     *outer, name = seam.function.split(".")
     for part in outer:
@@ -107,13 +107,13 @@ def _find(seam: Seam) -> tuple[Any, str, Any]:
 
 
 class Patches:
-    """Replacements that are in place, and how to take them back."""
+    """The installed replacements, and how to revert them."""
 
     def __init__(self) -> None:
         self._on: dict[Seam, tuple[Any, str, Any, Any, str | None]] = {}
 
     def check(self, seam: Seam) -> SeamStatus:
-        """What there is at a seam; changes nothing."""
+        """Returns the state of a seam, without changing it."""
 
         def status(found: str | None, refused: str | None) -> SeamStatus:
             return SeamStatus(seam.name, seam.purpose, False, found, refused)
@@ -134,7 +134,7 @@ class Patches:
         return status(found, None)
 
     def apply(self, seam: Seam, replacement: Callable[[Any], Any]) -> SeamStatus:
-        """Replaces a function by what ``replacement(function)`` gives, if its source is known."""
+        """Replaces a function by ``replacement(function)``, if its source is known."""
         status = self.check(seam)
         if status.refused is None and not status.on:
             owner, name, original = _find(seam)
@@ -145,9 +145,9 @@ class Patches:
         return status
 
     def revert(self) -> None:
-        """Puts every function back, but for those that someone else has replaced meanwhile."""
+        """Restores every function, except those that someone else has replaced meanwhile."""
         for owner, name, original, ours, _ in self._on.values():
-            # Whoever calls ours from theirs gets TensorFlow's behaviour: it is off by then.
+            # A call of ours from theirs has TensorFlow's behaviour, as it is disabled by then.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)
         self._on.clear()

@@ -1,4 +1,4 @@
-"""Writes the SavedModels that TensorFlow hands over, whose large constants may be elsewhere."""
+"""Writing the SavedModels passed by TensorFlow, whose large constants may be elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_SIZE = 256
 
 
 class _WithValues(_messages.Writer):
-    """Writes a message in which marks stand for large values."""
+    """Writes a message in which marks represent large values."""
 
     def __init__(self, values: Mapping[bytes, memoryview]) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _WithValues(_messages.Writer):
 
 
 def _constants(saved_model: Any) -> Iterator[tuple[str | None, Any]]:
-    """The nodes of constants, each with the name of its function."""
+    """Yields the nodes of constants, each with the name of its function."""
     for meta_graph in saved_model.meta_graphs:
         for node in meta_graph.graph_def.node:
             if node.op == "Const":
@@ -70,7 +70,7 @@ def _is_large(node: Any, min_size: int) -> bool:
 
 
 def _put_marks(saved_model: Any, save: Saving) -> dict[bytes, memoryview]:
-    """Puts a mark where a value belongs, and gives the values by their marks."""
+    """Replaces values by marks, and returns the values by mark."""
     values: dict[bytes, memoryview] = {}
     marked = set()
     for function, node in _constants(saved_model):
@@ -104,7 +104,7 @@ def _write_in_full(saved_model: Any, values: Mapping[bytes, memoryview], path: s
 
 
 def _is_within_limit(message: Any) -> bool:
-    """Whether a message isn't large enough to be split."""
+    """Returns whether a message is too small to be split."""
     try:
         return bool(message.ByteSize() < constants.max_size())
     except Exception:  # noqa: BLE001: EncodeError, ValueError or MemoryError, by its version.
@@ -113,7 +113,7 @@ def _is_within_limit(message: Any) -> bool:
 
 @contextmanager
 def scratch(folder: str | None) -> Iterator[str]:
-    """A folder within a folder, or where temporary files are, for a while."""
+    """Creates a temporary folder within a folder, or in the system's."""
     made = tempfile.mkdtemp(prefix=".proto_splitter-", dir=folder)
     try:
         yield made
@@ -127,7 +127,7 @@ def _is_remote(path: str) -> bool:
 
 @contextmanager
 def _named(folder: str, target: str) -> Iterator[None]:
-    """Has errors name the folder that was asked for, and not the one it is made in."""
+    """Makes errors name the requested folder, not the temporary one."""
     full = os.path.join(folder, "full")
 
     def shown(text: Any) -> Any:
@@ -149,12 +149,12 @@ def _named(folder: str, target: str) -> Iterator[None]:
 
 
 def _files_of_model(source: str) -> list[str]:
-    """The files in a folder, ``saved_model.pb`` last."""
+    """Returns the files in a folder, ``saved_model.pb`` last."""
     names = []
     for folder, _, files in os.walk(source):
         inner = os.path.relpath(folder, source)
         names += [os.path.normpath(os.path.join(inner, name)) for name in files]
-    # TensorFlow computes the fingerprint itself, next.
+    # TensorFlow computes the fingerprint itself afterwards.
     names = [name for name in names if name != "fingerprint.pb"]
     return sorted(names, key=lambda name: (name.startswith("saved_model."), name))
 
@@ -170,7 +170,7 @@ def _move_model(source: str, target: str) -> list[str]:
 
 
 def _copy_model(source: str, target: str) -> None:
-    """Copies all files of a model to where only TensorFlow can write, ``saved_model.pb`` last."""
+    """Copies a model's files where only TensorFlow can write, ``saved_model.pb`` last."""
     import tensorflow as tf
 
     for name in _files_of_model(source):
@@ -194,7 +194,7 @@ _MAPPED = os.path.join("assets.extra", "proto_splitter_mapped")
 
 
 def _remove_stale(folder: str, saved_model: Any) -> None:
-    """Removes the constants of a model that was in the folder before."""
+    """Removes the constants of an earlier model in the folder."""
     named = {
         os.path.join("assets", asset.filename)
         for meta_graph in saved_model.meta_graphs
@@ -218,7 +218,7 @@ def _remove_stale(folder: str, saved_model: Any) -> None:
 
 
 def _link_bundle(source: str, target: str) -> None:
-    """Has a bundle in one folder in another one, too."""
+    """Links a bundle into another folder."""
     if _is_remote(source):
         return
     for name in _BUNDLE:
@@ -237,7 +237,7 @@ def _remove(path: str) -> None:
 
 
 class SavedModelSplitter:
-    """What TensorFlow calls to write a SavedModel, by the name that it has there."""
+    """The class that TensorFlow calls to write a SavedModel, with its expected name."""
 
     def __init__(self, proto: Any) -> None:
         self._proto = proto
@@ -256,7 +256,7 @@ class SavedModelSplitter:
             if node.name not in save.values or function is not None:
                 if _is_large(node, min_size):
                     traced.append((function, node.name))
-        # Of a file in chunks even the small ones may come to more than protobuf takes.
+        # Even the small values of a chunked file may exceed protobuf's limit in total.
         in_chunks = save.settings.format == "cpb" and not _is_within_limit(self._proto)
         if not save.values and not traced and not in_chunks:
             return self._write_as_it_is(prefix)
@@ -300,7 +300,7 @@ class SavedModelSplitter:
                     progress=save.settings.progress,
                 ).path
             else:
-                # Functions of a model that was loaded may read its old bundle still.
+                # Functions of a loaded model may still read its old bundle.
                 _link_bundle(target, full)
                 _models.externalize(
                     full,
@@ -320,14 +320,14 @@ class SavedModelSplitter:
 
 
 class Slot:
-    """Stands for the module of Google's own splitter, which TensorFlow's wheel doesn't have."""
+    """Replaces the module of Google's own splitter, which TensorFlow's wheel lacks."""
 
     SavedModelSplitter = SavedModelSplitter
 
 
 @contextmanager
 def _nothing_half_made(folder: Any) -> Iterator[None]:
-    """Removes a folder that wasn't there before if saving to it fails."""
+    """Removes a new folder if saving to it fails."""
     path = os.fsdecode(folder)
     is_new = not _is_remote(path) and not os.path.lexists(path)
     try:
@@ -384,7 +384,7 @@ def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
         if now is None or as_text:
             return original(self, as_text, experimental_image_format, *more, **named)
         if experimental_image_format:
-            # Nothing of a graph of TensorFlow 1 could have been captured.
+            # No constant of a TensorFlow 1 graph can have been captured.
             with saving(Saving(replace(now, format="cpb", capture=False))):
                 return original(self, as_text, True, *more, **named)
         return original(self, as_text, True, *more, **named)

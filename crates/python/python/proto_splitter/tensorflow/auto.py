@@ -14,7 +14,7 @@ from . import enable
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads TensorFlow as ever, and then enables us."""
+    """Loads TensorFlow normally, and then enables this package."""
 
     def __init__(self, theirs: Any) -> None:
         self._theirs = theirs

@@ -1,1 +1,1 @@
-"""The messages of ``proto_splitter/transfer/transfer.proto``, where generated code imports them from."""
+"""The messages of ``proto_splitter/transfer/transfer.proto``, where generated code imports them."""

@@ -1,4 +1,4 @@
-"""The messages of a transfer, as protobuf for Python has them."""
+"""The messages of a transfer, as protobuf classes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""As ``tensorflow.tools.proto_splitter.python``."""
+"""Replaces ``tensorflow.tools.proto_splitter.python``."""

@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.python.saved_model``."""
+"""Replaces ``tensorflow.tools.proto_splitter.python.saved_model``."""
 
 from __future__ import annotations
 

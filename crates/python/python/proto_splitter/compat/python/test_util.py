@@ -1,4 +1,4 @@
-"""As ``tensorflow.tools.proto_splitter.python.test_util``."""
+"""Replaces ``tensorflow.tools.proto_splitter.python.test_util``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["make_graph_def_with_constant_nodes"]
 def make_graph_def_with_constant_nodes(
     node_sizes: Sequence[int], dtype: Any = None, **function_node_sizes: Sequence[int]
 ) -> Any:
-    """A GraphDef with constants of about these sizes in its graph, and in functions by their names.
+    """Returns a GraphDef with constants of about these sizes in its graph and named functions.
 
     Raises:
         ValueError: If a size is too small for a node.
