@@ -1,5 +1,5 @@
-//! A value that no protobuf library holds, in bounded memory. Alone in its process, since the most
-//! memory it ever had is asked for.
+//! A value that no protobuf library can hold, in bounded memory. The test is alone in its process,
+//! since it measures the process's peak memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::io::{self, Write};
@@ -11,16 +11,16 @@ use proto_splitter_core::merge::Merger;
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use record_file::ReadAt;
 
-/// Bytes of the value: 3 GiB.
+/// Size of the value, in bytes: 3 GiB.
 const VALUE: u64 = 3 << 30;
 
-/// The most memory that the process may ever have had: far less than a chunk.
+/// Maximum peak memory of the process, in bytes: far less than a chunk.
 const MOST_MEMORY: u64 = 512 << 20;
 
-/// Bytes that are all the same, and others than those before.
+/// Size of a block of equal bytes, which differ from those before, in bytes.
 const BLOCK: u64 = 64 << 10;
 
-/// Field 1 with the value, made up as it is read.
+/// Field 1 with the value, generated on reading.
 struct Generated {
     header: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Generated {
         Generated { header }
     }
 
-    /// Calls `fill` with each run of equal bytes in `len` bytes from `offset` on: where it is in
+    /// Calls `fill` with each run of equal bytes in `len` bytes from `offset` on: its range in
     /// them, and the byte.
     fn runs(&self, offset: u64, len: usize, mut fill: impl FnMut(std::ops::Range<usize>, u8)) {
         let mut at = 0;
@@ -73,7 +73,7 @@ impl ReadAt for Generated {
     }
 }
 
-/// Compares what is written with what was generated.
+/// A sink that compares written bytes with the generated ones.
 struct Compared {
     expected: Generated,
     written: u64,
@@ -94,7 +94,7 @@ impl Write for Compared {
     }
 }
 
-/// The most memory that this process ever had, where the system tells.
+/// Returns the peak memory of this process, where the system reports it.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -52,7 +52,7 @@ impl SendOptions {
         }
     }
 
-    /// Sets how the message is split. Default: the extended profile, and chunks of at most
+    /// Sets the options of the split. Default: the extended profile, and chunks of at most
     /// [`DEFAULT_MAX_CHUNK_SIZE`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
@@ -76,16 +76,16 @@ impl SendOptions {
         self
     }
 
-    /// Sets the name under which a receiver keeps what came, so that the transfer can be resumed: at most
-    /// [`MAX_SESSION_SIZE`] bytes that others can't guess. Default: empty, which can be resumed where
-    /// the receiver goes by something else.
+    /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed:
+    /// at most [`MAX_SESSION_SIZE`] bytes that others can't guess. Default: empty, which allows
+    /// resuming only where the receiver identifies transfers in another way.
     #[must_use]
     pub fn session(mut self, name: impl Into<Bytes>) -> Self {
         self.session = name.into();
         self
     }
 
-    /// Returns the name under which a receiver keeps what came.
+    /// Returns the name under which a receiver keeps its chunks.
     pub const fn get_session(&self) -> &Bytes {
         &self.session
     }
@@ -95,7 +95,7 @@ impl SendOptions {
         self.max_frame_size
     }
 
-    /// Returns the level of zstd.
+    /// Returns the level of zstd compression.
     pub const fn get_compression_level(&self) -> Option<i32> {
         self.compression_level
     }
@@ -128,10 +128,10 @@ impl SendOptions {
     }
 }
 
-/// The frames of one message, each made when it is asked for.
+/// The frames of one message, each made on demand.
 ///
-/// A frame has at most [`SendOptions::max_frame_size`] bytes, and no chunk is held: the memory this
-/// takes doesn't depend on the size of the message.
+/// A frame has at most [`SendOptions::max_frame_size`] bytes, and no chunk is held, so memory
+/// doesn't depend on the size of the message.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -151,13 +151,13 @@ pub struct Frames {
     state: State,
     options: SendOptions,
     meter: Meter,
-    /// Chunks before this one are read, for their checksums, and not sent.
+    /// First chunk to send; earlier ones are only read, for their checksums.
     first_chunk: u64,
-    /// A piece that didn't fit in the frame before.
+    /// A piece that didn't fit in the previous frame.
     pending: Option<Data>,
-    /// The crc32c of the checksums of the chunks that were read.
+    /// crc32c of the checksums of the chunks read so far.
     sums: u32,
-    /// Whether the chunk at hand is sent compressed.
+    /// True if the current chunk is sent compressed.
     compresses: bool,
 }
 
@@ -174,7 +174,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// As [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option is out of its range.
+    /// As [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option is out of range.
     pub fn new<S: ComposableSplitter + ?Sized>(
         splitter: &S,
         source: impl Into<SplitInput>,
@@ -183,8 +183,9 @@ impl Frames {
         Frames::resume(splitter, source, &ResumeToken::default(), options)
     }
 
-    /// Splits a message and returns the frames that a receiver lacks, which has the chunks that `token`
-    /// says. A token of another message, or of the same cut in another way, starts from the beginning.
+    /// Splits a message and returns the frames that a receiver with the chunks in `token` lacks. A
+    /// token of another message, or of another split of the same message, starts from the
+    /// beginning.
     ///
     /// # Errors
     ///
@@ -231,7 +232,7 @@ impl Frames {
         })
     }
 
-    /// Returns the first frame's announcement, before that frame was made.
+    /// Returns the first frame's announcement, until that frame is made.
     pub fn begin(&self) -> Option<&Begin> {
         match &self.state {
             State::Begin(_, begin, _) => Some(begin),
@@ -280,20 +281,19 @@ impl Frames {
         }
     }
 
-    /// Bytes of content that still fit in a frame.
+    /// Returns the number of content bytes that still fit in a frame.
     fn room(&self, frame: &Frame) -> usize {
         let used = frame.encoded_len() + 2 * DATA_OVERHEAD;
         self.options.max_frame_size.saturating_sub(used)
     }
 
-    /// Returns the next piece that the receiver lacks: of at most `room` bytes, or the one that
-    /// waits.
+    /// Returns the next piece that the receiver lacks: at most `room` bytes, or the pending one.
     fn next_data(&mut self, pieces: &mut ChunkPieces, room: usize) -> Result<Option<Data>> {
         if let Some(data) = self.pending.take() {
             return Ok(Some(data));
         }
         loop {
-            // A frame that is nearly full is sent as it is: tiny pieces cost more than they fill.
+            // A nearly full frame is sent as it is: tiny pieces have more overhead than content.
             let len = if room < LEAST_MAX_FRAME_SIZE / 4 {
                 self.options.max_frame_size - 4 * DATA_OVERHEAD
             } else {
@@ -359,8 +359,8 @@ fn compress(content: &[u8], _level: i32) -> Result<Vec<u8>> {
     Ok(content.to_vec())
 }
 
-/// Names a plan: its type, and the kind, size and path of each chunk. Contents aren't known yet, and
-/// are compared by their checksums at the end.
+/// Returns the identity of a plan: a hash of its type, and of the kind, size and path of each
+/// chunk. Contents aren't known yet; their checksums are compared at the end.
 fn identity(plan: &SplitPlan) -> Bytes {
     struct Hashed(HighwayHasher);
     impl fmt::Write for Hashed {

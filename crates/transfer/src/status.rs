@@ -1,4 +1,4 @@
-//! Errors as gRPC tells them: a code, and details that say where something is wrong.
+//! Errors in gRPC's form: a code, and details with the location.
 
 use bytes::Bytes;
 use prost::Message;
@@ -10,7 +10,7 @@ use crate::proto::ErrorDetail;
 /// The URL of the type of the detail.
 const DETAIL_TYPE: &str = "type.googleapis.com/proto_splitter.transfer.ErrorDetail";
 
-/// `google.rpc.Status`, which is what gRPC has in `grpc-status-details-bin`.
+/// `google.rpc.Status`, which is the content of gRPC's `grpc-status-details-bin`.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
     #[prost(int32, tag = "1")]
@@ -21,8 +21,8 @@ struct RpcStatus {
     details: Vec<Any>,
 }
 
-/// Returns the number of the gRPC status code for a kind of error: 14 (`UNAVAILABLE`) for a transfer that
-/// broke off, and so can be resumed.
+/// Returns the number of the gRPC status code for a kind of error: 14 (`UNAVAILABLE`) for a
+/// transfer that broke off, which can be resumed.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
@@ -54,10 +54,10 @@ pub const fn code(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Longest line or path of a status, in bytes: peers bound the size of what it is sent in.
+/// Maximum size of a line or path in a status, in bytes, since peers limit the size of headers.
 const LONGEST: usize = 1024;
 
-/// Returns the line of an error, as far as a status has room for it.
+/// Returns the line of an error, shortened to fit in a status.
 pub fn message(error: &Error) -> String {
     shortened(error.to_string())
 }
@@ -71,8 +71,8 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// Returns the details of an error as gRPC has them in `grpc-status-details-bin`: a `google.rpc.Status` with
-/// one [`ErrorDetail`].
+/// Returns the details of an error for `grpc-status-details-bin`: a `google.rpc.Status` with one
+/// [`ErrorDetail`].
 pub fn details(error: &Error) -> Bytes {
     let detail = ErrorDetail {
         kind: format!("{:?}", error.kind()),
@@ -92,7 +92,7 @@ pub fn details(error: &Error) -> Bytes {
     status.encode_to_vec().into()
 }
 
-/// Returns the detail that [`details`] put there, if there is one.
+/// Returns the detail that [`details`] encoded, if there is one.
 pub fn parse_details(bytes: &[u8]) -> Option<ErrorDetail> {
     let status = RpcStatus::decode(bytes).ok()?;
     let any = (status.details.iter()).find(|any| any.type_url == DETAIL_TYPE)?;

@@ -1,4 +1,4 @@
-//! Where a receiver keeps the chunks that came.
+//! A receiver's storage for chunks.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -13,21 +13,21 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 
 use crate::arriving::{Arriving, Shared};
 
-/// Most bytes that are taken for a chunk before they came: 1 MiB.
+/// Maximum number of bytes to allocate for a chunk before they arrive: 1 MiB.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// Chunks smaller than this are copied out of the frame they came in.
+/// Size below which chunks are copied out of their frame, in bytes.
 const SMALL: usize = 4096;
 
-/// Where chunks are to be kept, once it is known how many bytes they have.
+/// The storage for chunks, chosen once their size is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Memory,
-    /// In a file without a name in this folder, or in that for temporary files.
+    /// A file without a name in this folder, or in the folder for temporary files.
     File(Option<PathBuf>),
 }
 
-/// The chunks that came whole, in the order of their indices, and the one at hand.
+/// The complete chunks, in index order, and the current one.
 #[derive(Debug)]
 pub(crate) enum Store {
     Memory {
@@ -45,11 +45,12 @@ impl Store {
         }
     }
 
-    /// Adds a chunk that came in one piece.
+    /// Adds a chunk that arrived in one piece.
     pub(crate) fn add_whole(&mut self, chunk: Bytes) -> Result<()> {
         match self {
             Store::Memory { chunks, .. } => {
-                // Decoded frames share their memory: a small chunk doesn't hold a whole frame.
+                // Decoded frames share their memory: copying a small chunk doesn't keep a whole
+                // frame alive.
                 let chunk = if chunk.len() < SMALL {
                     Bytes::from(BytesMut::from(&chunk[..]))
                 } else {
@@ -66,7 +67,7 @@ impl Store {
     pub(crate) fn begin(&mut self, size: u64) -> Result<()> {
         match self {
             Store::Memory { partial, .. } => {
-                // Whatever is claimed, memory is taken as the bytes come.
+                // Whatever size is claimed, memory is allocated as bytes arrive.
                 let ahead = usize::try_from(size.min(MOST_AHEAD)).unwrap_or_default();
                 *partial = Vec::with_capacity(ahead);
                 Ok(())
@@ -75,12 +76,12 @@ impl Store {
         }
     }
 
-    /// Adds the next bytes of the chunk at hand, which lacks `left` bytes, these included.
+    /// Adds the next bytes of the current chunk, which lacks `left` bytes including these.
     pub(crate) fn push(&mut self, piece: &[u8], left: u64) -> Result<()> {
         match self {
             Store::Memory { partial, .. } => {
                 if partial.capacity() - partial.len() < piece.len() {
-                    // Twice what came, and never more than the chunk has.
+                    // Twice the bytes so far, but no more than the chunk has.
                     let left = usize::try_from(left).unwrap_or(usize::MAX);
                     let more = partial.len().max(piece.len()).min(left);
                     partial.reserve_exact(more);
@@ -92,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Ends the chunk at hand.
+    /// Ends the current chunk.
     pub(crate) fn finish_chunk(&mut self) -> Result<()> {
         match self {
             Store::Memory { chunks, partial } => {
@@ -103,7 +104,7 @@ impl Store {
         }
     }
 
-    /// Forgets the chunk at hand.
+    /// Discards the current chunk.
     pub(crate) fn drop_partial(&mut self) {
         match self {
             Store::Memory { partial, .. } => *partial = Vec::new(),
@@ -116,7 +117,7 @@ impl Store {
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: Arc<File>,
-    /// Where the first record begins, and the next.
+    /// Offset of the first record, and of the next.
     start: u64,
     end: u64,
     offsets: Vec<u64>,
@@ -125,7 +126,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Creates a file without a name in a folder, or in that for temporary files.
+    /// Creates a file without a name in a folder, or in the folder for temporary files.
     pub(crate) fn create(folder: Option<&Path>) -> Result<Spool> {
         let file = match folder {
             Some(folder) => tempfile::tempfile_in(folder)?,
@@ -146,7 +147,7 @@ impl Spool {
         })
     }
 
-    /// Adds a chunk that came in one piece.
+    /// Adds a chunk that arrived in one piece.
     pub(crate) fn add_whole(&mut self, chunk: &[u8]) -> Result<()> {
         self.begin(chunk.len() as u64)?;
         self.push(chunk)?;
@@ -177,7 +178,8 @@ impl Spool {
         Ok(())
     }
 
-    /// A writer at the end of the last whole record: what a chunk left that broke off is written over.
+    /// Returns a writer at the end of the last whole record, which overwrites the remains of an
+    /// incomplete chunk.
     fn writer(&self) -> Result<RecordWriter<Arc<File>>> {
         self.file.set_len(self.end)?;
         let mut file = Arc::clone(&self.file);
@@ -185,13 +187,13 @@ impl Spool {
         Ok(RecordWriter::starting_at(file, self.end)?)
     }
 
-    /// Says to those who wait for a chunk that none comes for now, or that they may wait again.
+    /// Notifies waiting readers that no chunks arrive for now, or that they may wait again.
     pub(crate) fn tell(&self, broken: bool) {
         self.shared.set_broken(broken);
     }
 
-    /// Returns the file as it will be once all chunks of `trailer` came, and `trailer` with their places
-    /// in it. Reads wait for what hasn't come.
+    /// Returns the future file with all chunks of `trailer`, and `trailer` with their positions in
+    /// it. Reads wait for missing bytes.
     pub(crate) fn arriving(
         &self,
         mut trailer: ChunkMetadata,

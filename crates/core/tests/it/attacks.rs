@@ -1,4 +1,4 @@
-//! Small files that claim much, and files that change between being opened and being read.
+//! Small files that claim much, and files that change between opening and reading.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// A value of one place, and 64 KiB that are said to belong at another this many times.
+/// Returns a file with a value in one place, and 64 KiB that belong in another this many times.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()
@@ -32,7 +32,7 @@ fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
 #[test]
 fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() {
     let options = ReadOptions::new().descriptor(descriptor());
-    // By default, and by a limit that was asked for.
+    // By default, and by a given limit.
     let low = options
         .clone()
         .limits(Limits::new().max_merged_size(1 << 20));
@@ -52,7 +52,7 @@ fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() 
         assert!(sink.is_empty());
     }
     assert!(!amplified(150_000).verify(&options).problems().is_empty());
-    // It is the limit alone.
+    // Only the limit causes it.
     let plan = amplified(20).plan(&options).unwrap();
     assert!(plan.total_len() > 20 << 16);
 }
@@ -75,7 +75,7 @@ fn split(source: Vec<u8>, prefix: &Path, options: &SplitOptions) -> Result<PathB
 #[test]
 fn nothing_is_written_that_readers_would_refuse() {
     let folder = tempfile::tempdir().unwrap();
-    // More files than readers take.
+    // More files than readers accept.
     let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
     let many: Vec<u8> = (0..4200).flat_map(element).collect();
     let options = SplitOptions::new()
@@ -106,13 +106,13 @@ fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     let options = ReadOptions::new();
     assert!(file.merge_to_bytes(&options).unwrap() == message);
     assert!(file.verify(&options).problems().is_empty());
-    // As the system counts them, where it does; other tests have some open, too.
+    // As counted by the system, where available; other tests have some open, too.
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         assert!(open.count() < 200);
     }
 }
 
-/// A message in several files, and the paths of those.
+/// Writes a message in several files, and returns their paths.
 fn in_files(folder: &Path, byte: u8) -> (Vec<u8>, PathBuf, Vec<PathBuf>) {
     let element = |at: u8| len(37, [&[at][..], &[byte; 2000]].concat());
     let message: Vec<u8> = (0..12).flat_map(element).collect();
@@ -139,7 +139,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
     let (_, _, others) = in_files(b.path(), 2);
     let options = ReadOptions::new();
     for (part, other) in parts.iter().zip(&others) {
-        // By another name, what was opened is still there.
+        // Renaming keeps the opened file.
         let kept = fs::read(part).unwrap();
         if fs::read(other).unwrap() == kept {
             continue;
@@ -153,7 +153,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
         assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{error}");
         fs::write(part, &kept).unwrap();
 
-        // Written over in place, it is seen.
+        // Overwriting in place is detected.
         for content in [
             fs::read(other).unwrap(),
             kept[..kept.len() / 2].to_vec(),
@@ -177,7 +177,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
 
 #[test]
 fn a_trailer_in_chunks_cannot_make_much_of_little() {
-    // A trailer whose chunks are one record a thousand times, which is to be a trailer of 1 GiB.
+    // A trailer whose chunks are one record a thousand times, claiming a trailer of 1 GiB.
     let mut inner = Chunked::marked().base(len(8, [])).metadata;
     inner.message_type = "a".repeat(1 << 20);
     let chunk = prost_reflect::prost::Message::encode_to_vec(&inner);
@@ -224,7 +224,7 @@ fn what_a_damaged_file_would_come_to_is_checked_before_any_of_it_is_decoded() {
         .compression(ChunkCompression::Fixed(Compression::None));
     let noise: Vec<u8> = (0..50).flat_map(noise).collect();
     let several = split(noise, &folder.path().join("several"), &several).unwrap();
-    // It can't be opened as a whole then.
+    // Then it can't be opened as a whole.
     let others = fs::read_dir(folder.path()).unwrap();
     let mut others = others.map(|entry| entry.unwrap().path());
     let other = others.find(|path| path.to_string_lossy().contains("several.00002"));
@@ -241,7 +241,7 @@ fn what_a_damaged_file_would_come_to_is_checked_before_any_of_it_is_decoded() {
     }
 }
 
-/// Adds chunks at paths.
+/// A splitter that adds chunks at paths.
 struct Adding<'a>(&'a [(&'a str, AddedChunk)]);
 
 impl ComposableSplitter for Adding<'_> {
@@ -262,13 +262,13 @@ fn message() -> AddedChunk {
     AddedChunk::Message(int(1, 5).into())
 }
 
-/// Two elements of `r`, the second of which has one, and an entry with one.
+/// Returns two elements of `r`, the second of which has one, and an entry with one.
 fn elements() -> Vec<u8> {
     let entry = cat([len(1, "k"), len(2, len(10, []))]);
     cat([len(10, int(1, 7)), len(10, len(10, [])), len(13, entry)])
 }
 
-/// Splits the elements with chunks added. What is written can be merged.
+/// Splits the elements with chunks added. If that succeeds, the result must merge.
 fn added(chunks: &[(&str, AddedChunk)], profile: Profile) -> Result<()> {
     let source = Source::from_bytes(elements(), descriptor());
     let options = SplitOptions::new().profile(profile);
@@ -350,7 +350,7 @@ fn a_chunk_that_no_merge_could_place_is_not_added() {
             assert_eq!(error.kind() == ErrorKind::Uncuttable, is_element, "{path}");
         }
     }
-    // The next elements, in whatever order they are added, and those of other chunks.
+    // The next elements, in any order, and those of other chunks.
     let two = AddedChunk::Message(cat([len(10, []), len(10, [])]).into());
     for chunks in [
         &[("r[2]", message())][..],

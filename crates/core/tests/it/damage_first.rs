@@ -1,5 +1,5 @@
-//! A damaged chunk breaks the message that is made of it: what is said is that the file is damaged,
-//! not the message.
+//! A damaged chunk breaks the message merged from it: the error must name the damage, not the
+//! message.
 
 use std::num::NonZeroUsize;
 
@@ -13,12 +13,12 @@ use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
 
-/// Bytes of the messages in a chunk: more than are read at once by what looks into one.
+/// Size of the messages in a chunk, in bytes: more than a walk reads at once.
 const LARGE: usize = 1_400_000;
 
 type File = ChunkedFile<Vec<u8>>;
 
-/// Many small messages, of bytes that neither compress to nothing nor not at all.
+/// Returns many small messages of moderately compressible bytes.
 fn elements(number: u32, size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(size + 100);
     let mut state = 1u64;
@@ -36,7 +36,7 @@ fn elements(number: u32, size: usize) -> Vec<u8> {
     out
 }
 
-/// A base that another chunk is spliced into at its end, and a slice that is only read.
+/// Returns a base that another chunk is spliced into at its end, and a slice that is only read.
 fn file(size: usize, compression: Compression) -> Vec<u8> {
     let chunked = Chunked::marked()
         .base(cat([elements(10, size), len(8, []), len(11, "first")]))
@@ -45,7 +45,7 @@ fn file(size: usize, compression: Compression) -> Vec<u8> {
     cpb_with(&chunked, Layout::Alone(compression), |_| {})
 }
 
-/// One way to read of a file, and whether it reads all of it.
+/// A way to read a file, and whether it reads all of it.
 type Way = (&'static str, bool, fn(&File) -> Result<(), Error>);
 
 fn options(threads: usize) -> ReadOptions {
@@ -92,7 +92,7 @@ fn a_flipped_byte_of_a_chunk_is_damage_whatever_it_makes_of_the_message() {
         (LARGE, Compression::zstd(1), 12),
         (LARGE, Compression::brotli(1), 6),
         (LARGE, Compression::SNAPPY, 4),
-        // Read whole, and checked before it is walked over.
+        // Read whole, and checked before the walk.
         (100_000, Compression::None, 12),
         (100_000, Compression::zstd(1), 12),
     ];
@@ -108,7 +108,7 @@ fn a_flipped_byte_of_a_chunk_is_damage_whatever_it_makes_of_the_message() {
             let begin = usize::try_from(chunk.begin().0).unwrap() + 40;
             let size = usize::try_from(chunk.header.data_size).unwrap();
             for at in (0..flips).map(|flip| begin + flip * (size - 1) / (flips - 1)) {
-                // A block header is another matter.
+                // A block header is checked separately.
                 if at % (1 << 16) < 24 {
                     continue;
                 }

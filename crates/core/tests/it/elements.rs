@@ -1,5 +1,5 @@
-//! Elements of a sliced field, found by the numbers in the trailer, and elements that a splitter
-//! goes through.
+//! Elements of a sliced field, located by the counts in the trailer, and elements that a splitter
+//! iterates over.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use record_file::{Compression, ReadAt};
 const COUNT: usize = 60_000;
 const SLICE: u64 = 8 << 10;
 
-/// A message with many small elements, an element in the middle that is larger than slices are to
-/// be, and one with a value that is cut out.
+/// Returns a message with many small elements, an element in the middle that is larger than slices
+/// should be, and one with a value that is cut out.
 fn message() -> FileDescriptorProto {
     let element = |at: usize| DescriptorProto {
         name: Some(match at {
@@ -39,7 +39,7 @@ fn message() -> FileDescriptorProto {
     }
 }
 
-/// The file of a message in slices, and its reads.
+/// Returns the file of a message in slices, recording its reads.
 fn sliced(compression: Compression) -> ChunkedFile<Counted> {
     split(SplitOptions::new().max_chunk_size(100 << 10), compression)
 }
@@ -63,7 +63,7 @@ fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() 
     let whole = message().encode_to_vec();
     let plain = MessageView::of_plain(&whole, options()).unwrap();
     let cut = SplitOptions::new().max_chunk_size(100 << 10);
-    // Nothing has to be cut, and the file is to be one of chunks.
+    // No cut is needed, but a chunked file is requested.
     let uncut = SplitOptions::new().always_chunked(true);
     for (splitting, compression) in [
         (&cut, Compression::None),
@@ -83,8 +83,8 @@ fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() 
             let found = view.get(&element).unwrap();
             let read = counted.take(0..u64::MAX);
             assert_eq!(found, plain.get(&element).unwrap(), "{at}");
-            // The first slice, which stays, is walked over by the plan and by the path, and what is
-            // behind it is begun; the element's own slice is read to find it, and to give it.
+            // The plan and the path walk the first slice, which stays, and begin the next chunk;
+            // finding and returning the element reads its slice.
             let most = if (6_999..=7_000).contains(&at) {
                 20 << 10
             } else {
@@ -133,8 +133,8 @@ fn ranges_and_places_from_the_end_pass_over_slices_too() {
         counted.all();
         let found = all(&view);
         let read = counted.take(0..u64::MAX);
-        // The slice with an element of which a value is cut out isn't in one piece, so it is hopped
-        // over, at most to count and to find.
+        // The slice with an element whose value is cut out isn't contiguous, so it is scanned, at
+        // most to count and to find.
         let most = 2 * (101 << 10) + 12 * SLICE;
         assert!(
             !passes || read <= most && most < size / 2,
@@ -197,14 +197,14 @@ fn a_message_that_needs_no_cut_is_sliced_only_where_that_helps() {
     assert!(chunks(elements(10_000), &options) > 10);
     let plain = options.clone().always_chunked(false);
     assert_eq!(chunks(elements(10_000), &plain), 1);
-    // Shorter than a slice, one value, and elements that are apart.
+    // Shorter than a slice, one value, and elements that aren't contiguous.
     assert_eq!(chunks(elements(100), &options), 1);
     assert_eq!(chunks(len(1, vec![b'n'; 100_000]), &options), 1);
     let apart = [len(3, "dependency"), len(4, len(1, "message"))].concat();
     assert_eq!(chunks(apart.repeat(10_000), &options), 1);
 }
 
-/// Bytes that don't lend themselves as a slice.
+/// Bytes that aren't available as a slice.
 #[derive(Debug)]
 struct Hidden(Vec<u8>);
 
@@ -218,7 +218,8 @@ impl ReadAt for Hidden {
     }
 }
 
-/// Looks at the elements of a field, begins a slice at some, and notes what it has seen.
+/// A splitter that inspects the elements of a field, begins slices at some, and records what it has
+/// seen.
 struct Look {
     field: &'static str,
     in_options: bool,
@@ -248,7 +249,8 @@ impl ComposableSplitter for Look {
     }
 }
 
-/// What a splitter sees of a field, in a message in memory and in one that is read, and the plan.
+/// Returns what a splitter sees of a field, in a message in memory and in one that is read, and the
+/// plan.
 fn look(
     bytes: &[u8],
     field: &'static str,
@@ -285,7 +287,7 @@ fn look(
     memory
 }
 
-/// Elements of every kind of length, of which some have other fields between them.
+/// Returns elements with every kind of length, some with other fields between them.
 fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
     let lengths = [0, 1, 90, 127, 128, 300, 20_000, 5, 5, 5, 5];
     let value = |at: usize| named(lengths[at % 11], at);
@@ -300,7 +302,7 @@ fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
     (values, bytes)
 }
 
-/// A message of field 1, a text of about this many bytes.
+/// Returns a message with field 1, a text of about this length.
 fn named(length: usize, at: usize) -> Vec<u8> {
     match length {
         0 => Vec::new(),
@@ -329,7 +331,7 @@ fn a_splitter_sees_every_element_however_it_is_written() {
         look(&bytes, "message_type", false, &[]).unwrap().0,
         messages
     );
-    // A tag that is longer than it has to be.
+    // A tag with an overlong encoding.
     let padded = [&b"\xa2\x00\x01a"[..], b"\x22\x01b", b"\xa2\x80\x00\x00"].concat();
     assert_eq!(
         look(&padded, "message_type", false, &[]).unwrap().0,
@@ -464,7 +466,7 @@ fn pieces_of_a_field_below_have_what_is_around_it() {
 
 #[test]
 fn pieces_of_a_field_in_a_group_or_a_map_have_its_tags_and_its_key() {
-    // Field 13 is a map of messages here; no type says so.
+    // Field 13 is a map of messages here, without a type to declare it.
     let elements = [len(7, "a"), len(7, "b")].concat();
     let entry = len(
         13,

@@ -1,4 +1,4 @@
-//! The extended profile: values in several chunks, and what refuses them.
+//! The extended profile: values in several chunks, and readers that refuse them.
 
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost::Message;
@@ -11,7 +11,7 @@ use proto_splitter_core::split::{
     ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
 };
 
-/// A file whose name has `name` bytes, with dependencies of these sizes.
+/// Returns a file whose name has `name` bytes, with dependencies of these sizes.
 fn file(name: usize, dependencies: &[usize]) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("n".repeat(name)),
@@ -55,7 +55,7 @@ fn a_value_over_the_maximum_is_cut_into_chunks_that_follow_each_other() {
 
 #[test]
 fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
-    // Each has its name behind its dependencies in the whole, so those stand in two places.
+    // Each part has its name after its dependencies, so these are in two places of the whole.
     let parts: [&[usize]; 2] = [&[40; 20], &[30; 20]];
     let bytes = parts.map(|sizes| file(20, sizes).encode_to_vec()).concat();
     let source = Source::from_bytes(bytes.clone(), FileDescriptorProto::default().descriptor());
@@ -64,7 +64,7 @@ fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
         let split = SizeSplitter.split_with(&source, &options).unwrap();
         assert!(split.chunks.len() > 4 && split.byte_exact(), "{profile:?}");
         assert_eq!(merged(&split), bytes, "{profile:?}");
-        // By the placeholders alone it is an equal message, with the dependencies together.
+        // By the placeholders alone the result is an equal message, with adjacent dependencies.
         let metadata = ChunkMetadata {
             source_layout: Vec::new().into(),
             ..split.metadata.clone()
@@ -107,7 +107,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
 
 #[test]
 fn a_split_that_has_to_be_byte_exact_is_refused_where_it_cannot_be() {
-    // Two fields in turns: each element is a run, and their list is longer than a chunk may be.
+    // Two alternating fields: each element is a run, and their list exceeds the size of a chunk.
     let turns = file(0, &[1]).encode_to_vec();
     let turn = [&turns[2..], &[0x50, 1][..]].concat().repeat(200);
     let source = Source::from_bytes(turn.clone(), FileDescriptorProto::default().descriptor());
@@ -159,7 +159,7 @@ fn the_same_is_refused_for_tensorflow_with_the_path_the_size_and_the_way_out() {
         assert_eq!(error.kind(), ErrorKind::Uncuttable);
         assert_eq!(error.to_string(), expected);
     }
-    // Without a maximum for them, values may have any size.
+    // Without a maximum, values may have any size.
     assert!(SizeSplitter.plan(&file(201, &[]), &options).is_ok());
 }
 
@@ -210,7 +210,7 @@ fn the_chunks_of_an_added_value_follow_each_other_too() {
     assert_eq!(merged, b"\x0a\x0a0123456789"[..]);
 }
 
-/// The metadata of a split with a value in three chunks.
+/// Returns the metadata of a split with a value in three chunks.
 fn metadata() -> ChunkMetadata {
     let split = SizeSplitter
         .split_with(&file(250, &[]), &options(100))

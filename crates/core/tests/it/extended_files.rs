@@ -17,7 +17,7 @@ use proto_splitter_core::split::{
 };
 use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
 
-/// A file with dependencies of this size, none like another.
+/// Returns a file with distinct dependencies of this size.
 fn message(count: usize, size: usize) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("name".into()),
@@ -28,7 +28,7 @@ fn message(count: usize, size: usize) -> FileDescriptorProto {
     }
 }
 
-/// Chunks of at most this many bytes in files of at most so many, as they are.
+/// Returns options for uncompressed chunks and files of at most these sizes.
 fn options(max: u64, max_file: Option<u64>) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -47,7 +47,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A message in several files of at most 4 KiB.
+/// Writes a message in several files of at most 4 KiB.
 fn split_in_files(prefix: &Path) -> (Vec<u8>, Written) {
     let message = message(40, 300);
     let options = options(700, Some(LEAST_MAX_FILE_SIZE));
@@ -55,14 +55,14 @@ fn split_in_files(prefix: &Path) -> (Vec<u8>, Written) {
     (message.encode_to_vec(), written)
 }
 
-/// The trailer of a `.cpb` file.
+/// Returns the trailer of a `.cpb` file.
 fn trailer(path: &Path) -> ChunkMetadata {
     let file = RecordFile::open(fs::File::open(path).unwrap(), ReaderOptions::new()).unwrap();
     let last = file.last_record().unwrap().unwrap();
     ChunkMetadata::decode(file.read_record(last).unwrap()).unwrap()
 }
 
-/// Puts a changed trailer behind the records of a file that has no other records.
+/// Appends a changed trailer to the records of a file without other records.
 fn with_trailer(path: &Path, change: impl FnOnce(&mut ChunkMetadata)) {
     let mut metadata = trailer(path);
     change(&mut metadata);
@@ -86,7 +86,7 @@ fn several_files_hold_at_most_what_was_asked_for_and_make_the_message() {
         let size = fs::metadata(path).unwrap().len();
         assert!(size <= LEAST_MAX_FILE_SIZE, "{}: {size}", path.display());
         total += size;
-        // Each is a record file that is whole by itself.
+        // Each is a complete record file.
         let file = RecordFile::open(fs::File::open(path).unwrap(), ReaderOptions::new()).unwrap();
         for chunk in file.chunks() {
             file.read_chunk(chunk.unwrap().begin())
@@ -172,7 +172,7 @@ fn files_of_an_earlier_split_are_in_the_way_until_they_are_replaced() {
     assert_eq!(written.removed_files, gone);
     assert_eq!(names(folder.path()), ["m.cpb"]);
 
-    // The same again: what is needed stays.
+    // Repeating it keeps the needed files.
     split_in_files(&folder.path().join("n"));
     let again = options(700, Some(LEAST_MAX_FILE_SIZE)).force(true);
     let written = SizeSplitter
@@ -191,7 +191,7 @@ fn when_a_file_cannot_take_its_place_none_appears() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("m");
     let (_, written) = split_in_files(&prefix);
-    // A folder is in the place of the last file.
+    // A folder has the name of the last file.
     for file in &written.files {
         fs::remove_file(&file.path).unwrap();
     }
@@ -259,7 +259,7 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     assert!(error.to_string().contains("open that one"), "{error}");
 }
 
-/// Writes the file again with another checksum for its first chunk in its last record.
+/// Rewrites the file with another checksum for its first chunk in its last record.
 fn with_other_checksum(path: &Path) {
     let mut metadata = trailer(path);
     let file = RecordFile::open(fs::read(path).unwrap(), ReaderOptions::new()).unwrap();
@@ -315,7 +315,7 @@ fn no_file_outside_of_the_folder_is_read_unless_that_is_allowed() {
             "{error}"
         );
         assert!(ChunkedFile::open_with(&main, &allowed).is_ok());
-        // The main file may be a link itself: its others are beside what it leads to.
+        // The main file may be a link: its other files are next to the link's target.
         fs::rename(&outside, inner.join("back.cpb")).unwrap();
         with_trailer(&main, |metadata| metadata.files[0].path = "back.cpb".into());
         std::os::unix::fs::symlink(&main, folder.path().join("m.cpb")).unwrap();
@@ -420,7 +420,7 @@ fn a_file_that_its_trailer_is_too_large_for_says_so() {
     assert!(names(folder.path()).is_empty());
 }
 
-/// A message in so many small chunks that its trailer is cut, and what is cut of it again.
+/// Splits a message into so many small chunks that its trailer is cut, and the result again.
 fn split_with_large_trailer(folder: &Path) -> (Vec<u8>, PathBuf) {
     let message = message(4000, 60);
     let written = SizeSplitter
@@ -474,7 +474,7 @@ fn a_trailer_in_chunks_is_read_within_limits() {
 
 #[test]
 fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
-    // A file whose only chunk is what its trailer is to be.
+    // A file whose only chunk claims to be the trailer.
     let folded = |inner: &ChunkMetadata, change: fn(&mut ChunkMetadata)| {
         let chunk = inner.encode_to_vec();
         let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
@@ -504,7 +504,7 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         .metadata;
     inner.chunks[0].size = 0;
     inner.chunks[0].offset = 64;
-    // What it is cut to is itself said to be cut, without end.
+    // The inner trailer claims to be chunked as well, without end.
     let mut endless = inner.clone();
     endless.trailer_level = 1;
     let mut part = inner.clone();

@@ -1,9 +1,9 @@
-//! The targets of the fuzzer, with bytes that are the same each time.
+//! The targets of the fuzzer, with the same bytes each time.
 
 use crate::merge_support::random::Random;
 use crate::targets::{TARGETS, seeds};
 
-/// Changes of each seed.
+/// Number of mutations of each seed.
 const MUTATIONS: usize = 10;
 
 fn mutate(data: &mut Vec<u8>, random: &mut Random<'_>) {

@@ -1,4 +1,4 @@
-//! Reading parts: what a path gives, and that no more is read than it takes.
+//! Reading parts: the value at a path, without reading more than necessary.
 
 use std::collections::HashSet;
 use std::io;
@@ -34,8 +34,8 @@ fn big(seed: u8) -> Vec<u8> {
         .collect()
 }
 
-/// All that can be in the way: placeholders of every kind, slices, paths into slices, pieces,
-/// groups, maps.
+/// Returns a message with every obstacle: placeholders of every kind, slices, paths into slices,
+/// pieces, groups, maps.
 fn sample() -> Chunked {
     let base = cat([
         int(1, 150),
@@ -119,7 +119,7 @@ fn a_part_is_the_same_in_chunks_and_in_one_piece() {
             assert_eq!(view.size(&path(at)).unwrap(), Some(wanted.len() as u64));
             let untyped = file.get(&path(at));
             match at {
-                // It comes in two pieces.
+                // It has two pieces.
                 "9" => assert_eq!(untyped.unwrap_err().kind(), SchemaNeeded),
                 _ => assert_eq!(untyped.unwrap(), wanted, "{at}"),
             }
@@ -170,7 +170,7 @@ fn a_file_of_another_writer_needs_its_type() {
         assert_eq!(file.view(typed()).get(&path(at)).unwrap(), wanted, "{at}");
     }
     assert_eq!(file.get(&path("8")).unwrap_err().kind(), SchemaNeeded);
-    // Nothing on the way there depends on it.
+    // Nothing along the path depends on it.
     assert_eq!(file.get(&path("10[0].1")).unwrap()[..], [7]);
 }
 
@@ -185,7 +185,7 @@ fn no_chunk_beside_the_path_is_read() {
         let infos = &file.trailer().metadata().chunks;
         let reads = source.all();
         let read: u64 = reads.iter().map(|(_, len)| *len as u64).sum();
-        // Which of the large chunks were touched behind their first byte.
+        // The large chunks that were read past their first byte.
         let large = (0..file.len()).filter(|&chunk| infos[chunk].size == BIG as u64);
         let touched: Vec<usize> = large
             .filter(|&chunk| {
@@ -208,7 +208,7 @@ fn no_chunk_beside_the_path_is_read() {
     for (at, chunk) in [("8", 1), ("10[0].8", 4), ("10[3].8", 6), ("13[\"a\"].8", 8)] {
         let (touched, read) = read_for(at);
         assert_eq!(touched, [chunk], "{at}");
-        // Small ones are looked into as a whole before they are copied.
+        // Small chunks are inspected as a whole before they are copied.
         assert!(read < 2 * BIG as u64 + 50_000, "{at}: {read}");
     }
     let none = [0; 0];
@@ -306,7 +306,7 @@ fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
                 cat([len(1, "a"), len(1, "c"), value(size), len(1, "b")]),
                 "b",
             ),
-            // What stands in front is larger than what is looked at to hop over it.
+            // The bytes before it exceed the window for skipping.
             (
                 cat([group(9, len(8, vec![1; size])), len(1, "b"), value(size)]),
                 "b",
@@ -402,7 +402,7 @@ fn what_is_read_is_checked() {
     assert!(file.get(&path("10[3].8")).is_ok());
 }
 
-/// Bytes that note which threads read them.
+/// Bytes that record the threads that read them.
 struct Watched {
     bytes: Vec<u8>,
     threads: Mutex<HashSet<ThreadId>>,
@@ -414,7 +414,7 @@ impl ReadAt for Watched {
             .lock()
             .unwrap()
             .insert(std::thread::current().id());
-        // So that whoever else is there gets its share.
+        // Gives other threads a chance to run.
         std::thread::sleep(Duration::from_micros(200));
         self.bytes.read_at(offset, buffer)
     }

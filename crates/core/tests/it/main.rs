@@ -1,5 +1,5 @@
-//! Tests of the library from outside, in one executable. What the process allocates as a whole is
-//! measured by `huge_value`, which is alone in its own.
+//! Tests of the library from outside, in one executable, except `huge_value`, which measures the
+//! memory of its own process.
 
 #![allow(
     clippy::unwrap_used,

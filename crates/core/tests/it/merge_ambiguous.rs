@@ -1,4 +1,5 @@
-//! What the bytes alone don't say: each case with the type, without it, and with the plain reading.
+//! Questions that the bytes alone leave open: each case with the type, without it, and with the
+//! plain interpretation.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, cat, entry, fixed32, fixed64, group, int, len};
@@ -9,7 +10,7 @@ struct Case {
     what: &'static str,
     chunked: Chunked,
     typed: Vec<u8>,
-    /// The bytes without the type, or the error that names the path.
+    /// Expected bytes without the type, or the error that names the path.
     untyped: Result<Vec<u8>, &'static str>,
     plain: Vec<u8>,
 }
@@ -257,7 +258,7 @@ fn marked_files_need_no_type_and_take_none_amiss() {
     let options = ReadOptions::new().descriptor(descriptor());
     assert_eq!(chunked.merge().unwrap(), base(b"x"));
     assert_eq!(chunked.merge_with(&options).unwrap(), base(b"x"));
-    // Errors have names where the type is known.
+    // Errors have names if the type is known.
     let chunked = Chunked::marked().base(base(b"full")).bytes("8", "x");
     let error = chunked.merge_with(&options).unwrap_err();
     assert_eq!(

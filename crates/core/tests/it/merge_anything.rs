@@ -1,4 +1,4 @@
-//! Merging into what is there, and from what comes in any order.
+//! Merging into an existing message, and merging chunks that arrive in any order.
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;
@@ -83,7 +83,7 @@ fn chunks_may_come_in_any_order() {
     let split = split();
     let chunks = split.bytes();
     let count = chunks.len();
-    // Steps of all sizes that share no factor with the count go through all of them.
+    // Steps without a common factor with the count reach all of them.
     for step in
         (1..count).filter(|step| (2..=*step).all(|n| step % n > 0 || !count.is_multiple_of(n)))
     {

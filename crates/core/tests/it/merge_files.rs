@@ -1,4 +1,4 @@
-//! Merging files: which one is read, what of it, and where the result goes.
+//! Merging files: which file is read, how much of it, and the destination.
 
 use std::fs;
 use std::io::{self, Write};
@@ -82,7 +82,7 @@ fn every_door_gives_the_message() {
         assert_eq!(merged.input, folder.path().join("model.cpb"));
         let dynamic = Merger::new().read_dynamic(&prefix, descriptor()).unwrap();
         assert_eq!(dynamic.get_field_by_name("u64").unwrap().as_u64(), Some(1));
-        // As any type: field 1 of this one is an int32, the rest is unknown to it.
+        // As any type: field 1 of this one is an int32, and the other fields are unknown to it.
         let options = ReadOptions::new();
         let version: VersionDef = Merger::new()
             .options(&options)
@@ -111,7 +111,7 @@ fn a_file_that_is_no_message_is_refused_before_anything_is_written() {
         (&text, true, Some("an end group tag without a group")),
         (&cut, false, Some("0x0")),
         (&deep, false, Some("at 0x186a4")),
-        // What is in a field isn't looked at.
+        // The content of a field isn't inspected.
         (&nested, true, None),
         (&nested, false, None),
         (&Vec::new(), true, None),
@@ -191,7 +191,7 @@ fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
     );
     fs::write(&chunked, cpb(&sample())).unwrap();
     assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), whole());
-    // A damaged one is not passed by for the plain one.
+    // A damaged chunked file is not skipped in favour of the plain one.
     fs::write(&chunked, "junk").unwrap();
     let error = Merger::new().merge_to_bytes(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotChunked);
@@ -349,7 +349,7 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
         let plan = file.plan(&ReadOptions::new()).unwrap();
         let begins = [1, 2].map(|chunk| file.position(chunk).unwrap().chunk_begin().0);
         let read = source.take(begins[0]..size);
-        // A little is read along with the base, which is in front.
+        // A few bytes are read along with the base, which comes first.
         assert_eq!(read < 1000, said == 10, "{read} bytes for a plan");
         assert_eq!(plan.total_len(), (base.len() + 2 * slices[0].len()) as u64);
         let merged = file.merge_to_bytes(&ReadOptions::new()).unwrap();
@@ -358,7 +358,8 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
     }
 }
 
-/// This many elements of this many bytes, each a chunk with a placeholder for another chunk in it.
+/// Returns this many elements of this size, each a chunk with a placeholder for another chunk in
+/// it.
 fn nested(count: u8, size: usize) -> (Chunked, Vec<u8>) {
     let inside = |at: u8, value: &[u8]| {
         let large = content(at).into_iter().cycle().take(size);
@@ -390,7 +391,7 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
             file.merge_to(&mut streamed, &options).unwrap();
             assert!(streamed == expected);
             let read = source.take(0..size);
-            // And a header and its neighbourhood for each chunk.
+            // Plus a header and the bytes around it for each chunk.
             assert!(read < 2 * size + 2 * 41 * 200, "{read} bytes of {size}");
         }
     }
@@ -432,7 +433,7 @@ fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_th
 
 #[test]
 fn records_that_share_a_record_chunk_are_decoded_once() {
-    // Fifty values of 1000 bytes that don't compress, and the rest, all in one record chunk.
+    // Fifty incompressible values of 1000 bytes, and the rest, all in one record chunk.
     let mut state = 1u64;
     let mut noise = || {
         let mut next = || {
@@ -464,7 +465,7 @@ fn records_that_share_a_record_chunk_are_decoded_once() {
         read < stored + stored / 2,
         "{read} bytes were read of {stored}"
     );
-    // In several record chunks, and no room to keep more than one.
+    // In several record chunks, with room to keep only one.
     let bytes = cpb_with(&chunked, Layout::Together(10_000), |_| {});
     let (size, source) = (bytes.len() as u64, Counted::new(bytes));
     let limits = Limits::new().max_cached_size(1);
@@ -570,7 +571,8 @@ fn options_for_a_type_of_the_program_know_its_fields() {
     let version: VersionDef = Merger::new().options(&options).read(&prefix).unwrap();
     assert_eq!(version.splitter_version, 5);
     assert!(Merger::new().read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
-    // Options print without end where a type contains itself; these don't.
+    // The `Debug` of a descriptor recurses endlessly for a type that contains itself; this one
+    // doesn't.
     assert!(format!("{:?}", ReadOptions::new().descriptor(descriptor())).contains("t.T"));
 }
 
@@ -598,7 +600,7 @@ fn a_plan_prints_what_goes_where() {
 
 #[test]
 fn more_chunks_may_be_in_use_than_are_open_at_once() {
-    // Each brings three fields, which interleave with those of the others.
+    // Each has three fields, which interleave with those of the others.
     let mut chunked = Chunked::unmarked().base(cat([int(1, 0), len(7, "0"), len(10, [])]));
     let mut parts: [Vec<u8>; 3] = [int(1, 0), len(7, "0"), len(10, [])];
     for i in 1..200u64 {

@@ -1,5 +1,5 @@
-//! Files that nobody vouches for: each way of being wrong has its own error, and none takes memory
-//! or time by what it claims.
+//! Untrusted files: each kind of damage has its own error, and none takes memory or time according
+//! to its claims.
 
 use crate::merge_support::file::{ALONE, Layout, cpb, cpb_with};
 use crate::merge_support::{Chunked, cat, int, len, path, sample};
@@ -313,7 +313,7 @@ fn what_is_no_chunked_file_is_said_to_be_none() {
         error(records(&[])),
         (NotChunked, "the file has no records".into())
     );
-    // TensorFlow takes an empty record for the trailer of an empty message.
+    // TensorFlow accepts an empty record as the trailer of an empty message.
     let no_trailer = "the last record is not a trailer: it has no chunked message at 0x40";
     assert_eq!(error(records(&[b""])), (NotChunked, no_trailer.into()));
     assert_eq!(
@@ -326,11 +326,11 @@ fn what_is_no_chunked_file_is_said_to_be_none() {
         text.starts_with("the last record is not a trailer: failed to decode Protobuf message"),
         "{text}"
     );
-    // Something behind the trailer.
+    // A record after the trailer.
     let mut behind = cpb(&sample());
     behind.extend([0; 10]);
     assert_eq!(error(behind).0, Record);
-    // The record that says of itself that it is a chunk.
+    // A record that claims to be the chunk.
     let trailer = 0xce;
     let own = cpb_with(&sample(), ALONE, |m| m.chunks[1].offset = trailer);
     assert_eq!(
@@ -415,7 +415,7 @@ fn groups_nest_only_so_deep() {
 
 #[test]
 fn claims_of_sizes_that_add_up_to_nonsense_are_refused() {
-    // Sizes are checked against records; in metadata of one's own they are what they are.
+    // Sizes are checked against records; in the caller's own metadata they are taken as given.
     let mut chunked = sample();
     for info in &mut chunked.metadata.chunks[1..] {
         info.size = u64::MAX;

@@ -1,4 +1,4 @@
-//! Merging files with our marker, by the rules of docs/cpb-format.md, on bytes written by hand.
+//! Merging marked files, by the rules of docs/cpb-format.md, on handwritten bytes.
 
 use crate::merge_support::{Chunked, cat, entry, fixed32, group, int, len, padded};
 
@@ -30,7 +30,7 @@ fn a_value_goes_where_its_placeholder_stands() {
         &Chunked::marked().base(whole(&[])).bytes("3.4", []),
         &whole(&[]),
     );
-    // Tags are copied as written, lengths anew.
+    // Tags are copied, lengths rewritten.
     let odd = |value: &[u8]| [&[0x9a, 0x80, 0x00][..], &len(3, value)[1..]].concat();
     ok(
         "tags",
@@ -194,7 +194,7 @@ fn slices_go_behind_the_last_element() {
         &chunked,
         &cat([int(9, 1), nodes(0..10), len(2, "library")]),
     );
-    // In a message that is inline, and in one that is a chunk itself.
+    // In an inline message, and in one that is a chunk itself.
     let chunked = Chunked::marked()
         .base(cat([
             len(2, cat([nodes(0..1), int(3, 3)])),
@@ -210,7 +210,7 @@ fn slices_go_behind_the_last_element() {
         &chunked,
         &cat([len(2, inner.clone()), int(4, 4), len(5, inner)]),
     );
-    // Scalars that are not packed, and groups.
+    // Unpacked scalars, and groups.
     let chunked = Chunked::marked()
         .base(cat([int(1, 0), group(2, int(1, 1)), int(3, 3)]))
         .message("", cat([int(1, 1), int(1, 2)]))
@@ -292,7 +292,7 @@ fn packed_slices_continue_the_run() {
         .packed("", padded(3, [5; 200], 7));
     let run: Vec<u8> = [1, 2, 3, 4].into_iter().chain([5; 200]).collect();
     ok("run", &chunked, &cat([int(1, 1), len(3, run), int(4, 4)]));
-    // An empty run, two runs, and a run that only a slice brought.
+    // An empty run, two runs, and a run that only a slice adds.
     let chunked = Chunked::marked()
         .base(cat([len(2, cat([len(3, [9]), len(3, [])])), int(4, 4)]))
         .packed("2", len(3, [1]))
@@ -525,7 +525,7 @@ fn a_chunk_is_used_once() {
 
 #[test]
 fn a_message_of_many_pieces_is_walked_in_little_memory() {
-    // Two hundred thousand elements, one cut.
+    // Two hundred thousand elements, one of them cut.
     let mut base = Vec::new();
     for i in 0..200_000u32 {
         base.extend(len(1, if i == 150_000 { vec![] } else { int(1, 7) }));

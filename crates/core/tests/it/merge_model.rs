@@ -1,5 +1,5 @@
-//! The merge of bytes against a merge of message objects, as TensorFlow does it, on messages and
-//! chunks made at random.
+//! The merge of bytes compared with a merge of message objects, as TensorFlow does it, on random
+//! messages and chunks.
 
 use crate::merge_support::Chunked;
 use crate::merge_support::random::{Random, fields, place};
@@ -11,7 +11,8 @@ use proto_splitter_core::merge::{Limits, ReadOptions, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
 
-/// The value at a step of a message, made if it is missing; `None` if its index is too high.
+/// Returns the value at a step of a message, creating it if it is missing; `None` if its index is
+/// too high.
 fn value_at<'a>(message: &'a mut DynamicMessage, step: &Step) -> Option<&'a mut Value> {
     let field = message.descriptor().get_field(step.field.0).unwrap();
     match &step.select {
@@ -192,7 +193,7 @@ fn damaged_chunks_and_places_never_panic() {
             let Ok(plan) = plan(&trailer, &chunked.chunks[..], &options) else {
                 continue;
             };
-            // What is planned covers the output, and stays within the chunks.
+            // The plan covers the output, and stays within the chunks.
             let mut end = 0;
             for span in plan.spans().iter() {
                 assert_eq!(span.offset, end, "seed {seed}");

@@ -1,5 +1,5 @@
-//! Merging files without our marker: TensorFlow's semantics, case by case, and what is done where
-//! TensorFlow's Merger isn't right.
+//! Merging files without placeholders: TensorFlow's semantics, case by case, and the corrections
+//! where TensorFlow's Merger is wrong.
 
 use crate::merge_support::schema::{descriptor, message, text};
 use crate::merge_support::{Chunked, cat, entry, group, int, len};
@@ -13,16 +13,16 @@ fn typed(chunked: &Chunked) -> proto_splitter_core::Result<Vec<u8>> {
     chunked.merge_with(&ReadOptions::new().descriptor(descriptor()))
 }
 
-/// Merges to this message.
+/// Expects a merge to this message.
 fn equal(what: &str, chunked: &Chunked, expected: &str) {
     let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
     let (merged, expected) = (message(&merged), text(expected));
-    // Not `assert_eq`: prost-reflect's `Debug` of a descriptor doesn't come to an end for a type
-    // that contains itself.
+    // Not `assert_eq`: prost-reflect's `Debug` of a descriptor recurses endlessly for a type that
+    // contains itself.
     assert!(merged == expected, "{what}:\n{merged}\n{expected}");
 }
 
-/// Merges to these bytes.
+/// Expects a merge to these bytes.
 fn exact(what: &str, chunked: &Chunked, expected: &[u8]) {
     let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(merged, expected, "{what}");
@@ -40,8 +40,8 @@ fn i32(value: u64) -> Vec<u8> {
 /// The rows of the table "case (Read, TF 2.21)" in the notes on TensorFlow, in its order.
 #[test]
 fn every_case_of_the_table() {
-    // A bytes or string field, chunk twice. TensorFlow: set, the last wins, in whatever order it
-    // sorted them.
+    // A chunk twice at a bytes or string field. TensorFlow: set, the last wins, in the order of its
+    // sort.
     fails(
         &file().base([]).bytes("8", "ONE").bytes("8", "TWO"),
         "8: chunk 1: 2 BYTES chunks at one path, not allowed in join version 0",
@@ -178,7 +178,7 @@ fn every_case_of_the_table() {
         r#"b: chunk 1: "1" is not a bool"#,
     );
 
-    // enum: by name. TensorFlow dies of "6".
+    // enum: by name. TensorFlow aborts on "6".
     equal("enum", &file().base([]).bytes("6", "E_SIX"), "e: E_SIX");
     equal("enum", &file().base([]).bytes("6", "E_MINUS"), "e: E_MINUS");
     fails(
@@ -214,7 +214,7 @@ fn every_case_of_the_table() {
         &file().base([]).bytes("12[0]", "1"),
         "ri[0]: an element of ri, a repeated int32, can't be set by a chunk",
     );
-    // Without an index. TensorFlow writes out of bounds, or says that index 0 is.
+    // Without an index. TensorFlow writes out of bounds, or treats it as index 0.
     fails(
         &file().base([]).bytes("12", "1"),
         "ri: ri is repeated, and the path has no index for it",
@@ -246,7 +246,7 @@ fn every_case_of_the_table() {
         &file().base(entry(22, "k", vec![])).bytes(r#"22["k"]"#, "5"),
         r#"msi { key: "k" value: 5 }"#,
     );
-    // A map without a key, or with an index. TensorFlow aborts, or takes it for a key.
+    // A map without a key, or with an index. TensorFlow aborts, or treats it as a key.
     fails(
         &file().base([]).message("13", i32(1)),
         "ms: ms is a map, and the path has no key for it",
@@ -325,7 +325,7 @@ fn every_case_of_the_table() {
         .message("", len(12, [3]));
     equal("packed", &chunked, "ri: [1, 2, 3]");
 
-    // A size or type that is wrong. TensorFlow ignores it.
+    // A wrong size or type. TensorFlow ignores it.
     let mut chunked = file().base([]).bytes("8", "x");
     chunked.metadata.chunks[1].size = 1 << 62;
     fails(
@@ -413,7 +413,7 @@ fn what_is_missing_is_made_in_ascending_order() {
         &chunked,
         &cat([len(7, "s"), len(8, "y"), len(10, i32(1)), len(10, i32(2))]),
     );
-    // Several elements, one of them there already.
+    // Several elements, one of them existing already.
     let chunked = file()
         .base(len(10, []))
         .message("10[2]", i32(3))
@@ -447,7 +447,7 @@ fn slices_go_where_their_fields_belong() {
         int(36, 1),
     ]);
     exact("ordered", &chunked, &expected);
-    // An unordered base, and an unordered slice, are right as a message.
+    // An unordered base, and an unordered slice, merge to a correct message.
     let chunked = file()
         .base(cat([int(36, 1), node(0), i32(1)]))
         .message("", node(1))
@@ -479,7 +479,7 @@ fn slices_go_where_their_fields_belong() {
 
 #[test]
 fn indices_count_what_slices_bring() {
-    // Element chunks are found before slices, and their elements are in the slices.
+    // Element chunks are located before slices, and their elements are in the slices.
     let node = |v: &str| len(10, if v.is_empty() { vec![] } else { len(8, v) });
     let chunked = file()
         .base(cat([node("0"), int(36, 1)]))
@@ -492,7 +492,7 @@ fn indices_count_what_slices_bring() {
         int(36, 1),
     ]);
     exact("elements", &chunked, &expected);
-    // A function that is a chunk of the library that is a chunk.
+    // A function that is a chunk of the library, which is a chunk itself.
     let chunked = file()
         .base(i32(1))
         .message("9.10[0]", cat([i32(2), len(9, [])]))
@@ -547,7 +547,8 @@ fn what_is_below_a_field_is_merged_right_behind_it_and_lists_that_cross_are_refu
 
 #[test]
 fn of_a_oneof_what_is_set_last_is_left() {
-    // Superseded on the wire: setting into the first member brings it back, without what it had.
+    // Superseded on the wire: setting a value in the first member restores it, without its old
+    // content.
     let base = cat([len(30, i32(1)), len(31, "text")]);
     equal(
         "back",
@@ -560,7 +561,7 @@ fn of_a_oneof_what_is_set_last_is_left() {
         &file().base(both).message("30", i32(2)),
         r#"om { s: "y" i32: 2 }"#,
     );
-    // The member that stands is merged into where it stands.
+    // The current member is merged in place.
     exact(
         "in place",
         &file()
@@ -568,7 +569,7 @@ fn of_a_oneof_what_is_set_last_is_left() {
             .bytes("31", "u"),
         &cat([len(31, "u"), int(36, 1)]),
     );
-    // A lower number set later goes behind the higher one.
+    // A lower number set later goes after the higher one.
     equal(
         "lower",
         &file().base(len(30, i32(1))).message("23", i32(2)),
@@ -602,7 +603,7 @@ fn of_a_oneof_what_is_set_last_is_left() {
             .bytes("31", "x"),
         r#"os: "x""#,
     );
-    // A slice clears what stands, a path sets it again.
+    // A slice clears the current member, and a path sets it again.
     let chunked = file()
         .base(len(30, i32(1)))
         .message("", len(31, "text"))
@@ -641,8 +642,8 @@ fn of_a_duplicate_key_the_last_entry_is_merged_into() {
 
 #[test]
 fn other_wire_types_are_unknown_fields() {
-    // Field 9 as a varint and field 1 as a string are not pieces of those fields: parsers pass them
-    // by.
+    // Field 9 as a varint and field 1 as a string are not pieces of those fields: parsers skip
+    // them.
     let base = cat([int(9, 5), len(1, "x"), len(9, i32(1))]);
     let chunked = file().base(base).message("9", i32(2)).bytes("1", "7");
     exact(
@@ -659,7 +660,7 @@ fn other_wire_types_are_unknown_fields() {
 
 #[test]
 fn placeholders_are_filled_in_place() {
-    // Files of ours, read by a reader that doesn't know the marker: TensorFlow.
+    // Our files, read by a reader that doesn't know the marker: TensorFlow.
     let whole = |v: &[u8]| {
         cat([
             len(9, len(8, v)),

@@ -1,4 +1,5 @@
-//! What `verify` finds: every problem of a file, and whether its chunks make what was split.
+//! The results of `verify`: every problem of a file, and whether its chunks form the message that
+//! was split.
 
 use std::num::NonZeroUsize;
 
@@ -175,7 +176,7 @@ fn verify_reads_records_that_the_trailer_does_not_name() {
 fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
     let mut chunked = Chunked::marked().base(len(11, []).repeat(3000));
     for at in 0..3000u32 {
-        // It doesn't compress.
+        // Incompressible.
         let sums = (0..50).map(|number| crc32c::crc32c(&(1000 * at + number).to_le_bytes()));
         let value: Vec<u8> = sums.flat_map(u32::to_le_bytes).collect();
         chunked = chunked.bytes(&format!("11[{at}]"), value);
@@ -183,7 +184,7 @@ fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
     let bytes = cpb_with(&chunked, Layout::Together(100_000), |_| {});
     for threads in [1, 2, 9] {
         let source = Counted::new(bytes.clone());
-        // There is no room to keep more than one.
+        // Room to keep only one.
         let limits = Limits::new().max_cached_size(1);
         let file = ChunkedFile::from_source(&source, &limits).unwrap();
         let options = ReadOptions::new().threads(NonZeroUsize::new(threads));

@@ -1,4 +1,4 @@
-//! What `split` writes its readers read, or it is refused when it is planned.
+//! Any file that a split writes is readable; otherwise the plan is refused.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, entry, group, int, len};
@@ -10,7 +10,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, Error, ErrorKind, Result};
 use record_file::Compression;
 
-/// How many chunks a file of the message has, which was merged again; or why it was refused.
+/// Returns the number of chunks of the message's file, after merging it again; or why it was
+/// refused.
 fn split_and_merge(
     splitter: &impl ComposableSplitter,
     message: &[u8],
@@ -21,7 +22,7 @@ fn split_and_merge(
     let mut file = Vec::new();
     let source = Source::from_bytes(message.to_vec(), descriptor());
     splitter.write_to_with(source, &mut file, &options.clone().always_chunked(true))?;
-    // Who asks for more than the default has to ask readers for it, too.
+    // A depth above the default must also be allowed to readers.
     let deepest = usize::try_from(options.depth_limit).unwrap();
     let limits = Limits::new().max_message_depth(deepest);
     let file = ChunkedFile::from_source(file, &limits).unwrap();
@@ -33,7 +34,7 @@ fn split_and_merge(
     Ok(plan.chunks().len())
 }
 
-/// Values of a map with messages that are superseded by another one with their key, and whether a
+/// Returns values of a map with messages that another one with their key supersedes, and whether a
 /// merge can walk through them.
 fn superseded() -> Vec<(&'static str, Vec<u8>, bool)> {
     let cut_short = vec![0x42, 0x7f, 1];
@@ -66,7 +67,7 @@ fn superseded() -> Vec<(&'static str, Vec<u8>, bool)> {
     ]
 }
 
-/// What lies below a map's value: large enough to leave it.
+/// Returns values below a map's value that are large enough to leave it.
 fn large() -> [(&'static str, Vec<u8>); 4] {
     let bytes = len(8, vec![7; 600]);
     [
@@ -105,7 +106,7 @@ fn what_is_cut_below_a_key_that_comes_twice_is_merged_again() {
     }
 }
 
-/// Cuts the bytes in the values of a map, or fits these to the maximum.
+/// A splitter that cuts the bytes in the values of a map, or fits these to the maximum.
 struct InValues {
     fits: bool,
 }
@@ -152,7 +153,7 @@ fn what_splitters_cut_below_a_key_that_comes_twice_is_merged_again() {
     }
 }
 
-/// A map in a map's value in a map's value and so on, each with a large value of its own.
+/// Returns maps nested in maps' values, each with a large value.
 fn nested(depth: usize) -> Vec<u8> {
     let large = |at: usize| len(8, at.to_le_bytes().repeat(75));
     (0..depth).fold(large(depth), |inner, at| {
@@ -162,7 +163,7 @@ fn nested(depth: usize) -> Vec<u8> {
 
 #[test]
 fn maps_that_nest_deep_are_merged_again_or_refused_when_planned() {
-    // How deep maps may nest: a chunk below a key is in a list of its own in TensorFlow's profile.
+    // Maximum nesting of maps: in TensorFlow's profile, a chunk below a key is in a nested list.
     let cases = [
         (Profile::TensorFlow, DEFAULT_DEPTH_LIMIT, 49),
         (Profile::TensorFlow, LARGEST_DEPTH_LIMIT, 49),
@@ -190,7 +191,7 @@ fn maps_that_nest_deep_are_merged_again_or_refused_when_planned() {
 
 #[test]
 fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
-    // As a slice each: what is in them says little, and the trailer much.
+    // As a slice each: little content, and a large trailer.
     let options = SplitOptions::new()
         .profile(Profile::Extended)
         .max_chunk_size(4000)
@@ -216,7 +217,8 @@ fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
     assert!(refused.to_string().starts_with(why), "{refused}");
 }
 
-/// Cuts the bytes in every value of the map that can be cut, or says why not.
+/// A splitter that cuts the bytes in every value of the map that can be cut, or returns the reason
+/// why not.
 struct InEveryValue;
 
 impl ComposableSplitter for InEveryValue {
@@ -231,7 +233,7 @@ impl ComposableSplitter for InEveryValue {
     }
 }
 
-/// Some writers put a value before its key, and some leave out a key that is the default one.
+/// Some writers put a value before its key, and some omit a default key.
 #[test]
 fn an_entry_whose_value_comes_first_is_merged_again() {
     for size in [100 << 10, 17 << 20] {
@@ -241,7 +243,7 @@ fn an_entry_whose_value_comes_first_is_merged_again() {
             for (other, is_said) in [
                 (entry(13, "z", value(2 * size)), true),
                 (entry(13, "z", len(2, len(8, "small"))), true),
-                // Its key is that of the one before, which doesn't count then.
+                // Its key equals the previous entry's, which then doesn't count.
                 (
                     entry(13, if name == "behind" { "k" } else { "" }, value(2 * size)),
                     false,

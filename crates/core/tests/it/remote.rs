@@ -1,4 +1,4 @@
-//! What is read of a source that answers slowly: both ends to open it, then what is asked for.
+//! Reads of a slow source: both ends to open it, then only the requested data.
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "lists of ranges, some of them of one"
@@ -21,7 +21,7 @@ const CHUNK: usize = 100_000;
 const HEAD: u64 = 64 << 10;
 const TAIL: u64 = 256 << 10;
 
-/// Notes what is read of it, and what it is told of.
+/// A source that records its reads and announcements.
 #[derive(Clone)]
 struct Noted {
     bytes: Arc<Vec<u8>>,
@@ -80,7 +80,7 @@ fn value(at: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A string in a chunk of its own for each element of field 10, as its field 8.
+/// Returns a message with a chunk for the string in field 8 of each element of field 10.
 fn sample() -> Chunked {
     let base: Vec<u8> = (0..CHUNKS).flat_map(|_| len(10, len(8, []))).collect();
     (0..CHUNKS).fold(Chunked::marked().base(base), |chunked, at| {
@@ -137,7 +137,7 @@ fn a_value_is_read_from_its_own_chunk() {
                 "{read:?} of {block}..{end}"
             );
         }
-        // All of it, before it is read; and nothing else.
+        // Exactly what is read next is announced.
         let told = source.take_told();
         assert_eq!(told.is_empty(), !is_told);
         assert!(told.iter().all(|told| *told == (block..end)), "{told:?}");
@@ -176,7 +176,7 @@ fn a_verification_tells_what_it_reads() {
     let found = file.verify(&ReadOptions::new());
     assert!(found.problems().is_empty(), "{:?}", found.problems());
     let told = source.take_told();
-    // What is at hand isn't told.
+    // Available bytes aren't announced.
     for chunk in 5..CHUNKS - 5 {
         let begin = file.position(chunk).unwrap().chunk_begin().0;
         assert!(is_inside(&(begin..begin + CHUNK as u64), &told), "{chunk}");
@@ -194,7 +194,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
         ("no record begins at its offset", |m| {
             m.chunks[5].offset += 1
         }),
-        // That of another chunk, of the same size.
+        // The checksum of another chunk of the same size.
         ("crc32c", |m| {
             for info in &mut m.chunks {
                 info.crc32c = Some(crc32c::crc32c(&value(4)));
@@ -223,7 +223,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
             let mut merged = Vec::new();
             let error = file.merge_to(&mut merged, &options).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
-            // Where looking is cheap, nothing was written before it was looked.
+            // Where checks are cheap, nothing is written before they are made.
             let is_looked = is_told || expected.contains("crc32c");
             assert_eq!(merged.is_empty(), !is_looked, "{expected}");
             let found = file.verify(&options);

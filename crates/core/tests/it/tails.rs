@@ -1,4 +1,4 @@
-//! Messages whose fields take turns by the million: cut where they stand, into tails.
+//! Messages with millions of alternating fields, cut in source order into tails.
 
 use crate::merge_support::{Chunked, cat, len, path};
 use prost_reflect::ReflectMessage;
@@ -13,10 +13,10 @@ use proto_splitter_core::split::{
 use proto_splitter_core::view::MessageView;
 use record_file::Compression;
 
-/// More turns than are cut in any other way.
+/// More alternations than any other cut supports.
 const TURNS: usize = 550_000;
 
-/// Dependencies and messages in turns.
+/// Returns alternating dependencies and messages.
 fn in_turns() -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..TURNS {
@@ -65,7 +65,7 @@ fn fields_that_take_turns_by_the_million_come_back_byte_for_byte_and_are_found()
     }
 }
 
-/// Two fields of a message in turns, and what is written of it elsewhere.
+/// Returns two alternating fields of a nested message, and its other content.
 fn nested_in_turns(first: u32, second: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..TURNS {
@@ -76,7 +76,7 @@ fn nested_in_turns(first: u32, second: u32) -> Vec<u8> {
     bytes
 }
 
-/// Cuts out a value, and leaves the rest to sizes.
+/// A splitter that cuts out a value, and leaves everything else to sizes.
 struct Own;
 
 impl ComposableSplitter for Own {
@@ -163,7 +163,7 @@ fn what_is_not_of_its_type_is_refused_though_its_fields_take_turns() {
     assert!(error.to_string().contains("another type"), "{error}");
 }
 
-/// A message of which a tail begins at `at`, wherever that is.
+/// Returns a message with a tail that begins at `at`, an arbitrary position.
 fn cut_at(bytes: &[u8], at: usize) -> Chunked {
     let mut chunked = Chunked::marked()
         .base(&bytes[..at])
@@ -215,7 +215,7 @@ fn a_value_of_a_file_that_is_cut_within_fields_is_replaced_only_by_splitting_ane
 #[test]
 fn of_a_field_that_is_cut_where_it_stands_a_damaged_part_costs_the_field_alone() {
     let fields = in_turns();
-    // No two parts of it are the same, which would be stored once.
+    // All of its parts differ, since equal ones would be stored once.
     let value: Vec<u8> = (0..3u32 << 18).flat_map(u32::to_le_bytes).collect();
     let bytes = [len(2, "front"), len(1, &value), fields.clone()].concat();
     let source = Source::from_bytes(bytes, FileDescriptorProto::default().descriptor());
@@ -242,8 +242,8 @@ fn of_a_field_that_is_cut_where_it_stands_a_damaged_part_costs_the_field_alone()
     assert!(merged == [len(2, "front"), fields].concat());
 }
 
-/// A message of which the tails go on with fields that were there and that weren't, and with one
-/// that has a value cut out.
+/// Returns a message whose tails continue with existing and new fields, and with one whose value is
+/// cut out.
 fn chunked() -> Chunked {
     let mut chunked = Chunked::marked()
         .base(cat([len(10, len(8, "zero")), len(9, "")]))

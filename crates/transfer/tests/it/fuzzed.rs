@@ -1,8 +1,8 @@
-//! The target of the fuzzer, with bytes that are the same each time.
+//! The target of the fuzzer, with the same bytes each time.
 
 use crate::targets::{receiver, seeds};
 
-/// Changes of each seed.
+/// Number of mutations of each seed.
 const CHANGES: u64 = 150;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Senders that lie: each is refused with one line, whatever came before.
+//! Senders that lie: each is refused with one line, whatever preceded it.
 
 use std::cell::Cell;
 
@@ -31,7 +31,7 @@ fn end(sent: &mut [Frame]) -> &mut End {
     sent.last_mut().unwrap().end.as_mut().unwrap()
 }
 
-/// Has the first frame announce and bring this trailer.
+/// Makes the first frame announce and contain this trailer.
 fn announced(sent: &mut [Frame], trailer: Vec<u8>) {
     begin(&mut sent[0]).trailer_size = trailer.len() as u64;
     begin(&mut sent[0]).trailer_crc32c = crc32c::crc32c(&trailer);
@@ -281,7 +281,7 @@ proptest! {
                 .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))
         });
         let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
-        // A flip in the announcement may concern nothing that is merged.
+        // A flipped bit in the announcement may affect nothing that is merged.
         if receiver.receive(frames).is_ok() && let Ok(received) = receiver.into_bytes() {
             prop_assert!(received == message.encode_to_vec());
         }

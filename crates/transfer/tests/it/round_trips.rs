@@ -1,4 +1,4 @@
-//! What is sent is what arrives, however it is cut and kept.
+//! The received message equals the sent one, however it is cut and stored.
 
 use prost::Message;
 use prost_reflect::ReflectMessage;
@@ -55,7 +55,7 @@ fn a_frame_is_never_larger_than_asked_for() {
         let frames = frames(&message, &options);
         let largest = frames.iter().map(Message::encoded_len).max().unwrap();
         assert!(largest <= size, "{largest} of {size}");
-        // Frames that are sent half empty cost as much as full ones.
+        // Half-empty frames cost as much as full ones.
         let sent: usize = frames.iter().map(Message::encoded_len).sum();
         assert!(
             frames.len() <= 2 * sent / size + 12,

@@ -1,5 +1,5 @@
-//! What is fuzzed of this crate. `/fuzz` runs it with libFuzzer, and `fuzzed.rs` with bytes that are the same
-//! each time.
+//! The fuzz target of this crate. `/fuzz` runs it with libFuzzer, and `fuzzed.rs` with the same
+//! bytes each time.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{Profile, SizeSplitter, SplitOptions};
 use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions, decode_frame};
 
-/// Little of everything, so that what takes more is found.
+/// Returns low limits, so that exceeding them is noticed.
 fn options() -> ReceiveOptions {
     let limits = Limits::new()
         .max_message_size(1 << 20)
@@ -31,8 +31,9 @@ fn options() -> ReceiveOptions {
         .reading(reading)
 }
 
-/// Takes frames, each after two bytes with its length; one of 65,535 is a connection that breaks. A receiver in
-/// memory and one in a file come to the same, and what is complete has the announced size.
+/// Receives frames, each after two bytes with its length; a length of 65,535 is a broken
+/// connection. A receiver in memory and one in a file must have the same result, and a complete
+/// message the announced size.
 pub fn receiver(mut data: &[u8]) {
     let mut in_memory = Receiver::in_memory(&options());
     let mut in_file = Receiver::in_file(None, &options());
@@ -65,7 +66,8 @@ pub fn receiver(mut data: &[u8]) {
     }
 }
 
-/// Transfers of a small message: whole, in small frames and chunks, compressed, and broken off and resumed.
+/// Returns transfers of a small message: whole, in small frames and chunks, compressed, and broken
+/// off and resumed.
 pub fn seeds() -> Vec<Vec<u8>> {
     let names = (0..12).map(|at| format!("{at} {}", "name".repeat(at * 9)));
     let message = FileDescriptorProto {

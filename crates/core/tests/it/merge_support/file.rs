@@ -9,10 +9,10 @@ use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use super::Chunked;
 
-/// How the records are laid out.
+/// The layout of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Each in a record chunk of its own.
+    /// Each alone in a record chunk.
     Alone(Compression),
     /// As many as fit in record chunks of this size.
     Together(u64),
@@ -20,7 +20,7 @@ pub enum Layout {
 
 pub const ALONE: Layout = Layout::Alone(Compression::None);
 
-/// The bytes of a `.cpb` file, its metadata changed by `patch` once the offsets are known.
+/// Returns the bytes of a `.cpb` file, whose metadata `patch` changes once the offsets are known.
 pub fn cpb_with(
     chunked: &Chunked,
     layout: Layout,
@@ -52,7 +52,7 @@ pub fn cpb(chunked: &Chunked) -> Vec<u8> {
     cpb_with(chunked, ALONE, |_| {})
 }
 
-/// Writes down which ranges are read.
+/// A source that records the ranges read.
 #[derive(Debug)]
 pub struct Counted {
     bytes: Vec<u8>,
@@ -67,13 +67,12 @@ impl Counted {
         }
     }
 
-    /// The reads since the last call: where each began, and how many bytes it gave.
+    /// Returns the reads since the last call: the start and the size of each.
     pub fn all(&self) -> Vec<(u64, usize)> {
         std::mem::take(&mut *self.reads.lock().unwrap())
     }
 
-    /// How many of the bytes of `range` were read since the last call, counting those read twice
-    /// twice.
+    /// Returns the number of bytes of `range` read since the last call, counting repeated reads.
     pub fn take(&self, range: std::ops::Range<u64>) -> u64 {
         let reads = self.all();
         let within = |&(start, len): &(u64, usize)| {

@@ -1,4 +1,4 @@
-//! Chunked messages built by hand, for the merge tests.
+//! Handmade chunked messages, for the merge tests.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -27,14 +27,14 @@ fn tagged(number: u32, wire: WireType) -> Vec<u8> {
     out
 }
 
-/// A varint field.
+/// Returns a varint field.
 pub fn int(number: u32, value: u64) -> Vec<u8> {
     let mut out = tagged(number, WireType::Varint);
     put_varint(&mut out, value);
     out
 }
 
-/// A length-delimited field.
+/// Returns a length-delimited field.
 pub fn len(number: u32, value: impl AsRef<[u8]>) -> Vec<u8> {
     let mut out = tagged(number, WireType::Len);
     put_varint(&mut out, value.as_ref().len() as u64);
@@ -42,7 +42,7 @@ pub fn len(number: u32, value: impl AsRef<[u8]>) -> Vec<u8> {
     out
 }
 
-/// A length-delimited field whose length takes more bytes than needed.
+/// Returns a length-delimited field with an overlong length.
 pub fn padded(number: u32, value: impl AsRef<[u8]>, bytes: usize) -> Vec<u8> {
     let value = value.as_ref();
     let mut out = tagged(number, WireType::Len);
@@ -54,7 +54,7 @@ pub fn padded(number: u32, value: impl AsRef<[u8]>, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A group.
+/// Returns a group.
 pub fn group(number: u32, value: impl AsRef<[u8]>) -> Vec<u8> {
     let mut out = tagged(number, WireType::StartGroup);
     out.extend_from_slice(value.as_ref());
@@ -62,31 +62,31 @@ pub fn group(number: u32, value: impl AsRef<[u8]>) -> Vec<u8> {
     out
 }
 
-/// A fixed32 field.
+/// Returns a fixed32 field.
 pub fn fixed32(number: u32, value: u32) -> Vec<u8> {
     let mut out = tagged(number, WireType::Fixed32);
     out.extend_from_slice(&value.to_le_bytes());
     out
 }
 
-/// A fixed64 field.
+/// Returns a fixed64 field.
 pub fn fixed64(number: u32, value: u64) -> Vec<u8> {
     let mut out = tagged(number, WireType::Fixed64);
     out.extend_from_slice(&value.to_le_bytes());
     out
 }
 
-/// Fields one after the other.
+/// Concatenates fields.
 pub fn cat<const N: usize>(fields: [Vec<u8>; N]) -> Vec<u8> {
     fields.concat()
 }
 
-/// A map entry with a string key.
+/// Returns a map entry with a string key.
 pub fn entry(number: u32, key: &str, value: Vec<u8>) -> Vec<u8> {
     len(number, cat([len(1, key), value]))
 }
 
-/// A path in numbers. `[3u32]`, `[-1i64]` and the like are typed keys.
+/// Parses a path in numbers. `[3u32]`, `[-1i64]` and the like are typed keys.
 pub fn path(text: &str) -> FieldPath {
     let mut out = FieldPath::root();
     for part in text.split('.').filter(|part| !part.is_empty()) {
@@ -114,7 +114,7 @@ pub fn path(text: &str) -> FieldPath {
     out
 }
 
-/// A base with two placeholders, and the chunks that fill them.
+/// Returns a base with two placeholders, and the chunks that fill them.
 pub fn sample() -> Chunked {
     Chunked::marked()
         .base(cat([int(1, 1), len(8, []), len(10, [])]))
@@ -122,7 +122,7 @@ pub fn sample() -> Chunked {
         .message("10[0]", int(1, 2))
 }
 
-/// A chunked message being put together.
+/// A chunked message under construction.
 #[derive(Clone, Default)]
 pub struct Chunked {
     pub chunks: Vec<Bytes>,
@@ -130,14 +130,14 @@ pub struct Chunked {
 }
 
 impl Chunked {
-    /// With placeholders.
+    /// Creates one with placeholders.
     pub fn marked() -> Self {
         let mut out = Chunked::unmarked();
         out.metadata.splice_marker = true;
         out
     }
 
-    /// As TensorFlow writes it.
+    /// Creates one in TensorFlow's form.
     pub fn unmarked() -> Self {
         let mut out = Chunked::default();
         out.metadata.version = Some(VersionDef {
@@ -182,43 +182,43 @@ impl Chunked {
         self
     }
 
-    /// The base chunk.
+    /// Sets the base chunk.
     pub fn base(mut self, chunk: impl Into<Vec<u8>>) -> Self {
         let index = self.add(1, chunk);
         self.message_mut().chunk_index = Some(index);
         self
     }
 
-    /// A MESSAGE chunk.
+    /// Adds a MESSAGE chunk.
     pub fn message(self, at: &str, chunk: impl Into<Vec<u8>>) -> Self {
         self.field(at, 1, chunk, false)
     }
 
-    /// A BYTES chunk.
+    /// Adds a BYTES chunk.
     pub fn bytes(self, at: &str, chunk: impl Into<Vec<u8>>) -> Self {
         self.field(at, 2, chunk, false)
     }
 
-    /// A slice that continues a packed run.
+    /// Adds a slice that continues a packed run.
     pub fn packed(self, at: &str, chunk: impl Into<Vec<u8>>) -> Self {
         self.field(at, 1, chunk, true)
     }
 
-    /// Has the last chunk say which field it is a slice of.
+    /// Sets the sliced field of the last chunk.
     pub fn slice_of(mut self, number: u32) -> Self {
         let field = self.message_mut().chunked_fields.last_mut();
         field.unwrap().slice_of = number;
         self
     }
 
-    /// Has the last chunk say how many elements it has.
+    /// Sets the number of elements of the last chunk.
     pub fn elements(mut self, count: u64) -> Self {
         let field = self.message_mut().chunked_fields.last_mut();
         field.unwrap().elements = count;
         self
     }
 
-    /// Moves the last `count` fields below the one before them, their paths being relative to it.
+    /// Nests the last `count` fields below the one before them, with relative paths.
     pub fn nest(mut self, count: usize) -> Self {
         let fields = &mut self.message_mut().chunked_fields;
         let nested = fields.split_off(fields.len() - count);

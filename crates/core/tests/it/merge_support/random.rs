@@ -1,10 +1,10 @@
-//! Messages and places in them at random: from a seed, or from the bytes that a fuzzer gives.
+//! Random messages and places in them: from a seed, or from a fuzzer's bytes.
 
 use proto_splitter_core::path::{FieldPath, MapKey, Step};
 
 use super::{cat, group, int, len};
 
-/// Numbers at random, the same for the same seed or bytes.
+/// Pseudo-random numbers, the same for the same seed or bytes.
 pub struct Random<'a> {
     seed: u64,
     bytes: Option<&'a [u8]>,
@@ -15,8 +15,8 @@ impl<'a> Random<'a> {
         Random { seed, bytes: None }
     }
 
-    /// Each number is a byte, as long as there are any, and 0 then: a fuzzer that changes a byte
-    /// changes one decision.
+    /// Creates numbers that are one byte each while bytes last, and 0 afterwards: a fuzzer that
+    /// changes a byte changes one decision.
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Random {
             seed: 0,
@@ -44,7 +44,7 @@ impl<'a> Random<'a> {
     }
 }
 
-/// Fields of a `t.T` in any order, some of them twice.
+/// Returns fields of a `t.T` in any order, some of them twice.
 pub fn fields(random: &mut Random<'_>, depth: u32) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..random.below(6) {
@@ -91,7 +91,7 @@ fn field(random: &mut Random<'_>, depth: u32) -> Vec<u8> {
     }
 }
 
-/// A place that a chunk can belong at, and whether it holds a message.
+/// Returns a place for a chunk, and whether it has a message.
 pub fn place(random: &mut Random<'_>) -> (FieldPath, bool) {
     let mut path = FieldPath::root();
     loop {

@@ -20,7 +20,7 @@ fn field(name: &str, number: i32, label: Label, kind: Type, of: &str) -> FieldDe
     }
 }
 
-/// `t.T`:
+/// Returns the type `t.T`:
 ///
 /// ```text
 /// int32 i32 = 1;  sint32 s32 = 2;  float f = 3;  double d = 4;  bool b = 5;  E e = 6;  string s = 7;  bytes y = 8;  T m = 9;
@@ -32,7 +32,7 @@ fn field(name: &str, number: i32, label: Label, kind: Type, of: &str) -> FieldDe
 /// group G = 33 { like T };  uint64 u64 = 34;  fixed32 x32 = 35;  int64 i64 = 36;  repeated bytes ry = 37;
 /// ```
 pub fn descriptor() -> MessageDescriptor {
-    // Messages are equal only if their types are of one pool.
+    // Messages are equal only if their types are from one pool.
     static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(build);
     DESCRIPTOR.clone()
 }
@@ -148,12 +148,12 @@ fn build() -> MessageDescriptor {
     pool.get_message_by_name("t.T").unwrap()
 }
 
-/// A `t.T` from protobuf's text format.
+/// Parses a `t.T` in protobuf's text format.
 pub fn text(text: &str) -> DynamicMessage {
     DynamicMessage::parse_text_format(descriptor(), text).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// A `t.T` from bytes.
+/// Decodes a `t.T`.
 pub fn message(bytes: &[u8]) -> DynamicMessage {
     DynamicMessage::decode(descriptor(), bytes).unwrap()
 }

@@ -10,7 +10,7 @@ use super::{file_from, hold, limits};
 use crate::merge_support::random::Random;
 use crate::merge_support::{Chunked, cat, int, len};
 
-/// A record file, and where its records are.
+/// Returns a record file, and the positions of its records.
 fn record_file(records: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     let write = |record: &&[u8]| {
@@ -21,8 +21,8 @@ fn record_file(records: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
     (writer.finish().unwrap(), positions)
 }
 
-/// Chunks in up to three other files, whose trailers and names may lie, and whose bytes may be
-/// damaged or those of another.
+/// Tests chunks in up to three other files, whose trailers and names may lie, and whose bytes may
+/// be damaged or another file's.
 pub(super) fn several_files(data: &[u8]) {
     let random = &mut Random::of_bytes(data);
     let (mut chunked, paths) = file_from(random);
@@ -94,7 +94,7 @@ pub(super) fn several_files(data: &[u8]) {
     }
 }
 
-/// A trailer that is in chunks again and again: each level's number, places and bytes may lie.
+/// Tests a trailer that is chunked repeatedly: each level's number, places and bytes may lie.
 pub(super) fn trailer_levels(data: &[u8]) {
     let random = &mut Random::of_bytes(data);
     let mut inner = Chunked::marked()
@@ -104,7 +104,7 @@ pub(super) fn trailer_levels(data: &[u8]) {
     inner.version = version();
     inner.extended_message = inner.message.take();
     let mut records: Vec<Vec<u8>> = vec![cat([int(1, 1), len(8, [])]), b"value".to_vec()];
-    // The records come first, so that what they say of places can be written once these are known.
+    // The records come first, so that their positions are known when they are referenced.
     let (_, mut positions) = record_file(&borrowed(&records));
     for (info, position) in inner.chunks.iter_mut().zip(&positions) {
         info.offset = *position;

@@ -1,6 +1,5 @@
-//! What is fuzzed of this crate: functions that take any bytes, and hold to what must be true of
-//! what is made of them. `/fuzz` runs them with libFuzzer, and `fuzzed.rs` with bytes that are the
-//! same each time.
+//! Fuzz targets of this crate: functions that take any bytes, and check invariants of the results.
+//! `/fuzz` runs them with libFuzzer, and `fuzzed.rs` with the same bytes each time.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -26,10 +25,10 @@ use crate::merge_support::random::{Random, fields, place};
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, len, sample};
 
-/// What takes bytes.
+/// A function that takes bytes.
 pub type Target = fn(&[u8]);
 
-/// All of them, by name.
+/// All targets, by name.
 pub const TARGETS: [(&str, Target); 7] = [
     ("trailer", trailer),
     ("chunks", chunks),
@@ -40,7 +39,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("message", text::message),
 ];
 
-/// Little of everything, so that what takes more is found.
+/// Returns low limits, so that exceeding them is noticed.
 fn limits() -> Limits {
     Limits::new()
         .max_message_size(1 << 20)
@@ -59,8 +58,8 @@ fn options() -> [ReadOptions; 3] {
     ]
 }
 
-/// Whatever way a file is merged, it comes to the same; a check that finds nothing means that a
-/// merge works; and the value at a path is the one that the merged message has there.
+/// Checks that all ways to merge a file agree, that a verification without problems implies a
+/// successful merge, and that the value at a path is the merged message's.
 fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
     let _ = (file.summaries(), file.schema());
     for options in options() {
@@ -73,7 +72,7 @@ fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
             "{merged:?}, {streaming:?}"
         );
         if file.verify(&options).problems().is_empty() {
-            // Whether it takes the type to merge is found by the merge alone.
+            // Only the merge determines whether it needs the type.
             let needs_type = |error: &Error| error.kind() == ErrorKind::SchemaNeeded;
             assert!(
                 merged.is_ok() || merged.as_ref().is_err_and(needs_type),
@@ -122,14 +121,14 @@ fn paths_of(metadata: &ChunkMetadata) -> Vec<FieldPath> {
     paths
 }
 
-/// Records for the trailers that bytes make.
+/// Returns records for the trailers made from bytes.
 fn records() -> [Vec<u8>; 4] {
     let content = |seed| fields(&mut Random::of_seed(seed), 2);
     [content(3), content(8), len(8, []), b"12".to_vec()]
 }
 
-/// The bytes of a trailer. Where it names one of a few records, it says where that is and how
-/// large, unless its own size is odd: its content counts, not its arithmetic.
+/// Returns the bytes of a trailer. If it names one of a few records, sets the record's position and
+/// size, unless its own size is odd: the content matters, not the arithmetic.
 fn trailer(data: &[u8]) {
     let known = Trailer::parse(data, &limits());
     if let Ok(trailer) = &known {
@@ -157,8 +156,8 @@ fn trailer(data: &[u8]) {
     }
 }
 
-/// A file of chunks, each of which belongs somewhere in a message: with placeholders or without,
-/// in order or not, under one another, twice at one place, of the wrong kind, or damaged.
+/// Returns a file of chunks, each with a place in a message: with placeholders or without, in order
+/// or not, nested, twice at one place, of the wrong kind, or damaged.
 pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
     let mut chunked = Chunked::unmarked();
     chunked.metadata.splice_marker = random.below(2) == 1;
@@ -221,7 +220,7 @@ impl Random<'_> {
     }
 }
 
-/// [`file_from`] the bytes, in memory and as a file.
+/// Tests a file [made from](file_from) the bytes, in memory and as a file.
 fn chunks(data: &[u8]) {
     let (chunked, paths) = file_from(&mut Random::of_bytes(data));
     for options in options() {
@@ -230,7 +229,7 @@ fn chunks(data: &[u8]) {
         let Ok(plan) = plan(&trailer, &chunked.chunks[..], &options) else {
             continue;
         };
-        // What is planned covers the output, and stays within the chunks.
+        // The plan covers the output, and stays within the chunks.
         let mut end = 0;
         for span in plan.spans().iter() {
             assert_eq!(span.offset, end);
@@ -251,7 +250,7 @@ fn chunks(data: &[u8]) {
     }
 }
 
-/// What a target begins with.
+/// Returns the seeds of a target.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     let noise = |count: u64, len: usize| -> Vec<Vec<u8>> {
         (0..count)

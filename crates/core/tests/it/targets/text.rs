@@ -18,7 +18,7 @@ use crate::merge_support::random::Random;
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{int, len, sample};
 
-/// A descriptor set, and the same bytes as the metadata of a chunked file.
+/// Tests a descriptor set, and the same bytes as the metadata of a chunked file.
 pub(super) fn schema(data: &[u8]) {
     if let Ok(pool) = decode_descriptor_set(data) {
         for message in pool.all_messages().take(4) {
@@ -40,7 +40,7 @@ pub(super) fn schema(data: &[u8]) {
     let _ = (file.schema(), file.descriptor());
 }
 
-/// Paths as text, with and without a type, and as tags.
+/// Tests paths as text, with and without a type, and as tags.
 pub(super) fn path(data: &[u8]) {
     if let Ok(field) = ChunkedField::decode(data)
         && let Ok(path) = FieldPath::from_tags(&field.field_tag)
@@ -72,7 +72,8 @@ pub(super) fn path(data: &[u8]) {
     }
 }
 
-/// A message: measured, compared with itself, and split; what is split is merged to the same.
+/// Tests a message: measures it, compares it with itself, splits it, and merges it to the same
+/// message.
 pub(super) fn message(data: &[u8]) {
     let data = data.to_vec();
     for options in options() {
