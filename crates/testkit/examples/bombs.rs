@@ -1,5 +1,5 @@
-//! Writes small files that claim much into a folder, and a list of what is to be tried with each:
-//! `bombs FOLDER`. `tests/bombs/run.py` tries it.
+//! Writes small files with large claims to a folder, and lists the commands to try on each: `bombs
+//! FOLDER`. `tests/bombs/run.py` tries them.
 #![allow(clippy::print_stdout, reason = "a tool of the tests")]
 
 use std::fmt::Write;

@@ -1,10 +1,10 @@
-//! Merges files made at random with ours and with TensorFlow's Merger, and tells each way in which
-//! they differ: `differential TF_READ CASES [SEED [FOLDER]]`, where TF_READ is what
-//! `tests/interop/setup.sh` builds. Files that differ without a known reason are kept in FOLDER: the
-//! file, what ours merged to, and both in TensorFlow's form.
+//! Merges random files with this crate and with TensorFlow's Merger, and reports every kind of
+//! difference: `differential TF_READ CASES [SEED [FOLDER]]`, where `tests/interop/setup.sh` builds
+//! TF_READ. Files that differ without a known reason are kept in FOLDER: the file, this crate's
+//! merge, and both results in TensorFlow's form.
 //!
-//! TensorFlow reads what ours merged to as well, and writes both in its deterministic form: two
-//! messages are the same if these bytes are.
+//! TensorFlow reads this crate's merge as well, and writes both in its deterministic form: two
+//! messages are equal if these bytes are.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,10 +27,10 @@ use proto_splitter_core::wire::put_varint;
 use proto_splitter_graph_def::{GRAPH_DEF, proto::descriptor_pool};
 use record_file::{Compression, RecordWriter, WriterOptions};
 
-/// Files that are made, and read by TensorFlow, at a time.
+/// Number of files that are made, and read by TensorFlow, at a time.
 const BATCH: u64 = 200;
 
-/// Of the files that ours refuses, TensorFlow is asked about each one in this many.
+/// Of the files that this crate refuses, TensorFlow is asked about one in this many.
 const ASKED: u64 = 100;
 
 struct Random(u64);
@@ -63,7 +63,7 @@ fn int(number: u64, value: u64) -> Vec<u8> {
     out
 }
 
-/// A few types of a GraphDef, as far as they are filled here.
+/// Some types of a GraphDef, with the fields used here.
 #[derive(Clone, Copy)]
 enum Type {
     Graph,
@@ -81,7 +81,7 @@ enum Type {
 const KEYS: [&str; 3] = ["a", "value", ""];
 const TEXTS: [&str; 5] = ["", "a", "bc", "7", "x/y"];
 
-/// Fields of a type, sometimes in the order of their numbers.
+/// Returns fields of a type, sometimes in the order of their numbers.
 fn fields(random: &mut Random, of: Type, depth: u32) -> Vec<u8> {
     let most = if depth == 0 { 2 } else { 5 };
     let mut all: Vec<(u64, Vec<u8>)> = (0..random.below(most))
@@ -174,8 +174,8 @@ fn field(random: &mut Random, of: Type, depth: u32) -> (u64, Vec<u8>) {
     made[at].clone()
 }
 
-/// A place that TensorFlow's Merger knows how to reach, from a message of a type on; and the type
-/// there, or none for text that is put in.
+/// Returns a place that TensorFlow's Merger can reach from a message of a type, and the type there;
+/// `None` for inserted text.
 fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static str) {
     let (mut path, mut at) = (FieldPath::root(), from);
     let key = |key: &str| MapKey::String(key.into());
@@ -213,9 +213,10 @@ fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static 
 struct File {
     chunks: Vec<Vec<u8>>,
     metadata: ChunkMetadata,
-    /// Two fields of one list are alike up to a map key and with it, where TensorFlow's order ends.
+    /// Two fields of one list are equal up to and including a map key, where TensorFlow's order is
+    /// undefined.
     shares_a_key: bool,
-    /// Two fields of one list have one path, and one of them has others below it.
+    /// Two fields of one list have the same path, and one of them has others below it.
     is_named_twice: bool,
 }
 
@@ -252,7 +253,7 @@ impl File {
                 None => self.add(2, text.into()),
             };
             let below = match of {
-                // TensorFlow ignores what is below an empty path.
+                // TensorFlow ignores fields below an empty path.
                 Some(of) if depth > 0 && !path.is_root() && random.below(4) == 0 => {
                     self.fields(random, of, depth - 1)
                 }
@@ -319,7 +320,7 @@ fn is_text(file: &File, field: &ChunkedField) -> bool {
     index.is_some_and(|index| file.metadata.chunks[usize::try_from(index).unwrap()].r#type == 2)
 }
 
-/// The type at a path that [`place`] gave.
+/// Returns the type at a path of [`place`].
 fn type_at(from: Type, path: &FieldPath) -> Option<Type> {
     path.steps().iter().try_fold(from, |at, step| {
         Some(match (at, step.field.0) {
@@ -336,14 +337,14 @@ fn type_at(from: Type, path: &FieldPath) -> Option<Type> {
     })
 }
 
-/// TensorFlow, reading one file after the other.
+/// A TensorFlow process, reading one file after another.
 struct Tensorflow {
     program: String,
     running: Option<(Child, ChildStdin, BufReader<ChildStdout>)>,
 }
 
 impl Tensorflow {
-    /// Reads all, and says of each whether it was read, refused, or ended the process.
+    /// Reads all files, and returns for each whether it was read, refused, or ended the process.
     fn read(&mut self, lines: &[String]) -> Vec<String> {
         let mut answers = Vec::new();
         while answers.len() < lines.len() {
@@ -356,7 +357,7 @@ impl Tensorflow {
                 let output = BufReader::new(child.stdout.take().unwrap());
                 (child, input, output)
             });
-            // A pipe has room for more than all lines of a batch, or what TensorFlow answers.
+            // A pipe has room for more than all lines of a batch, and for TensorFlow's answers.
             let all = lines[answers.len()..].concat();
             let _ = input.write_all(all.as_bytes()).and_then(|()| input.flush());
             let mut ended = false;
@@ -374,7 +375,7 @@ impl Tensorflow {
     }
 }
 
-/// An error without its place, numbers and names.
+/// Returns an error without its place, numbers and names.
 fn shape(text: &str) -> String {
     let last = text.trim_end().rsplit(": ").next().unwrap_or_default();
     let mut parts = last.split('"').step_by(2).collect::<Vec<_>>().join("..");
@@ -429,7 +430,7 @@ fn main() {
             if let Err(error) = &ours
                 && (error.contains("out of range") || !case.is_multiple_of(ASKED))
             {
-                // TensorFlow aborts at most of them, and takes a second to begin again.
+                // TensorFlow aborts on most of them, and takes a second to restart.
                 let what = format!("only ours was asked: {}", shape(error));
                 found.entry(what).or_insert((0, case)).0 += 1;
                 continue;

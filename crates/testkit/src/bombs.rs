@@ -1,7 +1,7 @@
-//! Small files that claim much: each command has to end on each, with an answer or one line of
+//! Small files with large claims: each command has to end on each, with an answer or one line of
 //! error, and in little memory.
 //!
-//! All are valid as record files, hashes included: what is refused is refused for what it says.
+//! All are valid as record files, hashes included: they can only be refused for their content.
 
 use std::fs;
 use std::io;
@@ -17,28 +17,28 @@ use proto_splitter_core::proto::{
 use proto_splitter_core::wire::put_varint;
 use record_file::{Compression, RecordWriter, RecordsMetadata, WriterOptions};
 
-/// How much the bombs claim.
+/// The size of the bombs' claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// How many of anything.
+    /// Number of items of any kind.
     pub count: usize,
-    /// How large a value is that compresses to nearly nothing.
+    /// Size of a value that compresses to almost nothing.
     pub size: usize,
-    /// How deep something nests.
+    /// Nesting depth.
     pub depth: usize,
-    /// How large a file of nearly nothing but holes is.
+    /// Size of a file that is almost all holes.
     pub sparse: u64,
 }
 
 impl Scale {
-    /// As large as an attacker would make them.
+    /// The sizes that an attacker would choose.
     pub const WHOLE: Scale = Scale {
         count: 2_000_000,
         size: 64 << 20,
         depth: 200_000,
         sparse: 1 << 40,
     };
-    /// A hundredth of that, for tests.
+    /// A hundredth of those, for tests.
     pub const SMALL: Scale = Scale {
         count: 20_000,
         size: 4 << 20,
@@ -47,18 +47,18 @@ impl Scale {
     };
 }
 
-/// A file, and what to try with it.
+/// A file, and the commands to try with it.
 #[derive(Clone, Debug)]
 pub struct Bomb {
-    /// The name.
+    /// Name of the bomb.
     pub name: &'static str,
-    /// The path of the file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The arguments of the commands; outputs go to a file called `out` in the working folder.
+    /// Arguments of the commands; outputs go to a file called `out` in the working folder.
     pub commands: Vec<Vec<String>>,
 }
 
-/// A length-delimited field.
+/// Returns a length-delimited field.
 fn len(number: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
     let mut out = head(number, value.as_ref().len() as u64);
     out.extend_from_slice(value.as_ref());
@@ -72,7 +72,7 @@ fn head(number: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// `of` in this many levels of messages: from the inside out would copy as often.
+/// Wraps `of` in this many levels of messages. Built from the outside in, to copy it only once.
 fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     let mut heads = Vec::new();
     let mut size = of.len() as u64;
@@ -87,7 +87,7 @@ fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     out
 }
 
-/// A chunked file being put together.
+/// A chunked file being assembled.
 #[derive(Default)]
 struct File {
     records: Vec<Vec<u8>>,
@@ -96,7 +96,7 @@ struct File {
 }
 
 impl File {
-    /// Of one chunk, which is all of the message.
+    /// Creates a file with one chunk that is the whole message.
     fn of(message: Vec<u8>, message_type: &str) -> File {
         let mut file = File::default();
         file.metadata.version = Some(VersionDef {
@@ -126,7 +126,7 @@ impl File {
         &mut message.chunked_fields
     }
 
-    /// With records and trailer compressed as far as it goes.
+    /// Returns the file, with records and trailer compressed as well as possible.
     fn bytes(mut self, change: impl FnOnce(&mut ChunkMetadata)) -> record_file::Result<Vec<u8>> {
         let mut options = WriterOptions::new().compression(Compression::zstd(9));
         if let Some(metadata) = self.file_metadata {
@@ -149,7 +149,7 @@ fn model() -> Vec<u8> {
     len(1, len(1, "a"))
 }
 
-/// A schema with these files, as a file's metadata has it.
+/// Returns a schema with these files, in the form of a file's metadata.
 fn schema(files: Vec<FileDescriptorProto>, message: &str) -> Vec<u8> {
     let set = FileDescriptorSet { file: files };
     [len(4, message), schema_fields(&set)].concat()
@@ -162,7 +162,7 @@ fn schema_fields(set: &FileDescriptorSet) -> Vec<u8> {
         .collect()
 }
 
-/// The names of all commands that only read, with what they are tried with.
+/// Returns the commands that only read, each with its arguments.
 fn reading(path: &str) -> Vec<Vec<String>> {
     let mut commands: Vec<Vec<&str>> = vec![
         vec!["info", path],
@@ -201,7 +201,7 @@ fn reading(path: &str) -> Vec<Vec<String>> {
     commands.into_iter().map(own).collect()
 }
 
-/// Those of a plain message, whose type has to be said.
+/// Returns those for a plain message, whose type has to be given.
 fn of_plain(path: &str) -> Vec<Vec<String>> {
     let mut commands = reading(path);
     commands.retain(|command| !["info", "ls", "recompress"].contains(&command[0].as_str()));
@@ -223,7 +223,7 @@ fn of_plain(path: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Writes all bombs into a folder.
+/// Writes all bombs to a folder.
 ///
 /// # Errors
 ///
@@ -282,7 +282,7 @@ fn at(path: &FieldPath, chunk: u64) -> ChunkedField {
     }
 }
 
-/// Schemas that claim much, and types that nest without end.
+/// Returns schemas with large claims, and infinitely nested types.
 fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
     let with = |message: Vec<u8>, of: &str, metadata: Vec<u8>| {
         let mut file = File::of(message, of);
@@ -343,7 +343,7 @@ fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
 
 type Change = Box<dyn FnOnce(&mut ChunkMetadata)>;
 
-/// Trailers that take much more memory than room.
+/// Returns trailers that take much more memory than space in the file.
 fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     let Scale {
         count, size, depth, ..
@@ -403,7 +403,7 @@ fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     ]
 }
 
-/// Messages of a GraphDef.
+/// Returns messages of a GraphDef.
 fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     let Scale {
         count, size, depth, ..
@@ -445,7 +445,7 @@ fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A model of one value that is nearly all a hole in the file.
+/// Returns a model of one value that is almost all a hole in the file.
 fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let path = dir.join("sparse.pb");
     let mut bytes = [vec![8, 1], head(4, size)].concat();
@@ -462,7 +462,7 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let file = fs::OpenOptions::new().write(true).open(&path)?;
     file.set_len(bytes.len() as u64 + size)?;
     let text = path.to_string_lossy();
-    // What reads or writes all of it takes as long as that takes.
+    // Commands that read or write all of it take correspondingly long.
     let mut commands = of_plain(&text);
     commands.retain(|command| {
         let reads_all = [
@@ -480,7 +480,7 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     })
 }
 
-/// A SavedModel as text whose messages nest.
+/// Returns a SavedModel as text with nested messages.
 fn as_text(dir: &Path, depth: usize) -> io::Result<Bomb> {
     let folder = dir.join("text");
     fs::create_dir_all(&folder)?;

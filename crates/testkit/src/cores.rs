@@ -1,14 +1,14 @@
-//! Work on all cores, for what benchmarks compare with.
+//! Parallel work on all cores, as a reference for benchmarks.
 
 use std::error::Error;
 use std::thread;
 
-/// Does the same work on as many threads as there are cores: each takes its share from somewhere
-/// until there is no more.
+/// Runs the same work on one thread per core: each takes shares of a common queue until it is
+/// empty.
 ///
 /// # Errors
 ///
-/// That of any thread.
+/// The error of any thread.
 pub fn on_all_cores<E: Error + Send + Sync + 'static>(
     work: impl Fn() -> Result<(), E> + Sync,
 ) -> Result<(), Box<dyn Error>> {

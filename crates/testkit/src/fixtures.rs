@@ -1,6 +1,6 @@
-//! Messages that TensorFlow wrote.
+//! Messages by TensorFlow.
 
-/// Those in `tests/data/tensorflow`, each with its type.
+/// The messages in `tests/data/tensorflow`, each with its type.
 pub const MESSAGES: [(&str, &str); 6] = [
     ("functions_consts/saved_model.pb", SAVED_MODEL),
     ("keras_mlp/saved_model.pb", SAVED_MODEL),

@@ -1,19 +1,20 @@
-//! Messages made at random, byte by byte: whatever the wire format allows and readers accept.
+//! Random messages, byte by byte: everything the wire format allows and readers accept.
 
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter_core::wire::{put_varint, varint_len};
 
-/// Returns how many messages a test makes at random: this many, or as many as `PROTO_SPLITTER_CASES` says.
+/// Returns the number of random messages in a test: `default`, or the value of
+/// `PROTO_SPLITTER_CASES`.
 pub fn cases(default: u64) -> u64 {
     let asked = std::env::var("PROTO_SPLITTER_CASES").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// The type of the random messages: `testkit.Sink`, which has every kind of field.
+/// Returns the type of the random messages: `testkit.Sink`, which has every kind of field.
 ///
 /// # Panics
 ///
-/// If the schema beside this file doesn't compile.
+/// If the schema next to this file doesn't compile.
 pub fn kitchen_sink() -> MessageDescriptor {
     static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
         let file = protox::file::File::from_source(
@@ -49,12 +50,12 @@ pub fn kitchen_sink() -> MessageDescriptor {
 pub struct Random(u64);
 
 impl Random {
-    /// Starts a row of numbers.
+    /// Starts a sequence of numbers.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -63,12 +64,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound.max(1)
     }
 
-    /// One of these.
+    /// Returns one of these.
     ///
     /// # Panics
     ///
@@ -77,12 +78,12 @@ impl Random {
         &from[usize::try_from(self.below(from.len() as u64)).expect("small")]
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// Puts these in another order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             let other = self.below(at as u64 + 1);
@@ -90,7 +91,7 @@ impl Random {
         }
     }
 
-    /// Bytes of printable text.
+    /// Returns bytes of printable text.
     #[allow(clippy::missing_panics_doc, reason = "95 letters fit in a byte")]
     pub fn text(&mut self, len: u64) -> Vec<u8> {
         (0..len)
@@ -99,34 +100,33 @@ impl Random {
     }
 }
 
-/// In which order a message's fields are written.
+/// The order in which a message's fields are written.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
     /// By number, as most writers do.
     Ascending,
-    /// By number, the largest first.
+    /// By number, descending.
     Descending,
-    /// Mixed, elements of one repeated field apart from each other.
+    /// Shuffled, separating the elements of a repeated field.
     Shuffled,
 }
 
-/// How unusual the messages may be.
+/// The unusual features of the messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// The order of fields.
+    /// Order of fields.
     pub order: Order,
-    /// Varints longer than they need be, in tags, lengths and values; unknown fields; map entries
-    /// with more or less in them than a key and a value.
+    /// Overlong varints, in tags, lengths and values; unknown fields; map entries with missing or
+    /// additional fields.
     pub odd_wire: bool,
-    /// Values that occur again, superseded members of oneofs, duplicate keys, submessages in
-    /// pieces.
+    /// Repeated values, superseded members of oneofs, duplicate keys, submessages in pieces.
     pub repeats: bool,
-    /// Roughly how many bytes a message should have.
+    /// Approximate size of a message, in bytes.
     pub size: u64,
 }
 
 impl Habits {
-    /// Those of most writers.
+    /// Returns the habits of most writers.
     pub fn plain(size: u64) -> Habits {
         Habits {
             order: Order::Ascending,
@@ -137,12 +137,12 @@ impl Habits {
     }
 }
 
-/// A message of this type, in bytes.
+/// Returns a serialized message of this type.
 pub fn message(descriptor: &MessageDescriptor, random: &mut Random, habits: &Habits) -> Vec<u8> {
     content(descriptor, random, habits, habits.size, 0)
 }
 
-/// What a field or an extension is, to the wire.
+/// The wire properties of a field or an extension.
 struct Slot {
     number: u32,
     kind: Kind,
@@ -150,7 +150,7 @@ struct Slot {
     map: bool,
     group: bool,
     packed: bool,
-    /// The numbers of the oneof it is in.
+    /// Numbers of the fields in the same oneof.
     oneof: Vec<u32>,
 }
 
@@ -197,7 +197,7 @@ fn content(
     if slots.is_empty() {
         return Vec::new();
     }
-    // Each occurrence is one item, so that they can be put in any order.
+    // Each occurrence is a separate item, so that they can have any order.
     let mut items: Vec<(u32, Vec<u8>)> = Vec::new();
     let mut left = size;
     let mut tries = 0;
@@ -244,7 +244,7 @@ fn content(
     items.into_iter().flat_map(|(_, item)| item).collect()
 }
 
-/// A field that its message's type doesn't have: of any wire type, most often bytes.
+/// Returns a field that its message's type doesn't have: of any wire type, most often bytes.
 fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u8> {
     let mut out = Vec::new();
     let wire_type = *random.choose(&[2, 2, 2, 0, 1, 3, 5]);
@@ -266,7 +266,7 @@ fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u
     out
 }
 
-/// A varint, now and then longer than it need be, but of at most this many bytes.
+/// Appends a varint, sometimes overlong, but of at most this many bytes.
 fn varint(out: &mut Vec<u8>, value: u64, most: usize, random: &mut Random, habits: &Habits) {
     if !(habits.odd_wire && random.one_in(10)) {
         return put_varint(out, value);
@@ -282,7 +282,7 @@ fn varint(out: &mut Vec<u8>, value: u64, most: usize, random: &mut Random, habit
     }
 }
 
-/// Readers take tags of up to five bytes.
+/// Appends a tag. Readers accept tags of up to five bytes.
 fn tag(out: &mut Vec<u8>, number: u32, wire_type: u64, random: &mut Random, habits: &Habits) {
     varint(out, u64::from(number) << 3 | wire_type, 5, random, habits);
 }
@@ -361,7 +361,7 @@ fn value(
             let bytes = random.text(len);
             tagged(out, number, &bytes, random, habits);
         }
-        // Readers take both forms, whichever the field was declared with.
+        // Readers accept both forms, whatever the field's declaration.
         kind if slot.repeated && slot.packed != random.one_in(6) => {
             let mut bytes = Vec::new();
             for _ in 0..random.below(1 + size / 4) {
@@ -373,8 +373,8 @@ fn value(
     }
 }
 
-/// A scalar with its tag. Keys of maps are scalars too: few different ones, so that some are there
-/// twice.
+/// Appends a scalar with its tag. Keys of maps are scalars too: few different ones, so that some
+/// occur twice.
 fn scalar(out: &mut Vec<u8>, kind: &Kind, number: u32, random: &mut Random, habits: &Habits) {
     let wire_type = match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,

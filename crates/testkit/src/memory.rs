@@ -1,4 +1,4 @@
-//! How much memory a command takes.
+//! Measuring the memory of a command.
 
 use std::fs;
 use std::io;
@@ -6,23 +6,22 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a process is looked at.
+/// Interval between measurements of a process.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// The most memory that a process was seen to have, in bytes.
+/// The largest observed memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Memory that belongs to no file, as it was each time the process was looked at: a peak
-    /// between two looks isn't seen.
+    /// Largest anonymous memory at any of the measurements: a peak between two of them is missed.
     pub anonymous: u64,
-    /// All that was resident at some moment, pages of its program and of other files included. The
-    /// system keeps this one, so that it has every peak; it is no less than the anonymous
-    /// memory ever was.
+    /// Largest resident memory, including pages of its program and of other files. The system
+    /// tracks it, so it includes every peak; it is at least as large as the anonymous memory ever
+    /// was.
     pub resident: u64,
 }
 
-/// Runs a command to its end, without input and output, and watches its memory; where the system
-/// doesn't tell, that is 0.
+/// Runs a command to its end, without input and output, and observes its memory; 0 if the system
+/// doesn't report it.
 ///
 /// # Errors
 ///
@@ -31,7 +30,7 @@ pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
     watch_writing_to(command, Stdio::null())
 }
 
-/// As [`watch`], with standard output going somewhere.
+/// Runs a command as [`watch`] does, with its standard output redirected.
 ///
 /// # Errors
 ///
@@ -56,7 +55,7 @@ pub fn watch_writing_to(
     }
 }
 
-/// Returns what `/proc/PID/status` says of one thing.
+/// Returns a value of `/proc/PID/status`.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

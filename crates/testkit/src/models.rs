@@ -1,4 +1,4 @@
-//! Models of any size, written piece by piece: nothing of them is ever in memory but what is small.
+//! Models of any size, written piece by piece: only small parts of them are ever in memory.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -9,8 +9,7 @@ use record_file::ReadAt;
 
 use crate::generate::Random;
 
-/// Bytes of a message under construction: those that are small as they are, tensors as the seed
-/// that makes them.
+/// A message under construction: small parts as bytes, tensors as the seeds that generate them.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     pieces: Vec<Piece>,
@@ -24,17 +23,17 @@ enum Piece {
 }
 
 impl Parts {
-    /// An empty message.
+    /// Creates an empty message.
     pub fn new() -> Self {
         Parts::default()
     }
 
-    /// Bytes so far.
+    /// Returns the size so far, in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether there are none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -84,14 +83,14 @@ impl Parts {
         self
     }
 
-    /// Adds fields that are encoded already.
+    /// Adds encoded fields.
     #[must_use]
     pub fn raw(mut self, fields: &[u8]) -> Self {
         self.put(fields);
         self
     }
 
-    /// Adds a bytes field of `len` bytes: 32-bit floats between -2 and 2 made from `seed`.
+    /// Adds a bytes field of `len` bytes: 32-bit floats between -2 and 2 generated from `seed`.
     #[must_use]
     pub fn floats(mut self, number: u32, seed: u64, len: u64) -> Self {
         self.header(number, len);
@@ -132,18 +131,18 @@ impl Parts {
     }
 }
 
-/// A message that is read without being anywhere: its small parts are in memory, and its tensors
-/// all zeros. It counts what is read.
+/// A message that is read without being stored: its small parts are in memory, and its tensors are
+/// zeros. It counts the bytes read.
 #[derive(Debug)]
 pub struct SparseSource {
-    /// What is in memory, by where it is.
+    /// The parts in memory, by offset.
     parts: Vec<(u64, Vec<u8>)>,
     size: u64,
     read: AtomicU64,
 }
 
 impl SparseSource {
-    /// A source of this message.
+    /// Creates a source of this message.
     pub fn new(message: Parts) -> Self {
         let (mut parts, mut at) = (Vec::new(), 0);
         for piece in message.pieces {
@@ -163,7 +162,7 @@ impl SparseSource {
         }
     }
 
-    /// Bytes that were read so far.
+    /// Returns the number of bytes read so far.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -204,7 +203,7 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
         block.clear();
         let take = left.min(BLOCK);
         while (block.len() as u64) < take {
-            // Sign and mantissa at random, the exponent of 1 or below.
+            // Sign and mantissa at random, with the exponent of 1 or below.
             let bits = random.number() & 0xbf7f_ffff_bf7f_ffff | 0x3000_0000_3000_0000;
             block.extend_from_slice(&bits.to_le_bytes());
         }
@@ -214,7 +213,7 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A `Const` node: a float tensor of `len` bytes.
+/// Returns a `Const` node: a float tensor of `len` bytes.
 pub fn constant(name: &str, seed: u64, len: u64) -> Parts {
     let shape = Parts::new().message(2, Parts::new().varint(1, len / 4));
     let tensor = Parts::new()
@@ -234,7 +233,7 @@ pub fn constant(name: &str, seed: u64, len: u64) -> Parts {
         .message(5, value)
 }
 
-/// A small node with two inputs, about 95 bytes.
+/// Returns a small node with two inputs, about 95 bytes.
 pub fn small_node(index: u64) -> Parts {
     let dtype = Parts::new()
         .text(1, "T")
@@ -247,21 +246,21 @@ pub fn small_node(index: u64) -> Parts {
         .message(5, dtype)
 }
 
-/// How large a model is, and of what.
+/// The size and composition of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelSize {
-    /// Large constants in the graph.
+    /// Number of large constants in the graph.
     pub constants: u64,
-    /// Functions in the library, each with one constant.
+    /// Number of functions in the library, each with one constant.
     pub functions: u64,
-    /// Bytes of each constant.
+    /// Size of each constant, in bytes.
     pub constant_bytes: u64,
-    /// Small nodes in the graph, and a hundredth of them in each function.
+    /// Number of small nodes in the graph; each function has a hundredth of them.
     pub small_nodes: u64,
 }
 
 impl ModelSize {
-    /// 2.5 GiB, which no other protobuf reader takes: ten constants of 256 MiB, six of them in
+    /// 2.5 GiB, which no other protobuf reader accepts: ten constants of 256 MiB, six of them in
     /// functions, and 200,000 small nodes.
     pub const OVER_THE_LIMIT: ModelSize = ModelSize {
         constants: 4,
@@ -271,7 +270,7 @@ impl ModelSize {
     };
 }
 
-/// A `SavedModel` of this size, the same every time.
+/// Returns a `SavedModel` of this size, the same every time.
 pub fn saved_model(size: &ModelSize) -> Parts {
     let mut graph = Parts::new();
     for index in 0..size.small_nodes {

@@ -1,4 +1,4 @@
-//! Counting how often files are opened, by whoever opens them: the system tells it.
+//! Counting how often files are opened, by any process: the system reports it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Counts how often the files of a folder are opened while it is there.
+/// Counts how often the files of a folder are opened while this exists.
 #[derive(Debug)]
 pub struct Opens {
     events: OwnedFd,
@@ -33,7 +33,8 @@ impl Opens {
     }
 
     fn watch(&mut self, folder: &Path) {
-        // An event equal to the one before it is left out. Told of the folder, too, no two are equal.
+        // An event equal to the previous one is dropped. With events of the folder in between, no
+        // two are equal.
         inotify::add_watch(&self.events, folder, WatchFlags::OPEN).unwrap();
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -46,7 +47,7 @@ impl Opens {
         }
     }
 
-    /// Returns how often each file was opened, without those that never were.
+    /// Returns the number of times each file was opened, without files that weren't opened.
     ///
     /// # Panics
     ///

@@ -1,5 +1,4 @@
-//! A merge by reflection, as TensorFlow's Merger does it: slow, small, and sharing nothing with
-//! ours.
+//! A merge by reflection, as TensorFlow's Merger does it: slow, small, and without shared code.
 
 use std::cmp::Ordering;
 
@@ -10,11 +9,11 @@ use proto_splitter_core::proto::field_index::map_key::Type;
 use proto_splitter_core::proto::field_index::{Kind as Tag, MapKey as KeyTag};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage, FieldIndex};
 
-/// Merges chunks in memory into a message of this type.
+/// Merges chunks in memory to a message of this type.
 ///
 /// # Panics
 ///
-/// If the chunks or paths don't fit the type: that is the finding.
+/// If the chunks or paths don't match the type, which is a test failure.
 pub fn merge(
     chunks: &[Bytes],
     message: &ChunkedMessage,
@@ -44,7 +43,7 @@ fn chunk(chunks: &[Bytes], index: u64) -> Bytes {
     chunks[usize::try_from(index).expect("fits")].clone()
 }
 
-/// TensorFlow's sort stops at a map key, so two fields must not agree up to and including one.
+/// TensorFlow's sort stops at a map key, so two fields must not be equal up to and including one.
 fn assert_no_shared_keys(fields: &[&ChunkedField]) {
     for (at, a) in fields.iter().enumerate() {
         for b in &fields[..at] {
@@ -148,7 +147,7 @@ fn place(
     }
 }
 
-/// The value of a field or an extension, and what kind of field that is.
+/// Returns the value of a field or an extension, and its kind.
 fn field_mut(target: &mut DynamicMessage, number: u32) -> (&mut Value, Kind) {
     let descriptor = target.descriptor();
     if let Some(field) = descriptor.get_field(number) {

@@ -1,4 +1,4 @@
-//! Types made at random: every kind of field, in proto2, proto3 and an edition.
+//! Random types: every kind of field, in proto2, proto3 and an edition.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,24 +9,23 @@ use proto_splitter_core::schema::decode_descriptor_set;
 
 use crate::generate::Random;
 
-/// Types, and what describes them.
+/// Types and their descriptors.
 #[derive(Clone)]
 pub struct Schema {
-    /// The types, as protobuf's text format has a `FileDescriptorSet`; for whoever looks at a
-    /// failure.
+    /// Text format of the types' `FileDescriptorSet`, to investigate a failure.
     pub text: String,
-    /// The type that a test makes messages of.
+    /// Type of a test's messages.
     pub root: MessageDescriptor,
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Written by hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-/// The language a file is in.
+/// The syntax of a file.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Proto2,
@@ -39,18 +38,18 @@ const SCALARS: [&str; 15] = [
     "UINT32", "SFIXED32", "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// All that the key of a map may be.
+/// All key types of a map.
 const KEYS: [&str; 12] = [
     "INT64", "UINT64", "INT32", "FIXED64", "FIXED32", "BOOL", "STRING", "UINT32", "SFIXED32",
     "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// Makes one or two files of up to six message types each, which refer to each other and to
+/// Generates one or two files of up to six message types each, which refer to each other and to
 /// themselves.
 ///
 /// # Panics
 ///
-/// If prost-reflect doesn't take the types: that is a fault of this function.
+/// If prost-reflect refuses the types, which would be a bug in this function.
 pub fn schema(random: &mut Random) -> Schema {
     let mut text = String::new();
     let mut types = Vec::new();
@@ -117,7 +116,7 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
         }
         bodies.push(body);
     }
-    // The last first, so that each is complete when its parent takes it.
+    // In reverse, so that each is complete when its parent takes it.
     for index in (0..own.len()).rev() {
         let (name, body) = (&own[index].name, &bodies[index]);
         match own[index].parent {
@@ -155,7 +154,7 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
     .expect("in memory");
 }
 
-/// Returns what an edition says of packed and delimited fields, or nothing.
+/// Returns an edition's options for packed and delimited fields, or nothing.
 fn features(random: &mut Random) -> String {
     let mut features = String::new();
     if random.one_in(2) {
@@ -173,12 +172,12 @@ struct Writer<'a> {
     random: &'a mut Random,
     level: Level,
     file: &'a str,
-    /// The full names of all types there are.
+    /// Full names of all types.
     types: &'a [String],
 }
 
 impl Writer<'_> {
-    /// The fields of a message type, its oneofs, and its maps' entries.
+    /// Generates the fields of a message type, its oneofs, and its maps' entries.
     fn body(&mut self) -> String {
         let mut text = String::new();
         let mut numbers = BTreeSet::new();
@@ -214,7 +213,7 @@ impl Writer<'_> {
         for at in 0..used.len() {
             writeln!(text, "oneof_decl {{ name: 'o{at}' }}").expect("in memory");
         }
-        // A proto3 field with presence is alone in a oneof, after those that were written.
+        // A proto3 field with presence is alone in a oneof, after the declared ones.
         for (at, number) in (used.len()..).zip(optional) {
             let alone = format!("oneof_index: {at} proto3_optional: true");
             let field = self.plain_field(number, &format!("f{number}"), Some(alone));
@@ -227,8 +226,8 @@ impl Writer<'_> {
         text
     }
 
-    /// Mostly small, but of all lengths that a tag can have. Not those that extensions or protobuf
-    /// itself have.
+    /// Returns a field number: mostly small, but of all lengths that a tag can have. Excludes
+    /// numbers of extensions and those reserved by protobuf.
     fn number(&mut self) -> u32 {
         let (from, to) = *self.random.choose(&[
             (1, 15),
@@ -240,7 +239,7 @@ impl Writer<'_> {
         from + u32::try_from(self.random.below(u64::from(to - from + 1))).expect("small")
     }
 
-    /// A field that is not a map; a singular one where it is in a oneof.
+    /// Generates a field that is not a map; a singular one in a oneof.
     fn plain_field(&mut self, number: u32, name: &str, oneof: Option<String>) -> String {
         let label = match (self.random.below(5), &oneof, self.level) {
             (0 | 1, None, _) => "REPEATED",
@@ -293,7 +292,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A map field and its entries' type.
+    /// Generates a map field and its entries' type.
     fn map(&mut self, number: u32, name: &str) -> String {
         let key = *self.random.choose(&KEYS);
         let value = match self.random.below(3) {

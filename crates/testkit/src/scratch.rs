@@ -1,4 +1,4 @@
-//! What a benchmark begins with.
+//! Common setup of benchmarks.
 
 use std::fs;
 use std::io;
@@ -6,19 +6,20 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A new folder on the disk that the repository is on, which is removed with what is in it;
-/// temporary folders may be in memory.
+/// Creates a new folder on the disk of the repository, which is removed with its content; temporary
+/// folders may be in memory.
 ///
 /// # Errors
 ///
-/// If it can't be made.
+/// If it can't be created.
 pub fn scratch_folder() -> io::Result<TempDir> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     fs::create_dir_all(&target)?;
     tempfile::tempdir_in(target.canonicalize()?)
 }
 
-/// Returns how much smaller everything is made: this many times with `--quick`, to see that it runs.
+/// Returns the factor by which everything is made smaller: `quick` with `--quick`, which only
+/// checks that it runs.
 pub fn scale(quick: u64) -> u64 {
     if std::env::args().any(|argument| argument == "--quick") {
         quick

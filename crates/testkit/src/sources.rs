@@ -1,4 +1,4 @@
-//! Sources of bytes that watch how they are read, or stop it.
+//! Sources that observe reads, or fail them.
 
 use std::io;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use record_file::ReadAt;
 
-/// Notes which ranges are read.
+/// A source that records the ranges read.
 #[derive(Debug)]
 pub struct Watched<S> {
     inner: S,
@@ -19,14 +19,14 @@ pub struct Watched<S> {
 pub struct Reads(Arc<Mutex<Vec<Range<u64>>>>);
 
 impl Reads {
-    /// Forgets what was read so far, and gives it.
+    /// Takes the ranges read so far.
     pub fn take(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl<S> Watched<S> {
-    /// Watches over this source.
+    /// Wraps a source.
     pub fn new(inner: S) -> (Self, Reads) {
         let reads = Reads::default();
         let watched = Watched {
@@ -50,7 +50,7 @@ impl<S: ReadAt> ReadAt for Watched<S> {
     }
 }
 
-/// Does something before each read, which may fail it.
+/// A source that calls a function before each read, which may fail the read.
 pub struct Guarded<S, F> {
     inner: S,
     guard: F,
@@ -66,7 +66,7 @@ impl<S, F> std::fmt::Debug for Guarded<S, F> {
 }
 
 impl<S, F: Fn(u64) -> io::Result<()>> Guarded<S, F> {
-    /// `guard` is given the number of each read, from 0 on.
+    /// Wraps a source; `guard` gets the number of each read, from 0 on.
     pub fn new(inner: S, guard: F) -> Self {
         Guarded {
             inner,
@@ -87,8 +87,7 @@ impl<S: ReadAt, F: Fn(u64) -> io::Result<()> + Send + Sync> ReadAt for Guarded<S
     }
 }
 
-/// A few bytes at a few places, and zeros everywhere else: as large as one likes, for what is read
-/// in small parts.
+/// A few bytes at a few places, and zeros everywhere else: of any size, for small reads.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     parts: Vec<(u64, Vec<u8>)>,
@@ -113,7 +112,7 @@ impl Sparse {
         self
     }
 
-    /// This as a length-delimited field with a small number.
+    /// Wraps the source in a length-delimited field with a small number.
     #[must_use]
     pub fn field(self, number: u8) -> Sparse {
         let mut head = vec![number << 3 | 2];
@@ -121,7 +120,7 @@ impl Sparse {
         Sparse::default().bytes(head).and(self)
     }
 
-    /// Appends all of another.
+    /// Appends another source.
     #[must_use]
     pub fn and(mut self, other: Sparse) -> Self {
         let behind = self.size;
@@ -132,12 +131,12 @@ impl Sparse {
         self
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.size
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }

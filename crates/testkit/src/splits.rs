@@ -1,4 +1,4 @@
-//! What must hold of every split, whatever was split.
+//! Properties that every split must have.
 
 use prost_reflect::{DynamicMessage, Value};
 use proto_splitter_core::container::ChunkKind;
@@ -13,18 +13,18 @@ use crate::reference;
 /// The outcome of splitting and merging a message.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was split, and everything held.
+    /// It was split, and all properties hold.
     Split(Box<Split>),
-    /// Something in it can't be cut.
+    /// Some part of it can't be cut.
     Uncuttable,
 }
 
-/// Splits a message and checks what must hold: chunks within the maximum, no cut too many, and a
-/// merge by reflection that gives an equal message.
+/// Splits a message and checks the properties: chunks within the maximum, no unnecessary cut, and a
+/// merge by reflection that returns an equal message.
 ///
 /// # Panics
 ///
-/// If something doesn't hold.
+/// If a property doesn't hold.
 pub fn check<S: ComposableSplitter>(
     splitter: &S,
     source: &Source,
@@ -53,7 +53,7 @@ pub fn check<S: ComposableSplitter>(
         }
     }
     if options.profile == Profile::Extended {
-        // TensorFlow's ways don't hold for it: what it gives is compared by bytes.
+        // TensorFlow's rules don't hold for it, so compare the result by bytes.
         return Outcome::Split(Box::new(split));
     }
     let merged = reference::merge(&chunks, &split.message(), source.descriptor());
@@ -81,7 +81,7 @@ pub fn check<S: ComposableSplitter>(
     Outcome::Split(Box::new(split))
 }
 
-/// A refusal says how many bytes there are, and which maximum they exceed.
+/// Checks that a refusal names the number of bytes, and the maximum that they exceed.
 fn check_refusal(error: &Error, options: &SplitOptions) {
     let text = error.to_string();
     let message = match error.path() {
@@ -121,9 +121,9 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// No chunk could go back to its parent, and no slice join the one before, without breaking the
-/// bound. What lengths would grow by is left out of account, as are large values and the chunks
-/// that only hold others at a map key.
+/// Checks that no chunk could be merged back to its parent, and no slice be joined with the
+/// previous one, without exceeding the bound. Ignores the growth of lengths, large values, and
+/// chunks that only hold others at a map key.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
     let max = options.effective_max_chunk_size();
@@ -139,7 +139,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let holder = chunks
             .iter()
             .any(|other| other.parent() == Some(index.into()));
-        // Of a value in several chunks none goes back by itself.
+        // The chunks of a value in several of them can't go back alone.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
             .zip(index.saturating_sub(1)..)
@@ -167,7 +167,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// A message as text, one value a line, maps in the order of their keys.
+/// Formats a message as text, one value per line, maps in the order of their keys.
 pub fn canonical(message: &DynamicMessage) -> String {
     let mut lines = String::new();
     write_message(&mut lines, "", message);

@@ -1,14 +1,14 @@
-//! Traces: messages with small elements by the million.
+//! Traces: messages with millions of small elements.
 
 use std::io::{self, Write};
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter_core::wire::put_varint;
 
-/// The schema of the traces, as .proto source.
+/// Schema of the traces, as .proto source.
 pub const SCHEMA: &str = include_str!("../proto/trace.proto");
 
-/// The type of the traces: `testkit.Trace`.
+/// Returns the type of the traces: `testkit.Trace`.
 ///
 /// # Panics
 ///
@@ -25,8 +25,8 @@ pub fn trace_type() -> MessageDescriptor {
         .expect("it is in its file")
 }
 
-/// Writes a trace with this many packets of about ten bytes; every fourth has a name besides. Each is
-/// a microsecond after the one before.
+/// Writes a trace with this many packets of about ten bytes, one per microsecond; every fourth also
+/// has a name.
 ///
 /// # Errors
 ///
@@ -55,11 +55,11 @@ pub fn write_trace(packets: u64, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\x1a\x07\x08\x01\x12\x03cpu\x1a\x07\x08\x02\x12\x03gpu")
 }
 
-/// A [trace](write_trace) in memory.
+/// Returns a [trace](write_trace) in memory.
 ///
 /// # Panics
 ///
-/// Never: memory takes what is written to it.
+/// Never: writing to memory doesn't fail.
 pub fn trace(packets: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_trace(packets, &mut bytes).expect("memory takes it");

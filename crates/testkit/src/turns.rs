@@ -1,4 +1,4 @@
-//! Timing several ways to do the same work, in turns: memory and caches of a small machine change
+//! Timing several ways to do the same work, in turns: the memory and caches of a small machine vary
 //! from minute to minute.
 
 use std::error::Error;
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::generate::Random;
 
-/// One way to do the work: what it is called, and a turn of it, which gives the time that each of
-/// its parts took.
+/// One way to do the work: its name, and a function for one turn, which returns the times of its
+/// parts.
 pub struct Contestant<'a> {
     parts: Vec<String>,
     turn: Box<Turn<'a>>,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Contestant<'_> {
 }
 
 impl<'a> Contestant<'a> {
-    /// Work that is timed as a whole. What it gives is dropped outside of that time.
+    /// Creates a contestant that is timed as a whole. Its result is dropped outside of that time.
     pub fn new<T>(
         name: impl Into<String>,
         mut work: impl FnMut() -> Result<T, Box<dyn Error>> + 'a,
@@ -38,7 +38,7 @@ impl<'a> Contestant<'a> {
         })
     }
 
-    /// Work that knows how long each of its parts took.
+    /// Creates a contestant that measures the times of its parts.
     pub fn timed(
         parts: impl IntoIterator<Item = impl Into<String>>,
         turn: impl FnMut() -> Result<Vec<Duration>, Box<dyn Error>> + 'a,
@@ -50,36 +50,36 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// How long something took, over all turns that count.
+/// The times of one part, over all turns that count.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// The name.
+    /// Name of the part.
     pub name: String,
     sorted: Vec<Duration>,
 }
 
 impl Times {
-    /// The shortest time, in seconds.
+    /// Returns the shortest time, in seconds.
     pub fn best(&self) -> f64 {
         self.sorted[0].as_secs_f64()
     }
 
-    /// The time in the middle, in seconds.
+    /// Returns the median time, in seconds.
     pub fn median(&self) -> f64 {
         self.sorted[self.sorted.len() / 2].as_secs_f64()
     }
 }
 
-/// Lets each take this many turns, in another order every time, after one turn that isn't counted;
-/// gives the times of all their parts, in the order in which they were given.
+/// Runs this many turns of each, in a different order every time, after one turn that isn't
+/// counted; returns the times of all their parts, in the given order.
 ///
 /// # Errors
 ///
-/// The first of any turn.
+/// The first error of any turn.
 ///
 /// # Panics
 ///
-/// If a turn doesn't give a time for each of its parts.
+/// If a turn doesn't return a time for each of its parts.
 pub fn in_turns(
     rounds: u64,
     contestants: &mut [Contestant<'_>],

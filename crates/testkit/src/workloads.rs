@@ -1,51 +1,51 @@
-//! The messages that the benchmarks measure, the same in each of them.
+//! The messages of the benchmarks, the same in each of them.
 
 use crate::models::{ModelSize, Parts, constant, saved_model, small_node};
 use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// Functions of W3, and what is in each.
+/// Number of functions of W3, and the content of each.
 const FUNCTIONS: u64 = 1000;
 const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Constants of [`graph_and_function`]: those that stay, how many of them there are for each that
-/// is cut out, and those.
+/// Constants of [`graph_and_function`]: the size of those that stay, their number per constant that
+/// is cut out, and the size of the latter.
 const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
 
-/// A message to measure with, and the size its chunks are to have.
+/// A message to measure with, and the size of its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// A SavedModel of 1 GiB in four float constants of 256 MiB, in chunks of 64 MiB: each constant
-    /// is a chunk of its own.
+    /// is a separate chunk.
     W1,
     /// The same with twelve constants: 3 GiB.
     W1Large,
     /// A GraphDef of 2,000,000 small nodes, about 190 MB, in chunks of 16 MiB.
     W2,
     /// A GraphDef of 540 MB: 1,000 functions of 400 small nodes and eight constants of 64 KiB, in
-    /// chunks of 64 KiB: each constant is a chunk of its own.
+    /// chunks of 64 KiB: each constant is a separate chunk.
     W3,
     /// The same in chunks of 1 MiB.
     W3Coarse,
 }
 
 impl Workload {
-    /// Those that merges to memory are measured with.
+    /// The workloads of merges to memory.
     pub const MERGED: [Workload; 4] =
         [Workload::W1, Workload::W2, Workload::W3, Workload::W3Coarse];
 
-    /// Small nodes in the graph of W1, which its constants follow.
+    /// Number of small nodes in the graph of W1, before its constants.
     pub const W1_SMALL_NODES: u64 = 1000;
 
-    /// Bytes of each constant of W1.
+    /// Size of each constant of W1, in bytes.
     pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
 
-    /// Returns what files of it are called.
+    /// Returns the name of its files.
     pub fn name(self) -> &'static str {
         match self {
             Workload::W1 => "w1",
@@ -56,7 +56,7 @@ impl Workload {
         }
     }
 
-    /// The message's type.
+    /// Returns the message's type.
     pub fn type_name(self) -> &'static str {
         match self {
             Workload::W1 | Workload::W1Large => "tensorflow.SavedModel",
@@ -64,7 +64,7 @@ impl Workload {
         }
     }
 
-    /// The message, `scale` times smaller.
+    /// Returns the message, `scale` times smaller.
     pub fn message(self, scale: u64) -> Parts {
         match self {
             Workload::W1 => constants(4, scale),
@@ -74,7 +74,7 @@ impl Workload {
         }
     }
 
-    /// The most that a chunk of the message `scale` times smaller may have.
+    /// Returns the largest chunk of the message `scale` times smaller, in bytes.
     pub fn max_chunk_size(self, scale: u64) -> u64 {
         match self {
             Workload::W1 | Workload::W1Large => 64 * MIB / scale,
@@ -84,12 +84,12 @@ impl Workload {
         }
     }
 
-    /// Returns how the message `scale` times smaller is split. A constant that isn't smaller than a chunk
-    /// is one.
+    /// Returns the split options of the message `scale` times smaller. A constant that isn't
+    /// smaller than a chunk is one.
     ///
     /// # Panics
     ///
-    /// If the scale leaves nothing for a chunk.
+    /// If nothing is left for a chunk.
     pub fn split_options(self, scale: u64) -> SplitOptions {
         let max = self.max_chunk_size(scale);
         assert!((1..=LARGEST_MAX_CHUNK_SIZE).contains(&max), "{max}");
@@ -98,16 +98,16 @@ impl Workload {
     }
 }
 
-/// A graph of this many small nodes.
+/// Returns a graph of this many small nodes.
 pub fn small_nodes(count: u64) -> Parts {
     (0..count).fold(Parts::new(), |graph, index| {
         graph.message(1, small_node(index))
     })
 }
 
-/// A graph, and in it a function, of this many bytes each in constants of 512 KiB, besides some of 4
-/// MiB that are cut out. In chunks of at most one and a half times as many bytes both have a chunk
-/// of their own, which others are spliced into.
+/// Returns a graph with a function, each with this many bytes in constants of 512 KiB, and some of
+/// 4 MiB that are cut out. In chunks of at most one and a half times as many bytes both have a
+/// separate chunk, into which others are spliced.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {

@@ -1,5 +1,5 @@
-//! The checked-in Rust code and descriptor sets are what `proto/` gives, so that a build needs no
-//! protobuf compiler.
+//! The checked-in Rust code and descriptor sets equal the ones generated from `proto/`, so that a
+//! build needs no protobuf compiler.
 //!
 //! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` writes them again.
 
@@ -13,9 +13,9 @@ use prost::Message;
 use prost_build::{Config, Module};
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-/// What one crate holds: the packages it generates code for, from `files` and their imports. Files
-/// that belong to an earlier package set are not generated again; their types are referred to by
-/// the path of the crate that has them.
+/// The generated content of one crate: the packages of `files` and their imports. Files of an
+/// earlier package set are not generated again; their types are referred to by the path of their
+/// crate.
 struct Schema {
     folder: &'static str,
     module: &'static str,
@@ -44,7 +44,7 @@ const SCHEMAS: &[Schema] = &[
         files: &[
             "tensorflow/core/protobuf/saved_model.proto",
             "tensorflow/core/protobuf/fingerprint.proto",
-            // What TensorFlow packs into collections and variants, as serialized messages.
+            // Messages that TensorFlow serializes into collections and variants.
             "tensorflow/core/framework/variable.proto",
             "tensorflow/core/protobuf/composite_tensor_variant.proto",
             "tensorflow/core/protobuf/control_flow.proto",
@@ -73,8 +73,8 @@ const SCHEMAS: &[Schema] = &[
     },
 ];
 
-/// Fields that few nodes have and that are large: inline, an empty node would take kilobytes, since
-/// a node of a B-tree has room for eleven entries.
+/// Large fields that few nodes have: inline, an empty node would take kilobytes, since a node of a
+/// B-tree has room for eleven entries.
 const BOXED: [&str; 6] = [
     ".tensorflow.AttrValue.value.tensor",
     ".tensorflow.AttrValue.value.shape",
@@ -84,14 +84,14 @@ const BOXED: [&str; 6] = [
     ".tensorflow.NodeDef.experimental_type",
 ];
 
-/// Values of maps that are boxed, for the same reason: most maps have one entry or two.
+/// Values of maps that are boxed, for the same reason: most maps have one or two entries.
 const BOXED_IN_MAPS: &str = "AttrValue";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every file that the checked-in folders should hold, by its path from the root of the workspace.
+/// Returns every file of the checked-in folders, by its path from the root of the workspace.
 fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut result = BTreeMap::new();
     let mut done: BTreeMap<String, &str> = BTreeMap::new();
@@ -155,7 +155,7 @@ fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
     result
 }
 
-/// prost-build has no option that boxes a map's values.
+/// Boxes a map's values, for which prost-build has no option.
 fn boxed_in_maps(code: &str) -> String {
     let mut in_map = false;
     let lines = code.lines().map(|line| {
@@ -171,10 +171,10 @@ fn boxed_in_maps(code: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Tells the derive macro the full names of a message and of those nested in it.
+/// Passes the derive macro the full names of a message and its nested messages.
 fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     let name = format!("{prefix}.{}", message.name());
-    // Without a dot in front the path is a suffix. With one it would be a prefix and reach the
+    // Without a leading dot the path is a suffix. With it, the path would be a prefix and match the
     // nested messages too.
     config.message_attribute(
         &name,
@@ -187,7 +187,7 @@ fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     }
 }
 
-/// The files that are there now.
+/// Returns the existing files.
 fn checked_in() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for schema in SCHEMAS {
@@ -223,7 +223,7 @@ fn generated_files_are_fresh() {
     }
 }
 
-/// A schema in the middle of nowhere would go unnoticed.
+/// A schema elsewhere would go unnoticed.
 #[test]
 fn every_proto_file_is_in_a_descriptor_set() {
     fn walk(folder: &Path, found: &mut BTreeSet<PathBuf>) {

@@ -1,11 +1,11 @@
-//! Graphs of who depends on whom, and the cycles in them.
+//! Dependency graphs, and their cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::modules::{Crate, Reference};
 
-/// Who depends on whom: by name, with the first place that makes it so.
+/// Dependencies by name, each with the first place that causes it.
 pub(crate) struct Graph {
     what: String,
     edges: BTreeMap<String, BTreeMap<String, String>>,
@@ -26,7 +26,7 @@ impl Graph {
         }
     }
 
-    /// Of the files of a crate.
+    /// Returns the graph of a crate's files.
     pub(crate) fn of_files(sources: &Crate, references: &[Reference]) -> Graph {
         let mut graph = Graph::new("files".into());
         for reference in references {
@@ -39,7 +39,7 @@ impl Graph {
         graph
     }
 
-    /// Of the children of every module, each with all that is below it.
+    /// Returns the graphs of the children of every module, each with everything below it.
     pub(crate) fn of_levels(sources: &Crate, references: &[Reference]) -> Vec<Graph> {
         let mut graphs: BTreeMap<usize, Graph> = BTreeMap::new();
         for reference in references {
@@ -59,7 +59,7 @@ impl Graph {
     }
 }
 
-/// The modules from the root to one.
+/// Returns the modules from the root to one.
 fn way(sources: &Crate, module: usize) -> Vec<usize> {
     let parents = std::iter::successors(Some(module), |&at| sources.modules[at].parent);
     let mut way: Vec<usize> = parents.collect();
@@ -72,7 +72,7 @@ fn why(sources: &Crate, reference: &Reference) -> String {
     format!("{file}:{}, {}", reference.line, reference.text)
 }
 
-/// Cycles of a graph, in words: the shortest first, and then those that are left without it.
+/// Describes the cycles of a graph: the shortest first, and then those that are left without it.
 pub(crate) fn cycles_of(mut graph: Graph) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(ring) = shortest(&graph) {
@@ -86,14 +86,14 @@ pub(crate) fn cycles_of(mut graph: Graph) -> Vec<String> {
     found
 }
 
-/// One of the shortest cycles of a graph.
+/// Returns one of the shortest cycles of a graph.
 fn shortest(graph: &Graph) -> Option<Vec<String>> {
     let rings = graph.edges.keys().filter_map(|start| ring(graph, start));
     let shortest = rings.min_by_key(Vec::len)?;
     Some(shortest.into_iter().cloned().collect())
 }
 
-/// The shortest way from a node back to itself, by breadth.
+/// Returns the shortest path from a node back to itself, by breadth-first search.
 fn ring<'a>(graph: &'a Graph, start: &'a String) -> Option<Vec<&'a String>> {
     let mut seen = BTreeSet::new();
     let mut ways = vec![vec![start]];

@@ -1,10 +1,10 @@
-//! No module of any crate imports itself by way of others, nor does any file: a data's way that
-//! goes round in a ring has no first step to read.
+//! No module of any crate imports itself through others, nor does any file: a cyclic data flow has
+//! no first step to read.
 //!
-//! A file depends on the file that defines what it names: re-exports are followed to their ends, and
-//! are not dependencies themselves. What a module's own file defines belongs to all modules in it,
-//! so that the methods of a type may stand in several files below the type's. Code for tests alone
-//! is left out, and who calls a method isn't seen.
+//! A file depends on the file that defines the names it uses: re-exports are followed to their
+//! ends, and are not dependencies themselves. Definitions in a module's own file belong to all
+//! modules in it, so that the methods of a type may be in several files below the type's. Test code
+//! is ignored, and method calls aren't tracked.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod graph;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use graph::{Graph, cycles_of};
 use modules::Crate;
 
-/// The crates of the workspace: the root's, and all under `crates/`.
+/// Returns the crates of the workspace: the root's, and all under `crates/`.
 fn crate_roots() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = std::fs::read_dir(workspace.join("crates")).unwrap();
@@ -29,7 +29,7 @@ fn crate_roots() -> Vec<PathBuf> {
     roots
 }
 
-/// All cycles of a crate, of its files and of the modules at each level.
+/// Returns all cycles of a crate, of its files and of the modules at each level.
 fn cycles(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let references = sources.references();
@@ -57,7 +57,7 @@ fn no_file_or_module_of_any_crate_imports_itself_by_way_of_others() {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
-/// Writes a crate into a folder of its own, and finds its cycles.
+/// Writes a crate to a new folder, and finds its cycles.
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -1,4 +1,4 @@
-//! The modules of a crate: what each defines, what it imports, and what it names.
+//! The modules of a crate: their definitions, their imports, and the names they use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ pub(crate) struct Crate {
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) parent: Option<usize>,
-    /// Which file it stands in, relative to the root's folder.
+    /// File that contains it, relative to the root's folder.
     pub(crate) file: String,
     children: HashMap<String, usize>,
     items: HashSet<String>,
-    /// What a name stands for that is imported.
+    /// Targets of imported names.
     imports: HashMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     named: Vec<Named>,
 }
 
-/// A path that the code names.
+/// A path in the code.
 struct Named {
     segments: Vec<String>,
     line: usize,
 }
 
-/// A module names what another one defines.
+/// A use of a name that another module defines.
 pub(crate) struct Reference {
     pub(crate) from: usize,
     pub(crate) to: usize,
@@ -109,8 +109,8 @@ impl Crate {
         self.file(at, &below);
     }
 
-    /// Returns what all modules name of others, without re-exports, and without what the modules around them
-    /// define.
+    /// Returns all uses of other modules' names, without re-exports, and without names that
+    /// enclosing modules define.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = Vec::new();
         for (from, module) in self.modules.iter().enumerate() {
@@ -132,12 +132,12 @@ impl Crate {
         references
     }
 
-    /// Returns whether a module is another one, or lies in it.
+    /// Returns whether a module is another one, or is inside it.
     fn lies_in(&self, module: usize, outer: usize) -> bool {
         std::iter::successors(Some(module), |&at| self.modules[at].parent).any(|at| at == outer)
     }
 
-    /// The module that defines what a path names, seen from a module.
+    /// Returns the module that defines the target of a path, seen from a module.
     fn resolve(&self, from: usize, segments: &[String], depth: usize) -> Option<usize> {
         let (first, rest) = segments.split_first()?;
         match first.as_str() {
@@ -157,7 +157,7 @@ impl Crate {
         if first == "super" {
             return self.descend(module.parent?, rest, depth);
         }
-        // A function may be called as a module is, and be imported with it.
+        // A function may have the same name as a module, and be imported with it.
         if let Some(&child) = module.children.get(first)
             && let Some(found) = self.descend(child, rest, depth)
         {
@@ -168,7 +168,7 @@ impl Crate {
         }
         if let Some(import) = module.imports.get(first) {
             let whole = [import, rest].concat();
-            // What an import of its own name means lies outside of the crate.
+            // An import that names itself refers to another crate.
             let itself = whole.first() == Some(first);
             return (!itself).then(|| self.resolve(at, &whole, depth + 1))?;
         }
@@ -177,7 +177,7 @@ impl Crate {
     }
 }
 
-/// Returns whether something is compiled for tests alone.
+/// Returns whether an item is compiled only for tests.
 fn for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let words = |list: &syn::MetaList| list.tokens.to_string();
@@ -190,7 +190,7 @@ fn for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Collects what a module's items define, import and name.
+/// Collects the definitions, imports and used names of a module's items.
 struct Collector<'a> {
     module: &'a mut Module,
 }
@@ -249,7 +249,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Paths in the tokens of a macro, which no parser knows.
+    /// Finds paths in the tokens of a macro, which can't be parsed.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut segments: Vec<String> = Vec::new();
         let mut line = 0;
