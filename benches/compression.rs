@@ -1,9 +1,10 @@
-//! What each way to compress makes of weights, quantised weights, text and graph nodes: `cargo
-//! bench --bench compression`.
+//! Compressed sizes and times of weights, quantized weights, text and graph nodes, for each
+//! compression: `cargo bench --bench compression`.
 //!
-//! Weights that a training came to take part if `benches/trained/setup.sh` has got them; others are
-//! drawn. Each message is split to a file, synced, and merged into memory that was touched before.
-//! The ways take turns. `-- --quick` makes the messages 16 times smaller, to see that it runs.
+//! Trained weights take part if `benches/trained/setup.sh` has downloaded them; others are random.
+//! Each message is split to a file, synced, and merged into memory that was touched before. The
+//! compressions take turns. `-- --quick` makes the messages 16 times smaller, to check that
+//! everything runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -31,11 +32,12 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 3;
 const QUICK: u64 = 16;
 
-/// Bytes of each kind of data, and of the constants that they are in: each is a chunk.
+/// Size of each kind of data, and of the constants that contain it, in bytes: each constant is a
+/// chunk.
 const KIND_BYTES: usize = 64 << 20;
 const CONSTANT_BYTES: usize = 4 << 20;
 
-/// Nodes that make about as many bytes.
+/// Number of nodes that make about as many bytes.
 const NODES: u64 = 700_000;
 
 const MAX_CHUNK_SIZE: u64 = 16 << 20;
@@ -44,10 +46,10 @@ const WAYS: [&str; 7] = [
     "auto", "none", "snappy", "zstd:1", "zstd:3", "zstd:9", "brotli:6",
 ];
 
-/// Where the setup script puts the models.
+/// Folder of the models that the setup script downloads.
 const TRAINED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/.interop/trained");
 
-/// The deviation of the drawn weights from 0, as of a trained layer.
+/// Standard deviation of the random weights, as in a trained layer.
 const DEVIATION: f64 = 0.05;
 
 fn main() -> Outcome<()> {
@@ -70,7 +72,7 @@ fn main() -> Outcome<()> {
         [&weights, &quantised, &text, &nodes]
             .into_iter()
             .fold(Vec::new(), |mut all, graph| {
-                // The fields of one graph and then of the next are those of both.
+                // The concatenated fields of two graphs are those of both.
                 all.extend(written(graph));
                 all
             });
@@ -83,7 +85,7 @@ fn main() -> Outcome<()> {
     ];
     for (name, message) in models.into_iter().chain(drawn) {
         let options = SplitOptions::new()
-            // What is smaller is cut all the same.
+            // Smaller messages are cut as well.
             .max_chunk_size((MAX_CHUNK_SIZE / scale).min(message.len() as u64 / 2))
             .value_chunk_size(Some(constant as u64));
         measure(name, &message.into(), &options, folder.path())?;
@@ -91,7 +93,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Splits and merges a message in all ways, and prints a line for each.
+/// Splits and merges a message with each compression, and prints a line for each.
 fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -> Outcome<()> {
     let descriptor = proto_splitter::proto::graph_def::descriptor_pool()
         .get_message_by_name(GRAPH_DEF)
@@ -139,7 +141,7 @@ fn written(message: &Parts) -> Vec<u8> {
     bytes
 }
 
-/// What is read of a model in ONNX: a field for each step from the model to a tensor.
+/// The parts of an ONNX model in use: a field for each step from the model to a tensor.
 #[derive(Message)]
 struct Model {
     #[prost(message, optional, tag = "7")]
@@ -160,13 +162,13 @@ struct Tensor {
     raw_data: Bytes,
 }
 
-/// ONNX's numbers of types.
+/// ONNX's type numbers.
 const FLOAT: i32 = 1;
 const UINT8: i32 = 2;
 const INT8: i32 = 3;
 
-/// The weights of the trained models, if they are there: as graphs whose constants are the models'
-/// tensors.
+/// Returns the weights of the trained models, if available: as graphs whose constants are the
+/// models' tensors.
 fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     let mut tensors = Vec::new();
     for name in ["common.onnx", "common_det.onnx", "common_old.onnx"] {
@@ -188,12 +190,12 @@ fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     ])
 }
 
-/// A graph with the data in constants of this many bytes.
+/// Returns a graph with the data in constants of this many bytes.
 fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
     graph(name, data.chunks(bytes))
 }
 
-/// A graph of constants.
+/// Returns a graph of constants.
 fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     let mut graph = Parts::new();
     for (at, content) in contents.enumerate() {
@@ -208,8 +210,8 @@ fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     graph
 }
 
-/// A number of a normal distribution with this deviation, of 24 random bits like that of any
-/// training.
+/// Returns a normally distributed number with this standard deviation and 24 random bits, as in
+/// trained weights.
 #[allow(clippy::cast_possible_truncation, reason = "to the nearest float")]
 fn normal(random: &mut Random, deviation: f64) -> f32 {
     let mut uniform = || (random.number() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -224,7 +226,7 @@ fn weights(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Weights as bytes, of which 127 stands for four deviations.
+/// Weights as bytes, scaled so that 127 is four standard deviations.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "that is what quantising is"
@@ -236,7 +238,7 @@ fn quantised(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Words of this repository's sources, each after one that it follows there.
+/// Returns words of this repository's sources, each after a word that it follows there.
 fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut sources = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -254,7 +256,7 @@ fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut word = *random.choose(&words);
     while text.len() < bytes {
         text.push_str(word);
-        // The last word of all may have none after it.
+        // The last word of all may have no successor.
         word = behind
             .get(word)
             .map_or(words[0], |next| *random.choose(next));
@@ -264,7 +266,7 @@ fn text(bytes: usize) -> Outcome<Vec<u8>> {
     Ok(text)
 }
 
-/// The text of all sources in a folder, in the order of their names.
+/// Reads the text of all sources in a folder, in the order of their names.
 fn read_sources(folder: &Path, sources: &mut Vec<String>) -> Outcome<()> {
     let entries: Result<Vec<_>, _> = fs::read_dir(folder)?.collect();
     let mut paths: Vec<PathBuf> = entries?.iter().map(fs::DirEntry::path).collect();

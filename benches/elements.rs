@@ -1,15 +1,15 @@
-//! Elements by the million, one by one: `cargo bench --bench elements`, or `-- PACKETS` for another
-//! number than 20 million; `-- --quick` takes 200 times fewer, to see that it runs.
+//! Processing millions of elements one by one: `cargo bench --bench elements`, or `-- PACKETS` for
+//! a different number than 20 million; `-- --quick` takes 200 times fewer, to check that it runs.
 //!
-//! - A splitter that looks at every element, or begins slices by their number, is beside
-//!   `SizeSplitter`, which hops over all of them and slices them by size.
-//! - A query that goes through all elements, or through those that are called so, and pieces, each
-//!   from the message in memory, are beside a bare hop over it.
-//! - An element by its index, from a file on disk in slices, as they are and with zstd, is beside
-//!   what the aim is: a tenth of a second.
+//! - A splitter that looks at every element, or divides them into slices by number, is compared
+//!   with `SizeSplitter`, which skips over all of them and slices them by size.
+//! - Queries over all elements, over those of a name, and over pieces, from the message in memory,
+//!   are compared with only skipping over it.
+//! - Reading an element by its index, from a file on disk in slices, uncompressed and with zstd, is
+//!   compared with the target of a tenth of a second.
 //!
-//! They take turns, after one turn that isn't counted, and each checks what it found. The last line
-//! is the most memory that the process had beside the trace itself.
+//! They take turns, after one turn that isn't counted, and each checks its result. The last line is
+//! the process's peak memory without the trace itself.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -36,22 +36,22 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 20_000_000;
 
-/// How many slices a splitter makes.
+/// Number of slices that a splitter makes.
 const SLICES: u64 = 20;
 
-/// How much longer than `SizeSplitter` a splitter of one's own may take at most.
+/// Largest time of a custom splitter, relative to `SizeSplitter`.
 const SPLITTER_AIM: f64 = 1.5;
 
-/// How much longer than a bare hop it may take to go through the elements.
+/// Largest time of going through the elements, relative to only skipping over them.
 const HOP_AIM: f64 = 3.0;
 
-/// The same where two or three fields in each are hopped over besides.
+/// The same if two or three fields in each are skipped, too.
 const INSIDE_AIM: f64 = 5.0;
 
-/// The most seconds that an element may take.
+/// Largest time of reading an element, in seconds.
 const AIM: f64 = 0.1;
 
-/// Looks at every packet, and slices them by their number.
+/// A splitter that looks at every packet, and slices them by number.
 struct ByNumber(u64);
 
 impl ComposableSplitter for ByNumber {
@@ -69,7 +69,7 @@ impl ComposableSplitter for ByNumber {
     }
 }
 
-/// Looks at every packet, and cuts nothing.
+/// A splitter that looks at every packet, and cuts nothing.
 struct Look;
 
 impl ComposableSplitter for Look {
@@ -224,7 +224,7 @@ fn check(what: &str, holds: bool) -> Outcome<()> {
     }
 }
 
-/// Work that is timed: what it is called, and a turn of it.
+/// Timed work: its name, and a function for one turn.
 type Work<'a> = (&'a str, &'a mut dyn FnMut() -> Outcome<()>);
 
 fn row(work: Work<'_>, reference: Work<'_>, aim: f64) -> Outcome<()> {

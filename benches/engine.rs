@@ -1,9 +1,9 @@
-//! The engine against the limits of the machine, as ratios from one run: `cargo bench --bench
+//! The engine compared with the limits of the machine, as ratios from one run: `cargo bench --bench
 //! engine`.
 //!
 //! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory,
 //! `cp` and `sync`. They take turns, after one turn that isn't counted, and the medians are
-//! compared. Files are made again in every turn.
+//! compared. Files are created again in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]
@@ -32,14 +32,15 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 
-/// How many nodes are planned: W2, smaller and larger.
+/// Numbers of planned nodes: W2, smaller and larger.
 const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
-/// TensorFlow's fixtures are small: planned many times, and cut at 10 KiB.
+/// Chunk size for TensorFlow's fixtures, which are small: they are planned many times, and cut at
+/// 10 KiB.
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
-/// How much smaller everything is with `--quick`, to see that it runs.
+/// Factor by which everything is smaller with `--quick`, which only checks that it runs.
 const QUICK: u64 = 64;
 
 /// `cargo bench --bench engine -- [--quick]`.
@@ -224,7 +225,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     )
 }
 
-/// What a turn makes is dropped after the clock has stopped.
+/// Times a turn. Its result is dropped after the clock has stopped.
 fn timed<T>(run: &mut dyn FnMut() -> Outcome<T>) -> Outcome<Duration> {
     let start = Instant::now();
     let made = run()?;

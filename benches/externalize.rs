@@ -1,8 +1,8 @@
-//! Externalizing a model of 2.5 GiB beside copying it: `cargo bench --bench externalize`.
+//! Externalizing a model of 2.5 GiB, compared with copying it: `cargo bench --bench externalize`.
 //!
-//! Both read the model from the page cache and bring what they write to the disk; each runs in a
-//! process of its own. It needs 8 GiB of disk; `-- --quick` makes the model 16 times smaller, to see
-//! that it runs. At the end what was externalized is read as the model that it was, and compared.
+//! Both read the model from the page cache and sync their output to the disk; each runs in a
+//! separate process. Needs 8 GiB of disk; `-- --quick` makes the model 16 times smaller, to check
+//! that it runs. At the end the original of the externalized model is read and compared.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -20,7 +20,7 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 
-/// What this program is called with to do the work that is measured.
+/// Argument with which this program runs the measured work.
 const WORK: &str = "--externalize";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs a command that must succeed, and notes the most memory it took.
+/// Runs a command that must succeed, and records its peak memory.
 fn measure(command: &mut Command, most: &mut Peak) -> Result<(), Box<dyn Error>> {
     let (status, peak) = watch(command)?;
     most.anonymous = most.anonymous.max(peak.anonymous);

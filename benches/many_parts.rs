@@ -1,11 +1,11 @@
-//! What a split in a thousand parts costs the hosts that plan and commit it, at sizes that no disk
-//! here has: the message is a sparse file, and reports are made up as hosts would send them.
+//! The cost of planning and committing a split in a thousand parts, at sizes beyond any disk: the
+//! message is a sparse file, and the reports are synthetic.
 //!
 //!     cargo bench --bench many_parts                    1 TiB and 100 TiB in 1,000 parts
 //!     cargo bench --bench many_parts -- 64MiB 4         this many MiB or TiB, in this many parts
 //!
-//! The parts themselves aren't run, and no file of one is there: a store that believes every report
-//! stands for them. The trailer that the commit writes is read and checked.
+//! The parts themselves aren't run, and none of their files exists: a store that trusts every
+//! report replaces them. The trailer that the commit writes is read and checked.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 use std::fs::File;
@@ -32,10 +32,10 @@ use proto_splitter::wire::FieldNumber;
 use proto_splitter::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-/// Bytes of a value, which becomes a chunk: as large as chunks are unless it is said.
+/// Default size of a value, in bytes, which becomes a chunk of the largest size.
 const VALUE: u64 = (1 << 30) - 16;
 
-/// Where files may have any size.
+/// Folder where files may have any size.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 fn main() {
@@ -119,7 +119,7 @@ fn simulate(size: u64, parts: NonZeroUsize) {
     );
 }
 
-/// A message of values in field 1. Only tags and lengths take room on the disk.
+/// Writes a message of values in field 1. Only tags and lengths take disk space.
 fn write_sparse(path: &Path, size: u64, value: u64) {
     let file = File::create(path).unwrap();
     let mut header = vec![0x0a];
@@ -161,7 +161,7 @@ fn blobs() -> MessageDescriptor {
     pool.get_message_by_name("Blobs").unwrap()
 }
 
-/// Reports of all parts, as hosts would send them that have stored every chunk as it is.
+/// Returns reports of all parts, as from hosts that have stored every chunk uncompressed.
 fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     let Some(parts::plan::Work::Split(split)) = &message.work else {
         unreachable!("the plan of a split")
@@ -204,7 +204,7 @@ fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     split.part_ends.iter().enumerate().map(report).collect()
 }
 
-/// How many runs of the source these chunks hold: pieces that continue one another are one.
+/// Returns the number of ranges of the source in these chunks: consecutive pieces count as one.
 fn runs(chunks: &[parts::split_plan::Chunk]) -> usize {
     let pieces = chunks.iter().flat_map(|chunk| chunk.pieces.chunks(2));
     let pieces = pieces.filter(|piece| piece[1] & 1 == 0 && piece[1] > 0);
@@ -219,7 +219,7 @@ fn runs(chunks: &[parts::split_plan::Chunk]) -> usize {
     apart + usize::from(!pieces.is_empty())
 }
 
-/// The last record of a part's file.
+/// Returns the last record of a part's file.
 fn end_of_part(infos: &[ChunkInfo]) -> ChunkMetadata {
     let nobody_s_field = FieldIndex {
         kind: Some(field_index::Kind::Field(FieldNumber::MAX.0)),
@@ -247,7 +247,7 @@ fn end_of_part(infos: &[ChunkInfo]) -> ChunkMetadata {
     }
 }
 
-/// A store that has every file.
+/// A store that claims to have every file.
 struct Believing(PathBuf);
 
 impl PartStore for Believing {
@@ -274,7 +274,7 @@ impl PartStore for Believing {
     }
 }
 
-/// The trailer of a main file, checked, and the file's size.
+/// Reads and checks the trailer of a main file, and returns it with the file's size.
 fn trailer(file: &File) -> (Trailer, u64) {
     let size = file.metadata().unwrap().len();
     let records = RecordFile::open(file.try_clone().unwrap(), ReaderOptions::new()).unwrap();

@@ -2,9 +2,9 @@
 //! onnx`.
 //!
 //! The model has twelve tensors of 256 MiB that are not zeros. The peers are `cp` and `sync` of the
-//! same bytes, and, if `ONNX_PYTHON` names a Python that has the package `onnx`, `onnx.load` with
-//! `onnx.save`, which takes the memory of the whole model twice. It needs 9 GiB of disk; `--
-//! --quick` makes it 16 times smaller, to see that it runs.
+//! same bytes, and, if `ONNX_PYTHON` names a Python with the package `onnx`, `onnx.load` with
+//! `onnx.save`, which takes twice the memory of the whole model. Needs 9 GiB of disk; `-- --quick`
+//! makes it 16 times smaller, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// The command that does the work, to this output.
+/// Returns the command that does the work, writing to this output.
 type Make<'a> = dyn Fn(&Path) -> Command + 'a;
 
 const QUICK: u64 = 16;
@@ -40,7 +40,7 @@ const SMALL_TENSORS: u32 = 100_000;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    // This program again, to have its memory watched.
+    // Runs this program again, to observe its memory.
     if let Some(at) = arguments
         .iter()
         .position(|argument| argument == "--convert")
@@ -69,7 +69,7 @@ fn convert(input: &Path, output: &Path, to_pair: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// All tensors of a model, beside the hops that it takes at the least.
+/// Lists all tensors of a model, compared with the required number of skipped fields.
 fn listing() -> Outcome<()> {
     let tensor = |at: u32| TensorProto {
         dims: vec![3, 3],
@@ -141,7 +141,7 @@ fn hop(bytes: &dyn ReadAt, size: u64) -> Outcome<u64> {
     Ok(fields)
 }
 
-/// To one file and to a pair, beside copying the bytes, and beside onnx.
+/// Writes one file and a pair, compared with copying the bytes, and with onnx.
 fn writing(scale: u64) -> Outcome<()> {
     let folder = scratch_folder()?;
     let at = |name: &str| folder.path().join(name);
@@ -217,7 +217,7 @@ fn writing(scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// What onnx does with a model that has external data.
+/// The script with which onnx rewrites a model with external data.
 const LOAD_AND_SAVE: &str = "import sys, onnx
 m = onnx.load(sys.argv[1])
 onnx.save(m, sys.argv[2], save_as_external_data=True, location='w.data')";
@@ -240,7 +240,7 @@ fn run(command: &mut Command) -> Outcome<()> {
     }
 }
 
-/// A model in one file, of tensors that are all different.
+/// Writes a model in one file, of tensors that are all different.
 fn make_model(path: &PathBuf, tensor_bytes: u64) -> Outcome<()> {
     let mut heads = Vec::new();
     for at in 0..TENSORS {

@@ -1,9 +1,9 @@
-//! Paddle's models: listing, to one file and back beside `cp` and `sync`, and reading beside Paddle
-//! itself: `cargo bench --bench paddle`, or `-- --quick` for models that are 24 times smaller, or
-//! `-- reading` for one part of it.
+//! Paddle's models: listing, conversion to one file and back compared with `cp` and `sync`, and
+//! reading compared with Paddle itself: `cargo bench --bench paddle`, or `-- --quick` for models
+//! that are 24 times smaller, or `-- reading` for that part alone.
 //!
-//! Paddle is the one that `tests/interop/paddle/run.sh` installs; without it the last row is left
-//! out. Conversions are run as processes of their own, whose anonymous memory is watched.
+//! Paddle is the installation of `tests/interop/paddle/run.sh`; without it the last row is left
+//! out. Conversions run in separate processes, whose anonymous memory is observed.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -34,15 +34,15 @@ type Measure = fn() -> Outcome<()>;
 
 const MIB: u64 = 1 << 20;
 
-/// Tensors of the model that is listed: 3 GiB in all.
+/// Number of tensors of the listed model: 3 GiB in all.
 const LISTED: u64 = 1000;
 const LISTED_BYTES: u64 = 3 << 30;
 
-/// Tensors of the model that is converted, and bytes of each: 3 GiB in all.
+/// Number of tensors of the converted model, and size of each: 3 GiB in all.
 const CONVERTED: u64 = 12;
 const CONVERTED_BYTES: u64 = 256 * MIB;
 
-/// Tensors of the model that Paddle reads, too, and bytes of each: 1 GiB in all.
+/// Number of tensors of the model that Paddle reads, too, and size of each: 1 GiB in all.
 const READ: u64 = 16;
 const READ_BYTES: u64 = 64 * MIB;
 
@@ -66,7 +66,7 @@ fn main() -> Outcome<()> {
     chosen.try_for_each(|(_, measure)| measure())
 }
 
-/// One conversion, as a process of its own.
+/// Runs one conversion, in a separate process.
 fn child(args: &[String]) -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["to", model, prefix, ..] => {
@@ -150,7 +150,7 @@ impl Read for Noise {
     }
 }
 
-/// Bytes that this process has asked the system for so far.
+/// Returns the number of bytes that this process has read so far.
 fn bytes_read() -> u64 {
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -166,7 +166,7 @@ fn listing() -> Outcome<()> {
     let mut file = File::create(folder.path().join("model.pdiparams"))?;
     let mut header = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [rows, 1024]);
-    // It fails when the data is to come, which is left out.
+    // Fails when it needs the data, which is left out.
     let _ = write_stream(&mut header, &spec, Layout::Paddle, &mut io::empty());
     for _ in 0..LISTED {
         file.write_all(&header)?;
@@ -228,8 +228,8 @@ fn conversions() -> Outcome<()> {
         fs::remove_file(copy)?;
         Ok(took)
     };
-    // Each beside a copy of what it reads, with the same files around: how long a file takes to
-    // write depends on what memory holds of others.
+    // Each follows a copy of its input, with the same files present: the time to write a file
+    // depends on the other files in memory.
     let (one, back) = (path("m.cpb"), path("back"));
     let copies = || -> Outcome<Vec<Duration>> {
         let of_model = copied(&path("model/model.pdiparams"))?;
@@ -262,8 +262,8 @@ fn conversions() -> Outcome<()> {
     Ok(())
 }
 
-/// Touches this much memory, so that who needs it next takes what the machine has. A virtual one gives
-/// what is free back to its host, and then the first to touch it waits for seconds.
+/// Touches this much memory, so that the next user gets memory that the machine already has. A
+/// virtual machine returns free memory to its host, and touching it again takes seconds.
 fn touch(bytes: u64) -> Outcome<()> {
     drop(black_box(vec![1u8; usize::try_from(bytes)?]));
     Ok(())
@@ -281,7 +281,7 @@ fn line(what: &str, ours: &Times, reference: &Times, memory: &str) {
     );
 }
 
-/// What Paddle does to load all parameters; it prints seconds, without those for what is imported.
+/// The script with which Paddle loads all parameters; it prints seconds, without those of imports.
 const PADDLE: &str = r#"
 import sys, time, warnings
 warnings.filterwarnings("ignore")
@@ -317,7 +317,7 @@ fn reading() -> Outcome<()> {
     let bytes = READ_BYTES / scale(24);
     model(folder.path(), READ, bytes)?;
     let ours = || -> Outcome<Vec<Duration>> {
-        // The same as `touch`, in pages of the size that it takes.
+        // The same as `touch`, with pages of the same size.
         drop(PaddleModel::open(folder.path())?.read_all(None)?);
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;

@@ -1,8 +1,8 @@
-//! What a plan and parts of a model of 3 GiB cost: `cargo bench --bench parts`.
+//! The cost of a plan and of parts of a model of 3 GiB: `cargo bench --bench parts`.
 //!
 //! The model is W1 with twelve constants of 256 MiB, in one piece and in an uncompressed `.cpb`, in
-//! the page cache. It needs 7 GiB of disk and as much memory for its pages; `-- --quick` makes it
-//! 16 times smaller, to see that it runs.
+//! the page cache. Needs 7 GiB of disk and as much memory for its pages; `-- --quick` makes it 16
+//! times smaller, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -32,10 +32,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 9;
 const QUICK: u64 = 16;
 
-/// What is read and hashed at once.
+/// Size of the blocks that are read and hashed at once.
 const BLOCK: usize = 256 << 10;
 
-/// The name of a node, and the value of a constant in the middle.
+/// Path of the name of a node, and of the value of a constant in the middle.
 const NAME: &str = "2[0].2.1[3].1";
 const CONSTANT: u64 = Workload::W1_SMALL_NODES + 5;
 
@@ -61,7 +61,7 @@ fn main() -> Outcome<()> {
 
 type Work<'a> = dyn Fn(Watched<File>) -> Outcome<()> + 'a;
 
-/// What is done by reading little: how little, and how long it takes.
+/// Measures operations with few reads: the bytes read, and the time.
 fn few_reads(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let descriptor = descriptor()?;
     let options = Workload::W1Large.split_options(scale);
@@ -116,7 +116,7 @@ fn watched(path: &Path) -> Outcome<(Watched<File>, Reads)> {
     Ok(Watched::new(File::open(path)?))
 }
 
-/// One constant, beside reading and hashing as many bytes.
+/// Reads one constant, compared with reading and hashing as many bytes.
 fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let path: FieldPath = format!("2[0].2.1[{CONSTANT}].5[\"value\"].8.4").parse()?;
     let len = usize::try_from(Workload::W1_CONSTANT_BYTES / scale)?;
@@ -167,8 +167,7 @@ fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads as many bytes as fit, from the middle of the file, on one thread; with both hashes that a
-/// chunk has.
+/// Fills the buffer from the middle of the file, on one thread, with both hashes of a chunk.
 fn read_and_hash(source: &File, buffer: &mut [u8]) -> Outcome<(u64, u32)> {
     let mut at = source.size()? / 2;
     let (mut hasher, mut crc32c) = (HighwayHasher::default(), 0);

@@ -1,12 +1,12 @@
-//! Merges to memory beside TensorFlow's own `Merger::Read` and Python's protobuf, on the same
-//! files, in turns:
+//! Merges to memory, compared with TensorFlow's own `Merger::Read` and Python's protobuf, on the
+//! same files, in turns:
 //!
 //!     tests/interop/setup.sh
 //!     cargo bench --bench peers [-- --quick] [w1 w2 w3 w3-coarse] [none zstd brotli]
 //!
-//! TensorFlow and Python run in processes of their own, which stay, and say how long the work
-//! itself took. `--quick` makes the messages 64 times smaller, to see that it runs; names choose
-//! among the messages and among the ways to compress.
+//! TensorFlow and Python run in separate, persistent processes, which measure the work itself.
+//! `--quick` makes the messages 64 times smaller, to check that it runs; names select messages and
+//! compressions.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "peers/limit.rs"]
@@ -35,10 +35,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: u64 = 5;
 
-/// How much smaller the messages are with `--quick`.
+/// Factor by which the messages are smaller with `--quick`.
 const QUICK: u64 = 64;
 
-/// What the files are compressed with, each way at its default level.
+/// Compressions of the files, each at its default level.
 const COMPRESSIONS: [&str; 3] = ["none", "zstd", "brotli"];
 
 const TENSORFLOW: &str = "TensorFlow";
@@ -49,8 +49,8 @@ const LIMIT: &str = "limit";
 const PARSE: &str = "Python parse";
 const SERIALIZE: &str = "Python serialize";
 
-/// What is measured, and whether it is compared with TensorFlow: what Python does is another thing,
-/// which begins with the whole message.
+/// The measured operations, each with true if it is compared with TensorFlow. Python's work
+/// differs, since it begins with the whole message.
 const COLUMNS: [(&str, bool); 7] = [
     (TENSORFLOW, false),
     (TOUCHED, true),
@@ -61,7 +61,7 @@ const COLUMNS: [(&str, bool); 7] = [
     (SERIALIZE, false),
 ];
 
-/// How many times faster than TensorFlow each is to be at least.
+/// Returns how many times faster than TensorFlow each should be at least.
 fn target(workload: Workload, compression: &str, name: &str) -> Option<u32> {
     use Workload::{W1, W2};
     match (compression, name, workload) {
@@ -125,7 +125,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Splits the message to a file beside it.
+/// Splits the message to a file next to it.
 fn split(
     workload: Workload,
     scale: u64,
@@ -148,7 +148,7 @@ fn split(
         .ok_or_else(|| "nothing was cut".into())
 }
 
-/// All that is measured with a file: ours, and what others do with the same message.
+/// Measures all operations on a file, and the others' work on the same message.
 fn merges(
     workload: Workload,
     source: &Path,
@@ -157,7 +157,7 @@ fn merges(
     python: &mut Peer,
 ) -> Outcome<Vec<Times>> {
     let chunked = prefix.with_extension("cpb");
-    // TensorFlow's `Read` begins with a name, too.
+    // TensorFlow's `Read` also begins with a name.
     let open = || ChunkedFile::open(&chunked);
     let expected = fs::read(source)?;
     let mut touched = vec![1; expected.len()];
@@ -218,8 +218,7 @@ fn print(workload: Workload, compression: &str, times: &[Times]) {
     println!();
 }
 
-/// A process that does a job for each line that it is given, and answers `ok` and how many seconds
-/// each part took.
+/// A process that runs a job for each input line, and answers `ok` and the seconds of each part.
 struct Peer {
     child: Child,
     jobs: ChildStdin,

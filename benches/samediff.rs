@@ -1,6 +1,6 @@
 //! SameDiff models of 3 GiB and of 100,000 entries: `cargo bench --bench samediff`.
 //!
-//! It needs 10 GiB of disk; `-- --quick` makes it 16 times smaller, to see that it runs.
+//! Needs 10 GiB of disk; `-- --quick` makes it 16 times smaller, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -31,10 +31,10 @@ const PARAMETERS: u64 = 12;
 const PARAMETER: u64 = 256 << 20;
 const ENTRIES: u64 = 100_000;
 
-/// The most anonymous memory that writing and reading large parameters may take.
+/// Largest anonymous memory of writing and reading large parameters, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
-/// The most seconds that opening the file of many entries may take.
+/// Largest time of opening the file of many entries, in seconds.
 const MOST_TO_OPEN: f64 = 0.2;
 
 fn main() -> Outcome<()> {
@@ -49,7 +49,7 @@ fn main() -> Outcome<()> {
     many(folder.path(), ENTRIES / scale)
 }
 
-/// One piece of work as a process of its own, to have its memory watched.
+/// Runs one piece of work in a separate process, to observe its memory.
 fn child(args: &[String]) -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", data, model, len, ..] => write_model(data.as_ref(), model.as_ref(), len.parse()?),
@@ -88,8 +88,8 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
     }))
 }
 
-/// A tag whose parameters are parts of a file. The one of the number `other` has the values of the
-/// next one.
+/// Returns a tag whose parameters are parts of a file. The one with number `other` has the values
+/// of the next one.
 fn parts_of(source: &Arc<dyn ReadAt>, len: u64, other: Option<u64>) -> Outcome<TagContent> {
     content(PARAMETERS, |number| {
         let info = ArrayInfo::new(Nd4jType::Float, [len / 4])?;
@@ -118,7 +118,7 @@ fn read_model(model: &Path, copy: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Writing and reading large parameters, beside `cp`, `sync` and `mv` of as many bytes.
+/// Writes and reads large parameters, compared with `cp`, `sync` and `mv` of as many bytes.
 fn large(folder: &Path, len: u64) -> Outcome<()> {
     let data = folder.join("data");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&data)?);
@@ -130,7 +130,7 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     out.flush()?;
     let (model, copy) = (folder.join("model.zip"), folder.join("copy"));
     write_model(&data, &model, len)?;
-    // All three put a new file in the place of an old one, since writers of models do.
+    // All three replace an old file by a new one, as writers of models do.
     let fresh = folder.join("fresh");
     let cp = || -> Outcome<()> {
         let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\" && mv \"$1\" \"$2\"";
@@ -185,7 +185,7 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// How much anonymous memory this program takes for a piece of work. Fails if it is too much.
+/// Returns the anonymous memory of this program for a piece of work. Fails if it is too much.
 fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(command.arg("--child").args(args))?;
@@ -199,7 +199,7 @@ fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     Ok(peak.anonymous)
 }
 
-/// Adding a checkpoint that shares all but one parameter. Fails if a shared one is read twice.
+/// Adds a checkpoint that shares all but one parameter. Fails if a shared one is read twice.
 fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     let both = model.with_file_name("both.zip");
     let (all, slack) = (PARAMETERS * len, 1 << 20);
@@ -219,7 +219,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     println!("| --- | --- | --- |");
     for (name, reads, most) in [
         ("of the older one", of_base, all + slack),
-        // The one that differs is read for its file, and up to the difference before.
+        // The differing one is read for its file, and before that up to the difference.
         ("of the new one", of_new, all + slack),
     ] {
         let read: u64 = reads
@@ -236,7 +236,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     Ok(std::fs::remove_file(&both)?)
 }
 
-/// Reading a wide array that is stored column by column, beside one that isn't.
+/// Reads a wide array stored column by column, compared with one in row order.
 fn in_another_order(data: &Path, len: u64) -> Outcome<()> {
     let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
     let array = |order| -> Outcome<Array> {
@@ -285,7 +285,7 @@ fn check_last(model: &Path, data: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Opening a model of many entries, and reading one parameter of it.
+/// Opens a model of many entries, and reads one parameter of it.
 fn many(folder: &Path, count: u64) -> Outcome<()> {
     let path = folder.join("many.zip");
     let content = content(count, |number| {

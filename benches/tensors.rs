@@ -1,9 +1,9 @@
-//! Reading all tensors of a model whose tensors are chunks of their own, beside the same model in
-//! one piece: `cargo bench --bench tensors`.
+//! Reading all tensors of a model whose tensors are separate chunks, compared with the same model
+//! in one piece: `cargo bench --bench tensors`.
 //!
 //! An ONNX model of 12,000 tensors of 4 KiB is read tensor by tensor, by their names, and all at
-//! once. If `PROTOSPLIT` names the command, it exports both models, too. `-- --quick` has 750
-//! tensors, to see that it runs.
+//! once. If `PROTOSPLIT` names the command, it exports both models, too. `-- --quick` uses 750
+//! tensors, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ const QUICK: u64 = 16;
 const ROUNDS: u64 = 7;
 const TENSORS: u64 = 12_000;
 const TENSOR_BYTES: usize = 4 << 10;
-/// The time in chunks may be at most this many times that of one piece.
+/// Largest time in chunks, relative to one piece.
 const AIM: f64 = 1.5;
 
 fn main() -> Outcome<()> {
@@ -64,7 +64,7 @@ fn main() -> Outcome<()> {
 
 fn model(count: u64) -> ModelProto {
     let tensor = |at: u64| {
-        // No two are equal, and nothing is compressed.
+        // All different and incompressible.
         let mut state = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let bytes = std::iter::repeat_with(|| {
             state ^= state << 13;

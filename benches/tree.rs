@@ -1,9 +1,9 @@
-//! Sizes by field path against a bare walk over the same fields: `cargo bench --bench tree`, or `--
-//! NODES` for another size.
+//! Sizes by field path, compared with a bare walk over the same fields: `cargo bench --bench tree`,
+//! or `-- NODES` for another size.
 //!
 //! The bare walk visits every field of every message, as the tree does, by recursion and a table of
-//! which fields are messages; it keeps nothing but their number. They take turns, after one turn
-//! that isn't counted.
+//! the fields that are messages; it only counts them. They take turns, after one turn that isn't
+//! counted.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -95,7 +95,7 @@ fn tree(source: &impl ReadAt, message: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Which fields of which message are messages: those of each type by number.
+/// For each message type, the types of its message fields by number.
 struct Types(Vec<Vec<Option<usize>>>);
 
 impl Types {

@@ -1,7 +1,7 @@
-//! Split protos of 1 GiB with record-file's bare reading: `cargo bench --bench xla`.
+//! Split protos of 1 GiB, compared with record-file's bare reading: `cargo bench --bench xla`.
 //!
-//! It needs 4 GiB of disk and of memory; `-- --quick` makes it 16 times smaller, to see that it runs. `READ_SPLIT_HLO` names XLA's own
-//! reader, which `tests/interop/xla/reader/build.sh` builds.
+//! Needs 4 GiB of disk and of memory; `-- --quick` makes it 16 times smaller, to check that it
+//! runs. `READ_SPLIT_HLO` names XLA's own reader, which `tests/interop/xla/reader/build.sh` builds.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -23,10 +23,10 @@ const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 const SIZE: u64 = 1 << 30;
 
-/// The most that a merge to memory may take, of bare reading.
+/// Largest time of a merge to memory, relative to bare reading.
 const MOST_TIME: f64 = 1.3;
 
-/// The most anonymous memory that writing a split proto and merging it to a file may take.
+/// Largest anonymous memory of writing a split proto and merging it to a file, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
 fn main() -> Outcome<()> {
@@ -52,7 +52,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// One piece of work as a process of its own, to have its memory watched.
+/// Runs one piece of work in a separate process, to observe its memory.
 fn child(args: &[String]) -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", module, split, compression, ..] => {
@@ -83,7 +83,7 @@ fn head(out: &mut Vec<u8>, number: u32, len: usize) {
     put_varint(out, len as u64);
 }
 
-/// A field with these bytes.
+/// Returns a field with these bytes.
 fn field(number: u32, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 10);
     head(&mut out, number, value.len());
@@ -91,7 +91,7 @@ fn field(number: u32, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A module of computations that are each one constant of floats.
+/// Returns a module of computations that are each one constant of floats.
 fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
     let mut random = Random::new(7);
     let mut inside = field(1, b"module");
@@ -99,7 +99,7 @@ fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
     for number in 0..computations {
         let mut floats = Vec::with_capacity(len);
         while floats.len() < len {
-            // Of about a fourth of the bits nothing is random.
+            // About a fourth of the bits are not random.
             let bits = (u32::try_from(random.below(1 << 24))? << 7) | 0x3f00_0000;
             floats.extend_from_slice(&bits.to_le_bytes());
         }
@@ -184,7 +184,7 @@ fn compare(folder: &Path, compression: &str, computations: u64, size: u64) -> Ou
     Ok(())
 }
 
-/// How much anonymous memory this program takes for a piece of work. Fails if it is too much.
+/// Returns the anonymous memory of this program for a piece of work. Fails if it is too much.
 fn memory_of(args: &[&str]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(command.arg("--child").args(args))?;

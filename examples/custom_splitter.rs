@@ -1,12 +1,11 @@
-//! A splitter for a message of one's own: what to cut is said by two small trait impls, one for
-//! each type.
+//! A splitter for your own message: two small trait impls, one for each type, define the cuts.
 //!
 //!     cargo run --release --example custom_splitter
 //!
-//! A model's configuration has layers, and each layer has weights. The weights are what is large:
-//! each set of them becomes a chunk, so that a reader can fetch one without the others.
-//! `ModelConfigSplitter` leaves the layers to `LayerSplitter`; what that cuts gets the path from
-//! the root by itself.
+//! A model's configuration has layers, and each layer has weights. The weights are large: each set
+//! of them becomes a chunk, so that a reader can fetch one without the others.
+//! `ModelConfigSplitter` leaves the layers to `LayerSplitter`; the cuts of that get the path from
+//! the root automatically.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::expect_used, reason = "the schema above is right")]
 
@@ -71,7 +70,7 @@ impl ComposableSplitter for ModelConfigSplitter {
         for layer in model.repeated("hidden_layers")? {
             cx.compose(&LayerSplitter, &layer?.view())?;
         }
-        // The heads are swapped often, so each is a chunk as a whole.
+        // The heads are swapped often, so each is a separate chunk.
         for entry in model.map("heads")? {
             let (_name, head) = entry?;
             cx.cut(&head)?;
@@ -83,7 +82,7 @@ impl ComposableSplitter for ModelConfigSplitter {
 struct LayerSplitter;
 
 impl LayerSplitter {
-    /// Weights below this size, in bytes, stay where they are.
+    /// Size below which weights stay in their message, in bytes.
     const SMALL: u64 = 1 << 10;
 }
 

@@ -1,11 +1,11 @@
-//! Makes a SavedModel over 2 GiB that TensorFlow can't read, and externalizes it to one that it runs.
+//! Makes a SavedModel over 2 GiB that TensorFlow can't read, and externalizes it so that it can.
 //!
 //!     cargo run --release --example externalize -- OUTPUT
 //!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
-//! The model is of 2.5 GiB, or of this many MiB; it is in a temporary folder beside OUTPUT and is
-//! removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of
-//! each of its ten constants to `x`.
+//! The model has 2.5 GiB, or this many MiB; it is in a temporary folder next to OUTPUT and is
+//! removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of each
+//! of its ten constants to `x`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

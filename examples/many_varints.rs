@@ -4,7 +4,7 @@
 //!     cargo run --release --example many_varints
 //!
 //! The message is split into chunks of 4 MiB and merged again; both check every byte. The example
-//! fails if the process ever had more memory than a small part of the message.
+//! fails if the process ever used more memory than a small part of the message.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -27,13 +27,13 @@ const SCHEMA: &str = r#"
     }
 "#;
 
-/// How many numbers there are in the field.
+/// Number of values in the field.
 const COUNT: u64 = 50_000_000;
 
-/// The most bytes that the chunk of a message may have.
+/// Largest chunk of the message, in bytes.
 const MAX_CHUNK_SIZE: u64 = 4 << 20;
 
-/// The most memory that all of this may take.
+/// Largest memory of the whole example, in bytes.
 const MEMORY_BOUND: u64 = 32 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 &prefix,
                 &options,
             )?;
-            // The merge is compared with the checksum of what was split.
+            // The merge compares its result with the checksum of the split message.
             let back = Merger::new()
                 .options(MergeOptions::new().force(true))
                 .merge_to_file(&prefix, &merged)?;
@@ -119,7 +119,7 @@ fn varint_len(number: u64) -> u64 {
     }
 }
 
-/// The most memory this process had, where the system tells.
+/// Returns the peak memory of this process, if the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,8 +1,8 @@
 //! Eight processes that each hold a shard of a checkpoint write it as one message.
 //!
-//! `cargo run --example many_writers` starts this program once more for each of them. None of them
-//! ever has the whole: each writes the weights of its own layers with their paths, and says so in a
-//! report. The one that committed them reads a tensor of the whole in the end.
+//! `cargo run --example many_writers` starts this program once for each of them. None of them ever
+//! has the whole message: each writes the weights of its own layers with their paths, and returns a
+//! report. At the end, the process that committed them reads a tensor of the whole.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
@@ -18,10 +18,10 @@ use proto_splitter::{ChunkedFile, Result};
 
 const WRITERS: usize = 8;
 const LAYERS: usize = 32;
-/// Bytes of the weights of a layer.
+/// Size of the weights of a layer, in bytes.
 const SIZE: usize = 1 << 20;
 
-/// The layers that one process holds.
+/// The layers of one process.
 struct Layers {
     writer: usize,
 }
@@ -45,7 +45,7 @@ impl Shard for Layers {
     }
 }
 
-/// The graph without weights, which the process that commits knows.
+/// Returns the graph without weights, which the committing process knows.
 fn rest() -> GraphDef {
     let tensor = attr_value::Value::Tensor(Box::default());
     let value = AttrValue {

@@ -1,10 +1,10 @@
-//! Rescues an ONNX model over 2 GiB that is in one file, which no reader takes: writes it as the
-//! pair that onnxruntime reads, and the pair as one file again.
+//! Rescues an ONNX model over 2 GiB in one file, which no reader accepts: writes it as the pair
+//! that onnxruntime reads, and the pair as one file again.
 //!
 //!     cargo run --release --example onnx_external_data
 //!     cargo run --release --example onnx_external_data -- path/to/model.onnx
 //!
-//! Without a path it makes a model of 2.5 GiB. It writes to a folder under `target/`, about twice
+//! Without a path it creates a model of 2.5 GiB. It writes to a folder under `target/`, about twice
 //! the model's size, and removes it at the end.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -22,7 +22,7 @@ use proto_splitter::spans::{Spans, SpansBuilder};
 use proto_splitter::wire::FieldNumber;
 use proto_splitter_testkit::scratch::scratch_folder;
 
-/// The tensors of the model that is made, and the bytes of each: 256 MiB.
+/// Number of tensors of the created model, and size of each: 256 MiB.
 const TENSORS: u64 = 10;
 const TENSOR_BYTES: u64 = 256 << 20;
 
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         written.tensors
     );
 
-    // The pair is one message again, and nothing was copied for that.
+    // The pair is one message again, without copying anything.
     let back = OnnxSource::open(&pair, &OnnxOptions::new())?;
     println!("           {} as one message", size(back.size()));
     let same = timed("compare", || are_equal(&one_piece, &back))?;
@@ -57,12 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     if same {
         Ok(())
     } else {
-        // Tensors with their elements one by one have them as raw data now.
+        // Tensors with separate elements have raw data now.
         Err("the model is another one than before".into())
     }
 }
 
-/// A model of constants that are added up, written without ever being in memory.
+/// Writes a model of constants that are added up, without ever holding it in memory.
 fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let zeros = folder.join("zeros");
     File::create(&zeros)?.set_len(TENSOR_BYTES)?;
@@ -75,8 +75,8 @@ fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(path)
 }
 
-/// The model as a message of spans: each tensor is a literal in front, then the zeros, but for its first
-/// element.
+/// Returns the model as a message of spans: each tensor is a literal, followed by zeros, except for
+/// its first element.
 fn model(zeros: &Path) -> Result<Spans, Box<dyn Error>> {
     let mut spans = SpansBuilder::new();
     let zeros = spans.open(zeros)?;
@@ -118,7 +118,7 @@ fn model(zeros: &Path) -> Result<Spans, Box<dyn Error>> {
     Ok(spans.finish()?)
 }
 
-/// Reads from front to back what is read by position.
+/// Reads a positioned source from front to back.
 struct Sequential<'a>(&'a dyn proto_splitter::record_file::ReadAt, u64);
 
 impl Read for Sequential<'_> {

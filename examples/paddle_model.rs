@@ -1,8 +1,8 @@
-//! Makes a Paddle model of 2.5 GiB, more than a protobuf message can have, lists it, puts it into one file, writes its files
-//! again from that, and compares them.
+//! Creates a Paddle model of 2.5 GiB, larger than a protobuf message can be, lists it, combines it
+//! to one file, writes its files again from that, and compares them.
 //!
-//! Needs 8 GiB of disk in the folder for temporary files, or in the one that is given. With a number, the model has this many
-//! MiB, at least 1, and all takes three times as much disk.
+//! Needs 8 GiB of disk in the folder for temporary files, or in the given folder. With a number,
+//! the model has this many MiB, at least 1, and the example needs three times as much disk.
 //!
 //! ```text
 //! cargo run --release --example paddle_model -- [FOLDER] [MIB]
@@ -24,16 +24,16 @@ use proto_splitter::paddle::{
 use proto_splitter::prost::Message;
 use proto_splitter::split::{SplitExt, SplitOptions};
 
-/// Columns of every matrix.
+/// Number of columns of every matrix.
 const COLUMNS: u64 = 1 << 12;
 
-/// How many matrices there are.
+/// Number of matrices.
 const LAYERS: u64 = 10;
 
-/// How large they are together, in MiB, unless that is said.
+/// Default total size of the matrices, in MiB.
 const MIB: u64 = 2560;
 
-/// The most that is made, 1 TiB.
+/// Largest model, 1 TiB.
 const MOST_MIB: u64 = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -119,7 +119,7 @@ fn timed<T>(
 }
 
 /// Writes a program of matrices with this many rows, and the matrices. The first and the last are
-/// equal, as tied weights are.
+/// equal, like tied weights.
 fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..LAYERS)
         .map(|layer| format!("layer_{layer}.w_0"))
@@ -161,7 +161,7 @@ fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     Ok(writer.finish()?)
 }
 
-/// Numbers that don't compress, by xorshift.
+/// Incompressible numbers, by xorshift.
 struct Noise(u64);
 
 impl Read for Noise {

@@ -1,6 +1,7 @@
-//! Three checkpoints of a SameDiff model that share two thirds of their values: writes them to one file, extracts
-//! the middle one, and proves sizes and contents. Needs about 3 GiB of disk in the folder for temporary files;
-//! the first argument is the size of a checkpoint in MiB (1024).
+//! Three checkpoints of a SameDiff model that share two thirds of their values: writes them to one
+//! file, extracts the middle one, and checks sizes and contents. Needs about 3 GiB of disk in the
+//! folder for temporary files; the first argument is the size of a checkpoint in MiB (default:
+//! 1024).
 //!
 //!     cargo run --release --example samediff_checkpoints
 
@@ -16,10 +17,10 @@ use proto_splitter_samediff::{
 };
 use record_file::ReadAt;
 
-/// How many parameters a checkpoint has. One of three changes with each checkpoint.
+/// Number of parameters of a checkpoint. One of three changes with each checkpoint.
 const PARAMETERS: u64 = 12;
 
-/// Values that follow from a seed, at any position, without being anywhere.
+/// Values computed from a seed, at any position, without storing them.
 struct Values {
     seed: u64,
     len: u64,
@@ -43,7 +44,7 @@ impl ReadAt for Values {
     }
 }
 
-/// A parameter as it is at a checkpoint: every third one is new each time.
+/// Returns a parameter at a checkpoint: every third one is new each time.
 fn parameter(number: u64, checkpoint: u64, len: u64) -> Result<Array, Box<dyn Error>> {
     let changed = if number.is_multiple_of(3) {
         checkpoint
@@ -110,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         draft.add_tag(tag.parse()?, checkpoint(number as u64, len)?)?;
     }
     let written = draft.write(&path, &SameDiffWriteOptions::new())?;
-    // Twelve of the first, and four of each other.
+    // Twelve of the first, and four of each other one.
     assert_eq!((written.arrays, written.shared), (20, 16));
     let data = 20 * len;
     assert!(written.size > data && written.size < data + (1 << 16));

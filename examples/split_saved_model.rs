@@ -3,9 +3,9 @@
 //!     cargo run --release --example split_saved_model
 //!     cargo run --release --example split_saved_model -- path/to/saved_model.pb
 //!
-//! Without a path it makes a model of 2.5 GiB, and removes its files at the end. `--folder DIR`
-//! says where (a folder under `target/` is the default; about twice the model's size is needed),
-//! `--compression` how the file is compressed (`none`, `zstd`, `brotli`, `snappy`).
+//! Without a path it creates a model of 2.5 GiB, and removes its files at the end. `--folder DIR`
+//! sets the folder (default: a folder under `target/`; about twice the model's size is needed),
+//! `--compression` the compression of the file (`none`, `zstd`, `brotli`, `snappy`).
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -20,7 +20,7 @@ use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 
-/// What all this may take, however large the model is.
+/// Largest memory of the example, in bytes, however large the model is.
 const MOST_MEMORY: u64 = 256 << 20;
 
 struct Args {
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
 
-    // A made model can be made again, so that only two files of this size are there at a time.
+    // A created model can be created again, so only two files of this size exist at a time.
     if args.model.is_none() {
         fs::remove_file(&model)?;
     }
@@ -117,7 +117,7 @@ fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(path)
 }
 
-/// A writer that compares what it is given with a file.
+/// A writer that compares its input with a file.
 struct Compare {
     file: BufReader<File>,
     buffer: Vec<u8>,
@@ -131,7 +131,7 @@ impl Compare {
         })
     }
 
-    /// Whether the file ends here, too.
+    /// Returns an error unless the file ends here, too.
     fn finish(mut self) -> Result<(), Box<dyn Error>> {
         match self.file.read(&mut [0])? {
             0 => Ok(()),
@@ -184,7 +184,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The most memory this process had, where the system tells.
+/// Returns the peak memory of this process, if the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,5 +1,5 @@
-//! Merges to memory, and one constant of the largest file, beside what the same bytes cost at the
-//! least.
+//! Merges to memory, and reading one constant of the largest file, compared with the lowest cost of
+//! the same bytes.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -22,8 +22,7 @@ use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
 
-/// How constants that are to be got are read by the reference: a window of this size at a time,
-/// hashed while it is in the cache.
+/// Size of the reference's reads of constants: a window at a time, hashed while it is in the cache.
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -61,7 +60,7 @@ pub(super) fn merges(folder: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Into memory that was touched before, and fresh memory.
+/// Merges to memory that was touched before, and to newly allocated memory.
 fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcome<()> {
     let file = ChunkedFile::open(chunked)?;
     let from = fs::read(source)?;
@@ -110,7 +109,7 @@ fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcom
     Ok(())
 }
 
-/// One constant, and one name.
+/// Reads one constant, and one name.
 fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let size = Workload::W1_CONSTANT_BYTES / scale;
     let file = ChunkedFile::open(chunked)?;
@@ -143,7 +142,7 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     row(&what, 13, &mut scalar, reference, &mut hashed)
 }
 
-/// To a message of a type known to the program. What becomes of it afterwards isn't counted.
+/// Merges to a message of a type known to the program. Dropping the message isn't counted.
 fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
     let mut read = || -> Outcome<M> { Ok(Merger::new().read(chunked)?) };
@@ -157,7 +156,7 @@ fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Out
     )
 }
 
-/// Reads `size` bytes of a file, and hashes them as a chunk is: by the hash of record files and by
+/// Reads `size` bytes of a file, and hashes them as a chunk: with the hash of record files and with
 /// crc32c.
 fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     let mut hasher = HighwayHasher::new(Key::default());
@@ -175,7 +174,7 @@ fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// The chunks of a file, each a frame of its own, with their sizes; the largest last.
+/// Returns the chunks of a file, each a separate frame, with their sizes; the largest last.
 fn frames(file: &ChunkedFile) -> Outcome<Vec<(Vec<u8>, usize)>> {
     let mut frames = Vec::new();
     for chunk in 0..file.len() {

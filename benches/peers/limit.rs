@@ -1,5 +1,6 @@
-//! What any merge of a file has to do: read all that is stored, hash it, and decode it if it is
-//! compressed. No layout is computed, nothing is compared, and nothing lands where it belongs.
+//! The minimum work of any merge of a file: reading all stored bytes, hashing them, and decoding
+//! them if they are compressed. No layout is computed, nothing is compared, and nothing is placed
+//! in its final position.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -16,24 +17,23 @@ use proto_splitter_testkit::cores::on_all_cores;
 
 use super::Outcome;
 
-/// How much is read at a time: with as much of another record it stays in a core's cache until it
-/// is hashed.
+/// Size of a read: together with that of another record it stays in a core's cache until it is
+/// hashed.
 const WINDOW: usize = 128 << 10;
 
-/// Two hashes take turns after this many bytes: each waits for itself most of the time.
+/// Number of bytes after which two hashes take turns: each waits for itself most of the time.
 const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// A record: where it is stored with all headers, and what it is decoded from.
+/// A record: its stored range with all headers, and the encoded data.
 struct Record {
     stored: Range<u64>,
     frame: Vec<u8>,
     len: usize,
 }
 
-/// The records of a file that is open, and memory that was touched, for all that is read and all
-/// that is decoded.
+/// The records of an open file, and touched memory for all stored and all decoded bytes.
 pub(crate) struct Limit {
     file: File,
     records: Vec<Record>,
@@ -42,7 +42,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Nothing, if the file is compressed by anything but zstd.
+    /// Opens a file; `None` if it is compressed by anything other than zstd.
     pub(crate) fn of(chunked: &Path) -> Outcome<Option<Self>> {
         let file = ChunkedFile::open(chunked)?;
         let mut records = Vec::new();
@@ -81,7 +81,7 @@ impl Limit {
         }))
     }
 
-    /// Does it on all cores.
+    /// Does the work on all cores.
     pub(crate) fn run(&mut self) -> Outcome<()> {
         let mut jobs = Vec::with_capacity(self.records.len());
         let (mut read, mut decoded) = (&mut self.read[..], &mut self.decoded[..]);
@@ -118,7 +118,7 @@ impl Limit {
     }
 }
 
-/// Reads up to two records from where they begin, and hashes them.
+/// Reads up to two records, and hashes them.
 fn read_and_hash(file: &File, lanes: [Option<(u64, &mut [u8])>; 2]) -> io::Result<()> {
     let mut hashers = [(); 2].map(|()| HighwayHasher::new(Key::default()));
     let [a, b] = lanes.map(Option::unwrap_or_default);

@@ -1,4 +1,4 @@
-//! Any bytes as the index of a checkpoint; what is behind the last but one of them that is 0xff is its data.
+//! Any bytes as the index of a checkpoint; the bytes after the last 0xff are its data.
 #![no_main]
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_tensor_bundle::Bundle;
 
-/// Puts TensorFlow's own checkpoints into the corpus.
+/// Adds TensorFlow's checkpoints to the corpus.
 fn plant() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let corpus = root.join("corpus/checkpoint");

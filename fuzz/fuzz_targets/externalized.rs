@@ -1,5 +1,5 @@
-//! Any bytes as a SavedModel whose constants move to a checkpoint and come back as they were, or, after a first byte that is odd,
-//! as what is kept of the original beside such a model.
+//! Any bytes as a SavedModel whose constants move to a checkpoint and back unchanged, or, after an
+//! odd first byte, as the data kept of the original next to such a model.
 #![no_main]
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use proto_splitter_externalize::{
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use record_file::ReadAt;
 
-/// The most bytes of an original that are read.
+/// Largest part of an original that is read, in bytes.
 const READ: u64 = 1 << 20;
 
-/// A SavedModel of one constant and a function with another.
+/// Returns a SavedModel of one constant and a function with another.
 fn model() -> Vec<u8> {
     let constant = |name: &str, value: char| {
         let content = value.to_string().repeat(600);
@@ -48,7 +48,7 @@ fn options() -> ExternalizeOptions {
         .threads(std::num::NonZeroUsize::MIN)
 }
 
-/// Externalizes a model to `to`; nothing if it can't be.
+/// Externalizes a model to `to`; `None` if that fails.
 fn externalize(model: &[u8], to: &Path) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("saved_model.pb"), model).expect("a model");
@@ -67,7 +67,7 @@ fn plant() {
     std::fs::write(corpus.join("record"), [&[1], &record[..]].concat()).expect("a seed");
 }
 
-/// The folder of a model that was externalized.
+/// Returns the folder of an externalized model.
 fn sound() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {

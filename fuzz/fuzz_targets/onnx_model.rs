@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
         .everywhere(true)
         .force(true);
     if let Ok(plan) = ExternalPlan::new(bytes, size, "model.onnx", &options) {
-        // Eight bytes for each byte there is, and what alignment adds to each tensor.
+        // Eight bytes for each byte of the model, and the alignment of each tensor.
         let most = size * 8 + plan.tensor_count() as u64 * DEFAULT_ALIGNMENT;
         assert!(plan.data_size() <= most);
     }

@@ -1,4 +1,4 @@
-//! What `external_data` says, from arbitrary keys and values: zero bytes are between them.
+//! The content of `external_data`, from arbitrary keys and values, separated by zero bytes.
 #![no_main]
 
 use std::path::Component;

@@ -6,7 +6,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_paddle::{parameters, variables};
 
-/// Puts programs of Paddle's into the corpus.
+/// Adds Paddle's programs to the corpus.
 fn plant() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let corpus = root.join("corpus/paddle_program");

@@ -1,4 +1,4 @@
-//! Streams of Paddle, as `crates/paddle/tests/it/target.rs` takes any bytes for one.
+//! Paddle's streams, from any bytes, with the properties in `crates/paddle/tests/it/target.rs`.
 #![no_main]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/paddle/tests/it/target.rs"]
 mod target;
 
-/// Puts Paddle's own streams into the corpus, each as what it is.
+/// Adds Paddle's streams to the corpus, each with its layout and kind.
 fn plant() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let corpus = root.join("corpus/paddle_stream");

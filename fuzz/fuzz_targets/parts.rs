@@ -1,5 +1,5 @@
-//! Any bytes as the plan of work in parts, or, after a first byte that is odd, as the report of a part. A plan that is accepted is
-//! carried out on a file that is there, whatever it says of it.
+//! Any bytes as the plan of work in parts, or, after an odd first byte, as the report of a part. An
+//! accepted plan is executed on an existing file, whatever it claims about the file.
 #![no_main]
 
 use std::num::NonZeroUsize;
@@ -13,10 +13,10 @@ use proto_splitter_parts::proto::Plan;
 use proto_splitter_parts::proto::plan::Work;
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan, with_checksum};
 
-/// The most parts of a plan that are run.
+/// Largest number of a plan's parts that are run.
 const PARTS: usize = 4;
 
-/// A message of descriptors that is cut into a few chunks.
+/// Returns a message of descriptors that is cut into a few chunks.
 fn message() -> Vec<u8> {
     Plan::default()
         .descriptor()
@@ -24,7 +24,7 @@ fn message() -> Vec<u8> {
         .encode_to_vec()
 }
 
-/// The plan of a split of `folder/m.pb`.
+/// Returns the plan of a split of `folder/m.pb`.
 fn planned(folder: &Path) -> PartsPlan {
     let source = folder.join("m.pb");
     std::fs::write(&source, message()).expect("a source");
@@ -53,7 +53,7 @@ fn plant() {
     .expect("a seed");
 }
 
-/// The plan with its paths led to `folder`, and with the file there as what was planned for.
+/// Returns the plan with its paths in `folder`, and with the existing file as its input.
 fn led_to(folder: &Path, bytes: &[u8]) -> Option<PartsPlan> {
     let mut plan = Plan::decode(bytes).ok()?;
     let Some(Work::Split(split)) = &mut plan.work else {

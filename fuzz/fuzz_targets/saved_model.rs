@@ -1,5 +1,5 @@
-//! Any bytes as a SavedModel, in binary or, after a first byte that is odd, as text: what its folder shows, its fingerprint, and
-//! the model in chunks.
+//! Any bytes as a SavedModel, in binary or, after an odd first byte, as text: its folder, its
+//! fingerprint, and the model in chunks.
 #![no_main]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir};
 
-/// Puts TensorFlow's own models into the corpus.
+/// Adds TensorFlow's models to the corpus.
 fn plant() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let corpus = root.join("corpus/saved_model");

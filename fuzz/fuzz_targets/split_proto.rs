@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a file of XLA: a split proto as its records or as a whole file, and a profile.
+//! Any bytes as a file of XLA: a split proto as its records or as a whole file, and a profile.
 #![no_main]
 
 use std::sync::Arc;

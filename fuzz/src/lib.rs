@@ -1,29 +1,32 @@
-//! The targets of `crates/record-file/tests/it/targets.rs` and of `crates/core/tests/it/targets` for libFuzzer, those of other
-//! crates, and what they begin with.
+//! The targets of `crates/record-file/tests/it/targets.rs` and of `crates/core/tests/it/targets`
+//! for libFuzzer, those of other crates, and their seeds.
 //!
-//! Each parser of bytes that nobody vouches for has one:
+//! Each parser of untrusted bytes has one:
 //!
-//! | what is read | target |
+//! | input | target |
 //! | --- | --- |
 //! | a Riegeli/records file, from its beginning to its end and after damage | `sequence` |
-//! | the same at any position, searched and sought in | `positioned` |
+//! | the same at any position, with searching and seeking | `positioned` |
 //! | a simple chunk, its codecs included | `simple_chunk` |
 //! | a transposed chunk, and parts of its records | `transposed_chunk` |
 //! | a file's metadata | `metadata` |
 //! | positions and options of writers as text | `text` |
-//! | what was written, read again | `round_trip` |
+//! | a written file, read again | `round_trip` |
 //! | the trailer of a `.cpb` file | `trailer` |
-//! | chunks with placeholders or without, at any place: plan, merge, check, and `get` beside the merge | `chunks` |
-//! | a set of several files, whose names, sizes, checksums and bytes may lie | `several_files` |
-//! | a trailer that is itself in chunks, again and again | `trailer_levels` |
-//! | schemas: descriptor sets, and those that a file brings along | `schema` |
+//! | chunks with placeholders or without, at any place: plan, merge, check, and `get` compared with
+//! the merge | `chunks` |
+//! | a set of several files, with false names, sizes, checksums and bytes | `several_files` |
+//! | a trailer that is itself in chunks, repeatedly | `trailer_levels` |
+//! | schemas: descriptor sets, and those inside a file | `schema` |
 //! | paths and queries as text, paths as tags | `path` |
-//! | any protobuf message, of a type or of none: sizes, comparison, parts, splitting | `message` |
+//! | any protobuf message, with a type or without: sizes, comparison, parts, splitting | `message`
+//! |
 //! | a SavedModel: its meta graphs, assets and fingerprint, as bytes and as text | `saved_model` |
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
 //! | Paddle's tensor streams, and programs | `paddle_stream`, `paddle_program` |
-//! | a model that is externalized and comes back, and what is kept of the original | `externalized` |
+//! | a model that is externalized and restored, and the data kept of the original | `externalized`
+//! |
 //! | frames of transfers, from one connection or several | `receiver` |
 //! | plans of work in parts, and reports | `parts` |
 //! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
@@ -46,11 +49,11 @@ mod transfer_targets;
 #[path = "../../crates/core/tests/it/merge_support/mod.rs"]
 mod merge_support;
 
-/// The target of this name.
+/// Returns the target of this name.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If there is no such target.
 #[must_use]
 pub fn target(name: &str) -> fn(&[u8]) {
     if name == "receiver" {
@@ -61,7 +64,7 @@ pub fn target(name: &str) -> fn(&[u8]) {
     found.expect("a target of this name").1
 }
 
-/// Puts the seeds of a target into its corpus, where cargo-fuzz has it too.
+/// Adds the seeds of a target to its corpus in cargo-fuzz's folder.
 ///
 /// # Panics
 ///
@@ -84,7 +87,7 @@ pub fn plant(name: &str) {
     }
 }
 
-/// Puts a small SameDiff model, and what a classic file of it is, into the corpus of `samediff`.
+/// Adds a small SameDiff model, and its classic file, to the corpus of `samediff`.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! A SavedModel of any size that TensorFlow can run, once it is small enough to be read.
+//! A SavedModel of any size that TensorFlow can run, once it is externalized.
 
 use prost::Message;
 use proto_splitter_graph_def::proto::attr_value::{ListValue, Value};
@@ -12,19 +12,19 @@ use proto_splitter_saved_model::proto::{SignatureDef, TensorInfo};
 
 use crate::models::{Parts, constant};
 
-/// Large constants in the main graph, functions with one each, and bytes of each constant.
+/// The size and composition of a runnable model.
 #[derive(Clone, Copy, Debug)]
 pub struct RunnableSize {
-    /// Constants in the main graph.
+    /// Number of constants in the main graph.
     pub constants: u64,
-    /// Functions, each with a constant.
+    /// Number of functions, each with a constant.
     pub functions: u64,
-    /// Bytes of each constant.
+    /// Size of each constant, in bytes.
     pub constant_bytes: u64,
 }
 
 impl RunnableSize {
-    /// 2.5 GiB, which no TensorFlow reads: ten constants of 256 MiB, six of them in functions.
+    /// 2.5 GiB, which TensorFlow can't read: ten constants of 256 MiB, six of them in functions.
     pub const OVER_THE_LIMIT: RunnableSize = RunnableSize {
         constants: 4,
         functions: 6,
@@ -49,7 +49,7 @@ fn node(name: &str, op: &str, inputs: &[&str], attrs: Vec<(&str, Value)>) -> Nod
     }
 }
 
-/// The axis that is reduced, a scalar 0.
+/// Returns the axis that is reduced, a scalar 0.
 fn axis() -> NodeDef {
     let tensor = TensorProto {
         dtype: INT32,
@@ -66,7 +66,7 @@ fn axis() -> NodeDef {
     )
 }
 
-/// The largest element.
+/// Returns the node of the largest element.
 fn max(name: &str, of: &str, axis: &str) -> NodeDef {
     let attrs = vec![
         ("T", Value::Type(FLOAT)),
@@ -88,7 +88,7 @@ fn argument(name: &str) -> ArgDef {
     }
 }
 
-/// A function that adds the largest element of its constant to its argument.
+/// Returns a function that adds the largest element of its constant to its argument.
 fn function(name: &str, kernel: Parts) -> Parts {
     let signature = OpDef {
         name: name.to_owned(),
@@ -109,7 +109,7 @@ fn function(name: &str, kernel: Parts) -> Parts {
     function.message(3, kernel).raw(&rest.encode_to_vec())
 }
 
-/// A call of a function of one argument.
+/// Returns a call of a function of one argument.
 fn call(name: &str, function: &str, x: &str) -> NodeDef {
     let list = || {
         let list = ListValue {
@@ -127,7 +127,8 @@ fn call(name: &str, function: &str, x: &str) -> NodeDef {
     node(name, "PartitionedCall", &[x], attrs)
 }
 
-/// A model that adds the largest element of each of its constants to `x`; the same every time.
+/// Returns a model that adds the largest element of each of its constants to `x`; the same every
+/// time.
 pub fn runnable_model(size: &RunnableSize) -> Parts {
     let bytes = size.constant_bytes;
     let placeholder = vec![
