@@ -24,7 +24,7 @@ UNKNOWN_DIMENSION = 2
 
 
 def words(folder):
-    """What string inputs are made of: lines of the assets, so that lookups find something, and what no asset has."""
+    """Returns string inputs: lines of the assets, for successful lookups, and strings in no asset."""
     lines = [line for asset in sorted((folder / "assets").glob("*")) for line in asset.read_bytes().split(b"\n") if line]
     return lines + [b"", b"not in any asset", b"\x00\xff"]
 

@@ -127,7 +127,7 @@ class TensorFlow:
 
 
 def facts(files):
-    """What matters of each message and enum, by its full name."""
+    """Returns the relevant properties of each message and enum, by full name."""
     found = {}
     for file in files:
         syntax = file.syntax or "proto2"
@@ -225,7 +225,7 @@ def check_descriptors(report, tensorflow):
 
 
 def message_maker(tensorflow):
-    """Gives `new(name)`, with message classes of TensorFlow's own descriptors."""
+    """Returns `new(name)`, which creates messages of TensorFlow's own descriptors."""
     pool = descriptor_pool.DescriptorPool()
     for file in tensorflow.descriptors(["tensorflow/core/protobuf/fingerprint.proto"]).file:
         pool.Add(file)
@@ -413,7 +413,7 @@ class Protosplit:
 
 
 def difference(got, wanted):
-    """Says how two results of TensorFlow.read differ; none if they don't."""
+    """Returns the difference between two results of TensorFlow.read; None if they are equal."""
     if isinstance(wanted, str):
         return f"the source: {wanted}"
     if isinstance(got, str):
@@ -458,7 +458,7 @@ EXTENDED = {
     "trailers in chunks": ["--max-chunk-size", "1KiB", "--value-chunk-size", "16"],
     "several files": ["--max-chunk-size", "4KiB", "--max-file-size", "16KiB"],
 }
-# What it calls the field number that stands where it looks for a ChunkedMessage.
+# The name it gives to the field number found where it expects a ChunkedMessage.
 REFUSED_FIELD = "536870911"
 
 
@@ -481,7 +481,7 @@ def check_extended(protosplit, report, tensorflow, new):
             ran = protosplit.run("merge", folder / "m.cpb", "-o", back)
             same = ran.returncode == 0 and back.read_bytes() == source.path.read_bytes()
             report.check("extended", f"{label}, merged", None if same else f"not the source: {ran.stderr.strip()}")
-            # The other files as well: each refuses by itself.
+            # The other files as well: each is rejected separately.
             written += [(f"{label}, {file.name}", source, file) for file in sorted(folder.glob("*.cpb"))]
     results = tensorflow.read((file.with_suffix(""), KINDS[source.message]) for _, source, file in written)
     for (label, _, _), result in zip(written, results):

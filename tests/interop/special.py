@@ -154,7 +154,7 @@ def specials(new):
         node.attr["value"].tensor.tensor_content = bytes(range(256)) * 16
     add("equal_constants", graph, at_least(20, "node[", "twenty constants"))
 
-    # Many nodes, none of them large, and one that is.
+    # Many small nodes, and a large one.
     graph = new("tensorflow.GraphDef")
     for n in range(2000):
         node = graph.node.add(name=f"node_{n}", op="Identity", input=[f"node_{max(n - 1, 0)}"])

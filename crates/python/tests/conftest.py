@@ -1,4 +1,4 @@
-"""What the tests share: a message type made at run time, and messages of it."""
+"""Shared by the tests: a message type made at run time, and messages of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of docs/python.md run as they stand there; shim.py and onnx_session.py run the others."""
+"""Runs the lines of docs/python.md unchanged; shim.py and onnx_session.py run the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong raises its own exception, and nothing crashes."""
+"""Each failure raises a specific exception, and nothing crashes."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_what_is_wrong_with_data_has_a_class_of_ours_that_says_where(
 
 
 def settled(folder: Path) -> None:
-    """Files and folders that are in the way of a call."""
+    """Existing files and folders where a call writes."""
     (folder / "file").write_bytes(b"")
     (folder / "folder").mkdir()
     (folder / "there.pb").write_bytes(b"")

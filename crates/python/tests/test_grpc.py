@@ -33,7 +33,7 @@ def large(size: int = 12_000_000) -> Any:
 
 
 class Service:
-    """Gives back what comes, and keeps it."""
+    """Returns its input, and records it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -168,7 +168,7 @@ def test_what_came_of_a_response_is_not_sent_again(
 
 
 class Cutter:
-    """Forwards connections, and cuts each of the first after so many bytes."""
+    """Forwards connections, and cuts each of the first after this many bytes."""
 
     def __init__(self, to: str, after: list[float]) -> None:
         self._to, self._after = to.split(":"), after

@@ -1,4 +1,4 @@
-"""What Python's users expect of objects: slices, pickles, tables, and errors that name what is wrong."""
+"""Expected behaviour of Python objects: slices, pickles, tables, and errors that name the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's lines run as they stand there."""
+"""Runs the README's lines unchanged."""
 
 from __future__ import annotations
 

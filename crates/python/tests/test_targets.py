@@ -1,4 +1,4 @@
-"""What is written to objects with `write` and to URLs, and verbs on what has no path."""
+"""Output to objects with `write` and to URLs, and verbs on sources without a path."""
 
 from __future__ import annotations
 

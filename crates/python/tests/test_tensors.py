@@ -229,7 +229,7 @@ def test_tensors_are_listed_once() -> None:
         for _ in range(5):
             assert file.tensors["t0"].nbytes == 1 << 21
         assert listing >= 20
-        # Each is a few reads of the first tensor, and none of the others.
+        # Each takes a few reads of the first tensor, and none of the others.
         assert source.reads - listing < 20
         assert file.tensors is file.tensors
     with pytest.raises(ValueError, match="closed"):
@@ -237,7 +237,7 @@ def test_tensors_are_listed_once() -> None:
 
 
 def at_offset(weights: Array, offset: int) -> bytes:
-    """A GraphDef whose weights begin at a multiple of eight, and so many bytes."""
+    """Creates a GraphDef whose weights begin at a multiple of eight, plus this many bytes."""
     plain = graph(weights)
     start = plain.index(weights.tobytes())
     # A field that comes first, and that no reader knows.

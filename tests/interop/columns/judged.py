@@ -1,4 +1,4 @@
-"""What protobuf itself reads of messages, in the shapes that a table has them."""
+"""The values that protobuf itself reads from messages, in the shapes of a table."""
 
 from google.protobuf.descriptor import FieldDescriptor as FD
 

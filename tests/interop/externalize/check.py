@@ -237,7 +237,7 @@ print(load - before, run - before, memory("VmRSS") - before)
 
 
 def check_memory(checks, mib):
-    """What stock TensorFlow takes to load and run a model with so many MiB of constants."""
+    """Measures stock TensorFlow loading and running a model with this many MiB of constants."""
     class Large(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
         def call(self, x):

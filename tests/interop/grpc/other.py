@@ -170,7 +170,7 @@ def to_varint(number: int) -> bytes:
 
 
 class Field:
-    """One occurrence: its tag as it is written, and its content, which is a `Message` once a path led into it."""
+    """One occurrence: its tag as encoded, and its content, a `Message` once a path has entered it."""
 
     def __init__(self, tag: bytes, content: Any) -> None:
         number, _ = varint(tag, 0)
@@ -213,7 +213,7 @@ def parsed(data: bytes) -> Iterator[Field]:
 
 
 class Message:
-    """Parsed when a path first leads into it, so that tails are put behind one another without a look at them."""
+    """Parsed when a path first enters it, so that tails are concatenated without parsing."""
 
     def __init__(self, data: bytes) -> None:
         self.pieces = [data]

@@ -31,7 +31,7 @@ FRAME, TOKEN = transfer_pb2.Frame, transfer_pb2.ResumeToken
 
 
 class Stub:
-    """What protoc's plugin generates for `shelf.proto`."""
+    """Returns the code that protoc's plugin generates for `shelf.proto`."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.Put = channel.stream_unary("/shelf.Shelf/Put", FRAME.SerializeToString, Stored.FromString)

@@ -139,7 +139,7 @@ def run(program: list[str], *arguments: str) -> tuple[str, int]:
 
 
 class Memory:
-    """Holds both sides to so many MiB beside the message and what a program has that does nothing."""
+    """Limits both sides to this many MiB beyond the message and an idle program."""
 
     def __init__(self, idle: dict[str, int], most: dict[str, int]) -> None:
         self._idle, self._most = idle, most

@@ -37,7 +37,7 @@ def check(what, is_right, why=""):
 
 
 def attempt(what, do):
-    """What `do` gives; a failure is a failed check."""
+    """Returns the result of `do`; a failure is a failed check."""
     try:
         result = do()
     except Exception as error:
@@ -132,7 +132,7 @@ def session(path):
 
 
 def outputs(path):
-    """What the model computes; None where none of our guesses of the inputs' shapes suits it."""
+    """Returns the model's outputs; None if no guess of the inputs' shapes works."""
     running = session(path)
     for sizes in (1, 32, 64, 512):
         try:
@@ -178,7 +178,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
         value.const_value.numpy().nbytes for value in onnx_ir.load(pair).graph.initializers.values()
     ] or True)
     if typed(model):
-        # What we make of it once stays as it is, and has the same values.
+        # A second conversion changes nothing, and has the same values.
         mine = onnx.load(back)
         tensors = zip(external_data_helper._get_all_tensors(model), external_data_helper._get_all_tensors(mine))
         check(f"{name}: the same values", all(

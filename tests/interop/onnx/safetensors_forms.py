@@ -30,7 +30,7 @@ def check(what, is_right, why=""):
 
 
 def attempt(what, do):
-    """What `do` gives; a failure is a failed check."""
+    """Returns the result of `do`; a failure is a failed check."""
     try:
         result = do()
     except Exception as error:

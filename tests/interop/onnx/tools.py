@@ -190,7 +190,7 @@ def computed(path):
 
 
 def one(name, how, folder):
-    """Runs one tool, and prints what became of it as JSON."""
+    """Runs one tool, and prints the outcome as JSON."""
     tool = dict((make.__name__, make) for make in TOOLS)[name]()
     result = {"name": tool.name}
     chunked = os.path.join(folder, "model.cpb")

@@ -46,7 +46,7 @@ def check(what, is_right, *more):
 
 
 def old_programs():
-    """Where Paddle 3 writes and reads programs as protobuf."""
+    """Returns a context in which Paddle 3 writes and reads programs as protobuf."""
     return paddle.pir_utils.OldIrGuard() if is_new else contextlib.nullcontext()
 
 
@@ -110,7 +110,7 @@ class Net(paddle.nn.Layer):
 
 
 class Recurrent(paddle.nn.Layer):
-    """Has a state that each run makes anew: a parameter of a program in JSON that is in no file."""
+    """A layer with state that each run creates: a parameter of a JSON program that is in no file."""
 
     def __init__(self, layer):
         super().__init__()

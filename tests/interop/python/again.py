@@ -37,7 +37,7 @@ def size(folder):
 
 
 class Wrapper(tf.Module):
-    """A model around a loaded one, with a large constant of its own."""
+    """A model that wraps a loaded one, with its own large constant."""
 
     def __init__(self, inner):
         super().__init__()

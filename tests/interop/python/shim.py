@@ -62,7 +62,7 @@ def same(expected, actual):
 
 
 def script(*arguments):
-    """A process of its own: what it printed last, as JSON."""
+    """Runs a separate process: returns its last output, as JSON."""
     ran = subprocess.run([sys.executable, __file__, *map(str, arguments)], capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(ran.stdout[-500:] + ran.stderr[-2500:])
@@ -104,7 +104,7 @@ def bytes_of_small(folder, way):
 
 
 def save_large(folder, mib, parts):
-    """Traces, runs and saves so many MiB of constants with the shim: what that takes."""
+    """Traces, runs and saves this many MiB of constants with the shim, and measures it."""
     tf.constant(1.0) + 1
     before = peak()
     rows = int(mib) * 1024 // int(parts)
@@ -283,7 +283,7 @@ def check_saving(checks, work):
     x = tf.ones([1, 256])
     with checks.check("a function that was traced before is saved, with a warning"):
         expected = model.call(x)["y0"].numpy().tobytes()
-        # A function with a signature of its own is traced again while it is saved; this one isn't.
+        # A function with a separate signature is traced again while it is saved; this one isn't.
         traced = tf.function(lambda x: model.call.python_function(x)).get_concrete_function(tf.TensorSpec([None, 256], name="x"))
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

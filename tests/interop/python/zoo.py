@@ -346,7 +346,7 @@ def control_flow_v1(x):
 
 
 def lite(path):
-    """What TensorFlow Lite makes of a folder; none if TensorFlow doesn't convert it."""
+    """Returns TensorFlow Lite's conversion of a folder; None if TensorFlow can't convert it."""
     try:
         converted = tf.lite.TFLiteConverter.from_saved_model(path).convert()
         interpreter = tf.lite.Interpreter(model_content=converted)

@@ -157,7 +157,7 @@ def on_a_store(source: Path) -> None:
 
 
 def table(work: Path, source: Path) -> None:
-    """Times of all three with so many parts at once."""
+    """Returns the times of all three with this many parts at once."""
     size = source.stat().st_size
     print(f"{size} bytes\n\n| at once | split, s | verify, s | merge, s |\n| --- | --- | --- | --- |")
     for at_once in (1, 2, 4):

@@ -37,7 +37,7 @@ VARIABLE, CONSTANT, ARRAY, PLACEHOLDER = range(4)
 
 
 def shape_info(dtype, shape, order, empty=False):
-    """What Nd4j says of an array."""
+    """Returns Nd4j's description of an array."""
     rank = len(shape)
     strides = [0] * rank
     if 0 not in shape:
@@ -249,7 +249,7 @@ def sdnb_array(builder, dtype, shape, data, order, blob):
 
 
 def sdnb_file(variables, inline_below):
-    """An SDNB file. variables: (name, dtype, kind, shape, data or None, order); large arrays go behind the graph."""
+    """Writes an SDNB file. variables: (name, dtype, kind, shape, data or None, order); large arrays follow the graph."""
     blobs = b""
 
     def array(builder, dtype, shape, data, order):

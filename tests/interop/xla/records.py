@@ -24,7 +24,7 @@ class Chunks:
         self.file, self.at = file, 0
 
     def take(self, count: int) -> bytes:
-        """The next bytes, without the headers that stand at every block."""
+        """Returns the next bytes, without the headers at the start of every block."""
         taken = bytearray()
         while len(taken) < count:
             if self.at % BLOCK == 0:
@@ -41,7 +41,7 @@ class Chunks:
             begin = self.at
             _, size, _, kind, _ = struct.unpack("<5Q", self.take(40))
             data = self.take(size)
-            # Each record has a place of its own.
+            # Each record has a separate place.
             self.at = max(self.at, begin + (kind >> 8))
             if 0 < self.at % BLOCK < 24:
                 self.at += 24 - self.at % BLOCK

@@ -114,7 +114,7 @@ def executables(run, kinds, folder: pathlib.Path) -> int:
         for compression in ("none", "snappy", "zstd:3", "brotli:4"):
             ours = folder / "ours.riegeli"
             run("convert", path, "-o", ours, "--to", "split-proto", "--set", f"compression={compression}", "--force")
-            # An empty metadata of IFRT stands in front.
+            # An empty IFRT metadata comes first.
             assert read(b"\0" + ours.read_bytes()) == expected, f"{path.name}: {compression}"
             count += 1
         run("convert", path, "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
@@ -123,7 +123,7 @@ def executables(run, kinds, folder: pathlib.Path) -> int:
         run("convert", folder / "tree.pb", "-o", ours, "--message", TREE, "--to", "aot", "--force")
         assert read(b"\0" + ours.read_bytes()) == expected, path.name
         count += 1
-    # For a CPU nothing is split: what comes back is what was there, behind IFRT's metadata.
+    # For a CPU nothing is split: the result is the input, after IFRT's metadata.
     subprocess.run([sys.executable, HERE / "programs.py", "executable", folder], check=True, stdout=subprocess.DEVNULL)
     made = (folder / "cpu.aot").read_bytes()
     run("convert", folder / "cpu.aot", "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
@@ -163,7 +163,7 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
     for tool in TOOLS:
         assert asked(split, tool) == asked(plain, tool), tool
 
-    # A profile that comes in two parts, each with metadata, whose numbers and times differ: one file behind the other.
+    # A profile in two parts, each with metadata, whose numbers and times differ: two concatenated files.
     space_kind = kinds("tensorflow.profiler.XSpace")
     parts = [space_kind.FromString(made.read_bytes()) for _ in range(2)]
     for number, part in enumerate(parts):
@@ -189,7 +189,7 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
 
 
 def renumber(space) -> None:
-    """Gives metadata other numbers, in all places that refer to it."""
+    """Renumbers metadata, in all places that refer to it."""
     for plane in space.planes:
 
         def stats(of) -> None:
