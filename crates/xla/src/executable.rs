@@ -1,4 +1,4 @@
-//! An executable with its options, and the executable that is in it as bytes, as one message.
+//! An executable with its options, and the executable in it as bytes, read as one message.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -15,29 +15,29 @@ use crate::split_proto::SplitProto;
 use crate::write::{Draft, WriteOptions};
 use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
 
-/// The full name of the type that XLA's own tool unpacks executables to.
+/// Full name of the type that XLA's own tool unpacks executables to.
 pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
 
-/// The fields of that type: the executable's options, and the executable.
+/// Fields of that type: the executable's options, and the executable.
 const OPTIONS: u32 = 1;
 const ON_GPU: u32 = 2;
 const ON_CPU: u32 = 3;
 
-/// The field of an `xla.ExecutableAndOptionsProto` that is an executable as bytes.
+/// Field of an `xla.ExecutableAndOptionsProto` with an executable as bytes.
 const SERIALIZED: u32 = 1;
 
-/// The field with the name of the client, which those for GPUs have.
+/// Field with the name of the client, which executables for GPUs have.
 const CLIENT: u32 = 3;
 
-/// An executable that is bytes in an `xla.ExecutableAndOptionsProto`.
+/// An executable stored as bytes in an `xla.ExecutableAndOptionsProto`.
 pub(crate) struct Executable {
-    /// Its message, put together if it is a split proto.
+    /// Message of the executable, assembled if it is a split proto.
     pub(crate) message: Arc<dyn ReadAt>,
-    /// It, if it is a split proto.
+    /// The executable, if it is a split proto.
     pub(crate) split: Option<SplitProto>,
-    /// Whether it is for GPUs.
+    /// True if it is for GPUs.
     is_on_gpu: bool,
-    /// Where the rest of the message is.
+    /// Ranges of the rest of the message.
     rest: Vec<Range<u64>>,
 }
 
@@ -69,7 +69,7 @@ impl Executable {
         })
     }
 
-    /// The full name of its type.
+    /// Returns the full name of its type.
     pub(crate) fn message_type(&self) -> &str {
         match &self.split {
             Some(split) => split.manifest().message_type(),
@@ -78,7 +78,7 @@ impl Executable {
         }
     }
 
-    /// It and what was beside it as an `xla.HumanReadableAotExecutable`.
+    /// Returns the executable and the other fields as an `xla.HumanReadableAotExecutable`.
     fn tree(&self, outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
         let known = [GPU_EXECUTABLE, CPU_EXECUTABLE];
         if !known.contains(&self.message_type()) {
@@ -102,22 +102,22 @@ impl Executable {
     }
 }
 
-/// The one message that an `xla.ExecutableAndOptionsProto` and the executable in it make: an
+/// Returns an `xla.ExecutableAndOptionsProto` and the executable in it as one message, an
 /// `xla.HumanReadableAotExecutable`.
 pub(crate) fn unpacked(outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
     Executable::find(outer)?.tree(outer)
 }
 
-/// The fields that lead to the module of a message of this type: of executables that were unpacked
-/// it depends on what they are for.
+/// Returns the fields that lead to the module of a message of this type, which for unpacked
+/// executables depends on their platform.
 pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
     let fields = fields(tree, 0..tree.size()?)?;
     let is_on_cpu = fields.iter().any(|field| is(field, ON_CPU));
     Ok(if is_on_cpu { &[3, 1, 1] } else { &[2, 1, 1] })
 }
 
-/// Writes the executable that was [unpacked](unpacked) as XLA reads it: for a GPU as a split proto in
-/// a split proto, for a CPU as a message in a message. Returns the number of bytes.
+/// Writes the [unpacked](unpacked) executable as XLA reads it: for a GPU as a split proto in a
+/// split proto, for a CPU as a message in a message. Returns the number of bytes.
 pub(crate) fn pack(
     tree: &Arc<dyn ReadAt>,
     target: &Path,
@@ -129,7 +129,7 @@ pub(crate) fn pack(
         match field.number.0 {
             OPTIONS if is(&field, OPTIONS) => beside.push(field.value),
             number @ (ON_GPU | ON_CPU) if is(&field, number) => {
-                // Of the two the last counts.
+                // The last of the two takes effect.
                 if is_on_gpu.replace(number == ON_GPU) != Some(number == ON_GPU) {
                     executable.clear();
                 }
@@ -191,7 +191,7 @@ fn is(field: &Field, number: u32) -> bool {
     field.number.0 == number && field.wire_type == WireType::Len
 }
 
-/// Parts of a source, one behind the other.
+/// Returns parts of a source, one after another.
 pub(crate) fn part(
     source: &Arc<dyn ReadAt>,
     ranges: impl IntoIterator<Item = Range<u64>>,

@@ -1,4 +1,4 @@
-//! XLA's modules and executables as one of the formats.
+//! XLA's modules and executables in the registry of formats.
 
 mod parts;
 
@@ -27,8 +27,8 @@ use crate::{
 };
 use parts::{LAYER, Parts};
 
-/// XLA's modules and executables: split protos, `.hlo.pb` files, and executables behind IFRT's
-/// metadata, in entries of a compilation cache too.
+/// XLA's modules and executables: split protos, `.hlo.pb` files, and executables after IFRT's
+/// metadata, also in entries of a compilation cache.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -51,10 +51,10 @@ use parts::{LAYER, Parts};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XlaFormat;
 
-/// The ending of modules in one piece.
+/// File extension of modules in one piece.
 const HLO_ENDING: &str = ".hlo.pb";
 
-/// How the members of a module are called.
+/// Names of the members of a module.
 const NAMES: &[NameRule] = &[
     ("xla.HloComputationProto", |member| {
         Ok(MemberName {
@@ -86,7 +86,7 @@ impl Format for XlaFormat {
         let ending = is_named(candidate.path(), HLO_ENDING);
         let is_dump = ending || is_named(candidate.path(), ".riegeli");
         if is_dump && (candidate.size() == 0 || given_up(candidate.head()).is_some()) {
-            // Opening it says what became of it.
+            // Opening it reports what XLA wrote instead.
             return Some(Confidence::Certain);
         }
         let is_records = candidate.is_chunked().unwrap_or(false);
@@ -215,7 +215,7 @@ impl Format for XlaFormat {
     }
 }
 
-/// The forms that a message can be written in.
+/// The forms in which a message can be written.
 const TARGETS: &[ConvertTarget] = &[
     ConvertTarget {
         name: SPLIT,
@@ -255,13 +255,13 @@ const SETTINGS: &[ConvertSetting] = &[
     },
 ];
 
-/// The setting that says what chunks are compressed with: `none`, `snappy`, `zstd:3`.
+/// The setting for the compression of chunks: `none`, `snappy`, `zstd:3`.
 const COMPRESSION: &str = "compression";
 
-/// The setting that says what becomes of records that are too large for XLA's reader.
+/// The setting for records that are too large for XLA's reader.
 const OVERSIZED: &str = "oversized";
 
-/// How a split proto is written, as options say.
+/// Returns the options for writing a split proto.
 fn writing(options: &ConvertOptions) -> Result<WriteOptions> {
     no_more_settings(options, &[COMPRESSION, OVERSIZED])?;
     let compression = options.settings.get(COMPRESSION);
@@ -274,7 +274,7 @@ fn writing(options: &ConvertOptions) -> Result<WriteOptions> {
         .progress(options.progress.clone()))
 }
 
-/// Fails if a message is not of the type that a form is of.
+/// Fails if a message doesn't have the type that a form requires.
 fn check_type(found: &str, wanted: &str, form: &str) -> Result<()> {
     if found == wanted {
         return Ok(());
@@ -288,7 +288,7 @@ fn is_named(path: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
-/// The type of a message in one piece, by its name and what is around it.
+/// Returns the type of a message in one piece, from its name and its layers.
 fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     if !layers.is_empty() {
         return Some(EXECUTABLE_AND_OPTIONS);
@@ -296,10 +296,10 @@ fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     is_named(path, HLO_ENDING).then_some(HLO_PROTO)
 }
 
-/// The text that XLA leaves in place of a module that it couldn't write.
+/// Returns the text that XLA writes instead of a module that it couldn't write.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
-    // Messages begin with a tag, which for a text would be one of a group or a fixed number.
+    // Messages begin with a tag; a text would begin like a group or a fixed-length number.
     let is_text = |text: &str| text.chars().all(|c| !c.is_control() || c == '\n');
     (text.len() < 1024 && text.starts_with("Failed ") && is_text(text)).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! What stands around an executable: a compressed cache entry, and the metadata of IFRT in front.
+//! The layers around an executable: a compressed cache entry, and the metadata of IFRT before it.
 
 use std::fmt;
 use std::io::Read;
@@ -13,19 +13,19 @@ use record_file::{ReadAt, is_record_file};
 
 use crate::executable::part;
 
-/// The most bytes that IFRT's metadata may have in front of an executable: its shapes and layouts.
+/// Largest metadata of IFRT before an executable, in bytes: its shapes and layouts.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// How many bytes of what a cache entry decompresses to are looked at to know it.
+/// Number of decompressed bytes of a cache entry that are used to recognize it.
 const PROBED: u64 = 4 << 10;
 
-/// The length of the signature that files of records begin with.
+/// Length of the signature at the beginning of record files.
 const SIGNATURE: usize = 64;
 
-/// Bytes in front of the entry: how long it took to compile.
+/// Size of the compile time before the entry, in bytes.
 const COMPILE_TIME: usize = 4;
 
-/// What IFRT says of an executable that follows, `xla.ifrt.SerializedXlaExecutableMetadata`.
+/// IFRT's metadata of an executable, `xla.ifrt.SerializedXlaExecutableMetadata`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct IfrtMetadata {
     #[prost(int32, tag = "1")]
@@ -36,15 +36,15 @@ struct IfrtMetadata {
     computation_name: String,
 }
 
-/// Something around a message.
+/// A layer around a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layer {
-    /// Compression, by the name of what compressed it.
+    /// Compression, by its name.
     Compressed(&'static str),
-    /// An entry of JAX's compilation cache: how many milliseconds the compilation took, as JAX says.
+    /// An entry of JAX's compilation cache, with its compile time in milliseconds.
     CacheEntry(u32),
-    /// IFRT's metadata: how many bytes it has with its length, and the runtime that it names.
+    /// IFRT's metadata: its size with its length prefix, and the name of the runtime.
     Ifrt(u64, String),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// How a cache entry is compressed.
+/// The compression of a cache entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Codec {
     #[cfg(feature = "codecs")]
@@ -74,7 +74,7 @@ impl Codec {
         match head {
             #[cfg(feature = "codecs")]
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
-            // The check bits of a zlib header, whatever the level.
+            // The check bits of a zlib header, for every level.
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
             _ => None,
         }
@@ -97,7 +97,7 @@ impl Codec {
     }
 }
 
-/// Returns true if an input is an executable with something around it. Only its front is read.
+/// Returns true if an input is an executable with layers around it. Reads only its beginning.
 pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     let head = input.head();
     let in_entry = || {
@@ -114,8 +114,8 @@ pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     metadata(head).or_else(in_entry).is_some()
 }
 
-/// Where IFRT's metadata ends, if bytes begin with it; of what follows at least the front has to be
-/// there, and the metadata itself.
+/// Returns the range of IFRT's metadata, if the bytes begin with it; they must include the metadata
+/// itself and the beginning of the executable.
 fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let (len, start) = decode_varint(head)?;
     let end = start.checked_add(usize::try_from(len).ok()?)?;
@@ -123,13 +123,13 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let metadata = IfrtMetadata::decode(read).ok()?;
     let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
     let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
-    // A message in front of which there is a length may be any list of messages.
+    // A length before a message could also begin a list of arbitrary messages.
     (is_records || names_runtime).then_some((start..end, metadata))
 }
 
-/// Takes off what is around an executable: the layers, the outermost first, and what is inside.
+/// Removes the layers around an executable. Returns them, the outermost first, and the executable.
 ///
-/// What is compressed is decompressed to a temporary file.
+/// Compressed data is decompressed to a temporary file.
 ///
 /// # Errors
 ///
@@ -160,13 +160,13 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
     Ok((layers, source))
 }
 
-/// What follows the first bytes of a source.
+/// Returns the source without its first bytes.
 fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
     let size = source.size()?;
     part(source, std::iter::once(skipped.min(size)..size))
 }
 
-/// The first bytes of a source, or all that it has.
+/// Returns the first bytes of a source, or all if there are fewer.
 pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
@@ -174,7 +174,7 @@ pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a source decompresses to, in a temporary file.
+/// Decompresses a source to a temporary file.
 fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
     let mut file = tempfile::tempfile()?;
     let stored = Sequence { source, at: 0 };
@@ -185,7 +185,7 @@ fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
     Ok(file)
 }
 
-/// A source, read from its front on.
+/// A source, read from its beginning.
 struct Sequence<'a> {
     source: &'a dyn ReadAt,
     at: u64,

@@ -1,9 +1,9 @@
 //! XLA's split protos and profiles: read as one message of any size, and written.
 //!
-//! XLA keeps messages that may get too large for protobuf as *split protos*: a Riegeli file whose
-//! first record is a manifest, and whose other records are parts of the message. GPU executables,
-//! entries of compilation caches and dumps of HLO modules are such files. [`SplitProto`] reads one
-//! without a message object, and without its type being known.
+//! XLA stores messages that may become too large for protobuf as *split protos*: a Riegeli file
+//! whose first record is a manifest, and whose other records are parts of the message. GPU
+//! executables, entries of compilation caches and dumps of HLO modules are such files.
+//! [`SplitProto`] reads one without building a message object, and without knowing its type.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -28,14 +28,14 @@ pub use schema::descriptor_pool;
 pub use split_proto::{Finding, SplitProto};
 pub use write::{Draft, MAX_MERGE_RECORD, WriteOptions};
 
-/// The full name of the type of HLO modules with what belongs to them.
+/// Full name of the type of HLO modules with related data.
 pub const HLO_PROTO: &str = "xla.HloProto";
 
-/// The full name of the type of executables for GPUs.
+/// Full name of the type of executables for GPUs.
 pub const GPU_EXECUTABLE: &str = "xla.gpu.GpuExecutableProto";
 
-/// The full name of the type of executables with the options that they were compiled with.
+/// Full name of the type of executables with their compile options.
 pub const EXECUTABLE_AND_OPTIONS: &str = "xla.ExecutableAndOptionsProto";
 
-/// The full name of the type of executables for CPUs.
+/// Full name of the type of executables for CPUs.
 pub const CPU_EXECUTABLE: &str = "xla.cpu.CompilationResultProto";

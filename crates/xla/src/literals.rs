@@ -9,24 +9,24 @@ use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-/// How deep literals nest in literals at most.
+/// Largest nesting depth of literals.
 const MAX_DEPTH: usize = 32;
 
-/// The most bytes of a name, and of what a shape says.
+/// Largest name or shape, in bytes.
 const MAX_SMALL: u64 = 1 << 20;
 
-/// How the elements of a type stand in a literal.
+/// The storage of a type's elements in a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// As in memory, in a bytes field or packed.
     Raw,
-    /// As packed varints, of which as many low bytes count as an element has.
+    /// As packed varints, of which the given number of low bytes are used.
     Varints(usize),
-    /// In a form of which the order of elements in a byte isn't known.
+    /// In a form whose order of elements in a byte isn't known.
     Packed,
 }
 
-/// The types of elements: the number, what they are, the field that they are in, and how.
+/// The element types: the number, the type, the field with the elements, and their form.
 const TYPES: &[(u64, DType, u32, Form)] = &[
     (1, DType::Bool, 2, Form::Varints(1)),
     (2, DType::I8, 15, Form::Raw),
@@ -56,23 +56,23 @@ const TYPES: &[(u64, DType, u32, Form)] = &[
     (33, DType::F8E8M0, 33, Form::Raw),
 ];
 
-/// The number of the type of tuples.
+/// Number of the tuple type.
 const TUPLE: u64 = 13;
 
-/// A constant, and where its elements are in the message.
+/// A constant, and the location of its elements in the message.
 #[derive(Debug)]
 struct Literal {
     info: TensorInfo,
     form: Form,
-    /// Whether the last dimension is the one whose elements follow each other.
+    /// True if the elements along the last dimension are contiguous.
     in_order: bool,
     pieces: Vec<Range<u64>>,
 }
 
-/// The constants of a message that has a module.
+/// The constants of a message with a module.
 pub(crate) struct Literals {
     message: Arc<dyn ReadAt>,
-    /// The fields that lead to the module.
+    /// Fields that lead to the module.
     module: &'static [u32],
     found: OnceLock<Vec<Literal>>,
 }
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Literals {
 }
 
 impl Literals {
-    /// The constants of the module to which these fields lead.
+    /// Creates the list of the constants in the module that these fields lead to.
     pub(crate) fn new(message: Arc<dyn ReadAt>, module: &'static [u32]) -> Literals {
         Literals {
             message,
@@ -95,7 +95,7 @@ impl Literals {
         }
     }
 
-    /// Their headers, in the order of the module.
+    /// Returns their headers, in the order of the module.
     pub(crate) fn infos(&self) -> Result<Vec<TensorInfo>> {
         Ok(self
             .list()?
@@ -104,7 +104,7 @@ impl Literals {
             .collect())
     }
 
-    /// The elements of one of them.
+    /// Returns a reader of a constant's elements.
     pub(crate) fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         let found = self.list()?.iter().find(|literal| literal.info == *info);
         let Some(literal) = found else {
@@ -158,7 +158,7 @@ impl Literals {
     }
 }
 
-/// How many bytes are decoded at a time.
+/// Number of bytes that are decoded at once.
 const STEP: usize = 64 << 10;
 
 fn copy(
@@ -193,7 +193,7 @@ fn copy(
     Ok(())
 }
 
-/// A walk through a message in search of constants.
+/// A walk over a message to find constants.
 struct Walk<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     found: Vec<Literal>,
@@ -216,7 +216,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The values of a field of messages or bytes.
+    /// Returns the values of a field of messages or bytes.
     fn fields(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
         let mut values = Vec::new();
         self.each(range, |_, field| {
@@ -236,7 +236,7 @@ impl Walk<'_> {
         Ok(values)
     }
 
-    /// A short value.
+    /// Reads a short value.
     fn small(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_SMALL {
             let message = format!("{} bytes of a name or shape", range.end - range.start);
@@ -245,7 +245,7 @@ impl Walk<'_> {
         Ok(self.cursor.bytes(range)?.to_vec())
     }
 
-    /// The last value of a text in a message.
+    /// Reads the last value of a string field in a message.
     fn text(&mut self, range: Range<u64>, number: u32) -> Result<String> {
         match self.fields(range, number)?.pop() {
             Some(value) => Ok(String::from_utf8_lossy(&self.small(value)?).into_owned()),
@@ -260,7 +260,7 @@ impl Walk<'_> {
         }
         let mut name = self.text(range, 1)?;
         if !self.names.insert(name.clone()) {
-            // Names are unique in a module; not so in one that nobody checked.
+            // Names are unique in a module, unless the module is invalid.
             let computation = self.text(computation.clone(), 1)?;
             name = format!("{computation}/{name}");
             let (first, mut count) = (name.clone(), 1);
@@ -272,7 +272,7 @@ impl Walk<'_> {
         self.literal(&name, &literals, 0)
     }
 
-    /// A literal, which may come in several pieces.
+    /// Adds a literal, which may be in several pieces.
     fn literal(&mut self, name: &str, pieces: &Vec<Range<u64>>, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             let message = format!("constant {name:?}: tuples nest deeper than {MAX_DEPTH}");
@@ -308,7 +308,7 @@ impl Walk<'_> {
             return Ok(());
         };
         let mut values = self.fields_of(pieces, field)?;
-        // Bytes are one value, of which the last counts; packed numbers go on.
+        // Bytes are one value, of which the last takes effect; packed numbers are concatenated.
         let is_list = matches!(field, 2 | 4..=9 | 12 | 18);
         if !is_list && values.len() > 1 {
             values.drain(..values.len() - 1);
@@ -326,7 +326,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The numbers of a field, packed or not.
+    /// Reads the numbers of a field, packed or not.
     fn varints(&mut self, field: &Field) -> Result<Vec<u64>> {
         let bytes = self.small(field.value.clone())?;
         let (mut numbers, mut rest) = (Vec::new(), bytes.as_slice());

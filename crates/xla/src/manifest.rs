@@ -1,4 +1,4 @@
-//! The first record of a split proto: what the records behind it are for.
+//! The first record of a split proto, which describes the other records.
 
 use prost::Message;
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
@@ -7,7 +7,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// The schema of a manifest, `xla.SplitProtoManifest`.
 pub(crate) mod proto {
-    /// What a split proto is of, and what each of its records is for.
+    /// The type of a split proto, and the purposes of its records.
     #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct SplitProtoManifest {
         #[prost(string, tag = "1")]
@@ -37,7 +37,7 @@ pub(crate) mod proto {
     pub(crate) struct OverrideRecord {
         #[prost(message, repeated, tag = "1")]
         pub(crate) field_path: Vec<PathPart>,
-        /// 1 is a string or bytes; no other is defined.
+        /// Type of the field; 1 is a string or bytes, no other is defined.
         #[prost(int32, tag = "2")]
         pub(crate) field_type: i32,
     }
@@ -63,27 +63,27 @@ pub(crate) mod proto {
 
 use proto::{Index, OverrideRecord, RecordType, SplitProtoManifest};
 
-/// The most bytes that a manifest may have. One of 16 MiB names four million records.
+/// Largest manifest, in bytes. One of 16 MiB describes four million records.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 
-/// The number by which a manifest says that an override is of a string or bytes.
+/// Number of an override of a string or bytes.
 pub(crate) const TYPE_STRING: i32 = 1;
 
-/// The number by which a manifest says that an override is of a message. XLA has no such number.
+/// Number of an override of a message. XLA has no such number.
 pub(crate) const TYPE_MESSAGE: i32 = 1000;
 
 /// The purpose of one record of a split proto.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordKind {
-    /// A part of the message, which is merged into what came before.
+    /// A part of the message, which is merged into the previous parts.
     Merge,
     /// The value of the string or bytes field at this path.
     Override(FieldPath),
-    /// The bytes of the message at this path, whatever was there: an extension that XLA's reader
-    /// refuses.
+    /// The bytes of the message at this path, replacing an earlier value: an extension that XLA's
+    /// reader refuses.
     OverrideMessage(FieldPath),
-    /// None that is known: readers skip the record.
+    /// Unknown; readers skip the record.
     Unknown,
 }
 
@@ -104,7 +104,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// A manifest of a message of this type, with these records behind it.
+    /// Creates a manifest of a message of this type, followed by these records.
     pub(crate) fn new(message_type: &str, records: Vec<RecordKind>) -> Manifest {
         Manifest {
             message_type: message_type.to_owned(),
@@ -112,9 +112,9 @@ impl Manifest {
         }
     }
 
-    /// Returns whether bytes are a manifest rather than any other message: the type is a dotted
-    /// name, and every entry is one that a writer makes. A message that happens to begin with a
-    /// text isn't taken for one.
+    /// Returns whether bytes are a manifest rather than another message: the type is a dotted name,
+    /// and every entry is one that a writer makes. Another message that begins with a string isn't
+    /// mistaken for one.
     ///
     /// ```
     /// use proto_splitter_xla::Manifest;
@@ -128,7 +128,7 @@ impl Manifest {
         let Ok(manifest) = SplitProtoManifest::decode(bytes) else {
             return false;
         };
-        // Fields of the future stand behind entries, or there is nothing but the name.
+        // Unknown fields come after entries, or the name is the only field.
         let is_known = manifest.encoded_len() == bytes.len();
         let is_kind = |record: &proto::Record| record.record_type.is_some();
         is_type_name(&manifest.result_proto_type)
@@ -141,9 +141,9 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if it is none; [`ErrorKind::UnsupportedVersion`] if it has an
-    /// override of a kind that isn't defined; [`ErrorKind::InvalidPath`] if the path of an override
-    /// leads nowhere. The error has the number of the record.
+    /// [`ErrorKind::InvalidMessage`] if it isn't a manifest; [`ErrorKind::UnsupportedVersion`] if
+    /// it has an override of an undefined kind; [`ErrorKind::InvalidPath`] if the path of an
+    /// override is invalid. The error has the number of the record.
     pub fn parse(bytes: &[u8]) -> Result<Manifest> {
         if !Manifest::is_one(bytes) {
             let message = "record 0 is not the manifest of a split proto";
@@ -177,17 +177,17 @@ impl Manifest {
         })
     }
 
-    /// The full name of the message's type.
+    /// Returns the full name of the message's type.
     pub fn message_type(&self) -> &str {
         &self.message_type
     }
 
-    /// The purposes of the records behind the manifest, in their order.
+    /// Returns the purposes of the records after the manifest, in order.
     pub fn records(&self) -> &[RecordKind] {
         &self.records
     }
 
-    /// The bytes of the manifest, as XLA writes them.
+    /// Returns the bytes of the manifest, as XLA writes them.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let override_of = |path: &FieldPath, field_type| {
             Some(RecordType::Override(OverrideRecord {
@@ -211,7 +211,7 @@ impl Manifest {
     }
 }
 
-/// Whether a text is the full name of a type: identifiers with dots between.
+/// Returns whether a string is the full name of a type: identifiers separated by dots.
 fn is_type_name(name: &str) -> bool {
     let is_identifier = |part: &str| {
         let mut bytes = part.bytes();
@@ -271,7 +271,7 @@ fn path_part(step: &Step) -> proto::PathPart {
     }
 }
 
-/// A key as the number that a path has for it.
+/// Returns the number by which a path represents a key.
 fn int_key(key: &MapKey) -> i64 {
     match key {
         MapKey::I32(key) => i64::from(*key),
@@ -304,7 +304,7 @@ mod tests {
             (&b"\x0a\x0cxla.HloProto"[..], true),
             // A file descriptor with a name, and then with a syntax.
             (b"\x0a\x07a.proto\x62\x06proto3", false),
-            // A type in no package, with a record and without one.
+            // A type without a package, with a record and without one.
             (b"\x0a\x01T\x12\x02\x12\x00", true),
             (b"\x0a\x01T", false),
             (b"\x0a\x05a.b c\x12\x02\x12\x00", false),

@@ -24,14 +24,14 @@ use crate::{descriptor_pool, schema};
 
 pub use cut::ProfileDraft;
 
-/// The full name of the type of profiles.
+/// Full name of the type of profiles.
 pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 
 /// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files of records.
 ///
-/// Records are merged as XProf merges them: planes by their names, lines by their ids, metadata by its
-/// names. The message stays in the records, but for events whose numbers or times become others: those
-/// are written to a temporary file.
+/// Records are merged as XProf merges them: planes by their names, lines by their ids, metadata by
+/// its names. The message stays in the records, except for events whose numbers or times change:
+/// those are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -55,10 +55,10 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProfileFormat;
 
-/// The endings of profiles, in one piece and in records.
+/// File extensions of profiles, in one piece and in records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
-/// The most bytes of a first record that is looked at to know a profile.
+/// Largest first record that is read to recognize a profile, in bytes.
 const MAX_PROBED: u64 = 256 << 20;
 
 const RECORDS: &str = "xplane-riegeli";
@@ -157,7 +157,7 @@ impl Format for ProfileFormat {
     }
 }
 
-/// Returns true if the first record of a file may be a profile's: fields that a profile has.
+/// Returns true if the first record of a file may be a profile's: it has only fields of a profile.
 fn is_first_of_profile(source: Arc<dyn ReadAt>) -> Result<bool> {
     let Some(first) = Records::new(source)?.first(MAX_PROBED)? else {
         return Ok(false);
@@ -183,7 +183,7 @@ fn is_first_of_profile(source: Arc<dyn ReadAt>) -> Result<bool> {
     Ok(true)
 }
 
-/// The message of a profile, for its checks.
+/// The message of a profile, for verification.
 struct Whole(Arc<dyn ReadAt>);
 
 impl std::fmt::Debug for Whole {
@@ -208,7 +208,7 @@ impl Archive for Whole {
     }
 }
 
-/// Reads a message to its end, and returns how many bytes it has.
+/// Reads a message to its end, and returns its size in bytes.
 pub(crate) fn read_through(message: &dyn ReadAt, progress: &Progress) -> Result<u64> {
     let size = message.size()?;
     let meter = progress.meter(size);

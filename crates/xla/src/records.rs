@@ -1,5 +1,5 @@
-//! The records of a file as one run of bytes, read by position: record behind record, decoded when
-//! they are read.
+//! The records of a file as one sequence of bytes, read by position: record after record, decoded
+//! when they are read.
 
 mod decoded;
 
@@ -16,20 +16,20 @@ use record_file::{
 
 use decoded::{Decoded, Kept, SpilledFile};
 
-/// The most decoded bytes of a chunk that are held in memory; larger ones go to a temporary file, or
-/// are read where they are.
+/// Largest decoded chunk that is held in memory, in bytes; larger ones go to a temporary file, or
+/// are read in place.
 const MAX_IN_MEMORY: u64 = 16 << 20;
 
-/// The most decoded bytes of chunks with many records that are held together.
+/// Largest total size of decoded chunks with many records that are held, in bytes.
 const MAX_KEPT: u64 = 32 << 20;
 
-/// The records of a file, one behind the other.
+/// The records of a file, one after another.
 ///
-/// Nothing is decoded before it is read, and what is read is checked by the hash of its chunk.
+/// Chunks are decoded on demand, and verified by their hash.
 pub(crate) struct Records {
     file: RecordFile<Arc<dyn ReadAt>>,
     chunks: Vec<Placed>,
-    /// Numbers of records that needn't be messages.
+    /// Numbers of records that don't have to be messages.
     opaque: Vec<Range<u64>>,
     size: u64,
     kept: Kept,
@@ -45,12 +45,12 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// A chunk of records, and where its bytes are among those of all.
+/// A chunk of records, and its range among the bytes of all.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     chunk: Chunk,
     start: u64,
-    /// The number of its first record.
+    /// Number of its first record.
     first: u64,
 }
 
@@ -64,17 +64,17 @@ impl Placed {
     }
 }
 
-/// Where records end that are wanted, or the file does.
+/// The end of the wanted records, or of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// How many records there are, at most those of the last chunk that was wanted.
+    /// Number of records, at most up to the last wanted chunk.
     pub(crate) records: u64,
-    /// Where the last chunk of them ends.
+    /// End of their last chunk.
     pub(crate) end: u64,
 }
 
 impl Records {
-    /// The records of a file; [`find`](Self::find) has to find them first.
+    /// Opens the records of a file; [`find`](Self::find) has to find them first.
     pub(crate) fn new(source: Arc<dyn ReadAt>) -> Result<Records> {
         Ok(Records {
             file: RecordFile::open(source, ReaderOptions::new())?,
@@ -86,13 +86,13 @@ impl Records {
         })
     }
 
-    /// The record file.
+    /// Returns the record file.
     pub(crate) fn file(&self) -> &RecordFile<Arc<dyn ReadAt>> {
         &self.file
     }
 
-    /// Returns the first record if it has at most this many bytes; `None` if it has more, or there is
-    /// none.
+    /// Returns the first record if it has at most this many bytes; `None` if it is larger, or there
+    /// are no records.
     pub(crate) fn first(&mut self, most: u64) -> Result<Option<Bytes>> {
         self.find(1)?;
         let Some(placed) = self.chunks.first().copied() else {
@@ -107,7 +107,7 @@ impl Records {
         Ok((record.len() as u64 <= most).then_some(record))
     }
 
-    /// Finds this many records from the front, if there are so many. Only headers are read.
+    /// Finds up to this many records from the beginning. Reads only headers.
     pub(crate) fn find(&mut self, wanted: u64) -> Result<Found> {
         let mut found = self.found();
         if found.records < wanted {
@@ -148,13 +148,13 @@ impl Records {
             })
     }
 
-    /// Says which records are not messages: they aren't checked to be any.
+    /// Sets the records that are not messages, which aren't checked to be any.
     pub(crate) fn set_opaque(&mut self, numbers: Vec<Range<u64>>) {
         self.opaque = numbers;
     }
 
-    /// Where these records are among the bytes of all. Both have to be found. The chunks are decoded
-    /// in which the range begins or ends in the middle.
+    /// Returns the range of these records among the bytes of all. Both have to be found. Decodes
+    /// the chunks in which the range begins or ends in the middle.
     pub(crate) fn range(&self, records: Range<u64>) -> Result<Range<u64>> {
         if records.is_empty() {
             return Ok(0..0);
@@ -184,7 +184,7 @@ impl Records {
             })
     }
 
-    /// The numbers of the records that a byte's chunk has, for errors.
+    /// Returns the numbers of the records in a byte's chunk, for errors.
     fn numbers(placed: &Placed) -> String {
         match placed.count() {
             1 => format!("record {}", placed.first),
@@ -192,7 +192,7 @@ impl Records {
         }
     }
 
-    /// A chunk, decoded and checked.
+    /// Returns a chunk, decoded and checked.
     fn decoded(&self, index: usize) -> Result<Arc<Decoded>> {
         let Some(placed) = self.chunks.get(index) else {
             let message = "there is no such chunk of records";
@@ -214,13 +214,13 @@ impl Records {
             if !decoded.as_ref().is_err_and(reaches_far) {
                 return decoded;
             }
-            // Of snappy there are streams that decompress only as a whole; nobody is known to write them.
+            // Some snappy streams decompress only as a whole, but no known writer makes them.
         }
         let decoded = Decoded::memory(&self.file.read_known_chunk(&placed.chunk)?);
         self.checked(placed, decoded)
     }
 
-    /// A chunk of one record that is too large for memory.
+    /// Decodes a chunk of one record that is too large for memory.
     fn decode_stream(&self, placed: &Placed) -> Result<Decoded> {
         let chunk = &placed.chunk;
         let kind = self.file.compression(chunk);
@@ -232,7 +232,7 @@ impl Records {
             } else {
                 let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
                 let hopped = hop(&mut cursor, placed.first);
-                // Damage comes before what it leads to.
+                // Damage takes precedence over its consequences.
                 cursor.into_input().finish()?;
                 hopped?;
             }
@@ -249,8 +249,8 @@ impl Records {
         self.checked(placed, Decoded::Spilled(at, len))
     }
 
-    /// Reads all of a chunk to where it is wanted, if that is worth it: one large record, of which
-    /// nothing is kept. Returns false, and nothing was read, of any other.
+    /// Reads a whole chunk directly to `buf`, if that is worth it: one large record, which isn't
+    /// cached. Returns false, without reading, for any other chunk.
     fn read_whole(&self, index: usize, placed: &Placed, buf: &mut [u8]) -> Result<bool> {
         let is_one = placed.chunk.header.kind == ChunkType::Simple && placed.count() == 1;
         if !is_one || placed.size() <= MAX_IN_MEMORY || self.kept.is_settled(index) {
@@ -274,7 +274,7 @@ impl Records {
         Ok(true)
     }
 
-    /// The same, if its records are messages where they should be.
+    /// Returns the chunk, if those of its records that must be messages are.
     fn checked(&self, placed: &Placed, decoded: Decoded) -> Result<Decoded> {
         match &decoded {
             Decoded::Memory { data, ends } => {
@@ -383,7 +383,7 @@ impl ReadAt for SpilledRecord<'_> {
     }
 }
 
-/// Goes from field to field of a record, which has to be a message.
+/// Walks the fields of a record, which must be a message.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, number: u64) -> Result<()> {
     loop {
         match cursor.next() {

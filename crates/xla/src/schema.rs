@@ -1,13 +1,13 @@
-//! The types that XLA splits, by their descriptors: names, numbers and types of their fields.
+//! Descriptors of the types that XLA splits: names, numbers and types of their fields.
 
 use std::sync::OnceLock;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
-/// The descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
+/// Descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
 static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 
-/// Returns the types that XLA splits, of profiles, and all that they reach.
+/// Returns the types that XLA splits, those of profiles, and all types they use.
 ///
 /// ```
 /// let pool = proto_splitter_xla::descriptor_pool();
@@ -16,11 +16,11 @@ static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 /// ```
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
-    // A test decodes it; without it, types aren't known.
+    // A test decodes it; if decoding fails, no types are known.
     POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
 }
 
-/// The type with this full name.
+/// Returns the type with this full name.
 pub(crate) fn message(full_name: &str) -> Option<MessageDescriptor> {
     descriptor_pool().get_message_by_name(full_name)
 }

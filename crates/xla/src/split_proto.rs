@@ -16,12 +16,12 @@ use crate::schema;
 
 pub use findings::Finding;
 
-/// A split proto that is open: the message that its records make, read by position.
+/// An open split proto: the message that its records form, read by position.
 ///
-/// Opening reads the manifest and the headers of chunks, and nothing else, unless an override leads
-/// into an element or an entry: then what leads there is read too. The message's bytes are those of
-/// its merge records and, in front of the bytes of each override, its tag and length, all in the
-/// order of the records. Parsing them gives what XLA's reader makes of the file.
+/// Opening reads only the manifest and the headers of chunks, unless an override leads into an
+/// element or an entry: then the messages on its path are read too. The bytes of the message are
+/// those of its merge records and, before the bytes of each override, its tag and length, all in
+/// the order of the records. Parsing them gives the same result as XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct SplitProto {
     records: Arc<Records>,
     message: Arc<dyn ReadAt>,
     size: u64,
-    /// The file, if it was opened as one.
+    /// Path of the file, if it was opened as one.
     path: Option<PathBuf>,
 }
 
@@ -62,14 +62,14 @@ impl std::fmt::Debug for SplitProto {
 }
 
 impl SplitProto {
-    /// Opens a split proto. `descriptor` is the type that its message has to be of; without it, what
-    /// the manifest says is looked up among XLA's types, and a type that isn't there is not known.
+    /// Opens a split proto. `descriptor` is the required type of its message; without it, the type
+    /// in the manifest is looked up among XLA's types, and any other type is unknown.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is no split proto; [`ErrorKind::InvalidMessage`] if its
-    /// message is of another type, or the manifest names more records than there are;
-    /// [`ErrorKind::InvalidPath`] if an override leads to what is no string or bytes;
+    /// [`ErrorKind::NotChunked`] if it isn't a split proto; [`ErrorKind::InvalidMessage`] if its
+    /// message has another type, or the manifest lists more records than there are;
+    /// [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a string or bytes;
     /// [`ErrorKind::UnsupportedVersion`] if it is of an unknown kind; [`ErrorKind::Record`] if the
     /// file is damaged; [`ErrorKind::Io`] if it can't be read.
     pub fn open(
@@ -103,7 +103,7 @@ impl SplitProto {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), but for a source that is something else.
+    /// As [`open`](Self::open), except that other sources aren't an error.
     pub fn recognize(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -132,7 +132,7 @@ impl SplitProto {
         }
         let entries = manifest.records().len() as u64;
         let found = records.find(entries.saturating_add(1))?;
-        // Records of no known kind may be missing, as for XLA's reader.
+        // Records of unknown kind may be missing, as in XLA's reader.
         let is_needed = |kind: &RecordKind| *kind != RecordKind::Unknown;
         let needed = manifest.records().iter().rposition(is_needed);
         let needed = needed.map_or(1, |last| last as u64 + 2);
@@ -156,29 +156,29 @@ impl SplitProto {
         }))
     }
 
-    /// The same, read from this file.
+    /// Sets the path of the file.
     pub(crate) fn called(mut self, path: &Path) -> SplitProto {
         self.path = Some(path.to_owned());
         self
     }
 
-    /// The manifest.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The message, read by position.
+    /// Returns the message, read by position.
     pub fn message(&self) -> &Arc<dyn ReadAt> {
         &self.message
     }
 
-    /// Bytes of the message.
+    /// Returns the size of the message, in bytes.
     pub fn total_size(&self) -> u64 {
         self.size
     }
 }
 
-/// The records that aren't messages: the manifest, overrides, and those that are skipped.
+/// Returns the records that aren't messages: the manifest, overrides, and those that are skipped.
 fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     let (mut ranges, mut start) = (Vec::new(), 0);
     let merges = manifest.records().iter().enumerate();
@@ -202,7 +202,7 @@ pub(crate) fn is_split_proto(source: Arc<dyn ReadAt>) -> Result<bool> {
     Ok(first.is_some_and(|first| Manifest::is_one(&first)))
 }
 
-/// The manifest of a split proto; `None` of anything else.
+/// Returns the manifest of a split proto; `None` for anything else.
 pub(crate) fn manifest_of(source: Arc<dyn ReadAt>) -> Result<Option<Manifest>> {
     if !is_record_file(&source)? {
         return Ok(None);

@@ -19,19 +19,19 @@ use crate::EXECUTABLE_AND_OPTIONS;
 use crate::manifest::{Manifest, RecordKind};
 use record::Record;
 
-/// The most bytes that one merge record may have: what protobuf parses as a message.
+/// Largest merge record, in bytes: the limit of protobuf's parser.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 
-/// Records of more bytes are written as they are read. They have a chunk of their own either way.
+/// Size from which records are streamed, in bytes. They have a separate chunk either way.
 const STREAM_FROM: u64 = 8 << 20;
 
-/// The compression of XLA's writers.
+/// Compression of XLA's writers.
 const SNAPPY: Compression = Compression::Snappy { level: 2 };
 
-/// The most bytes that snappy compresses at once.
+/// Largest input of snappy, in bytes.
 const MAX_SNAPPY: u64 = u32::MAX as u64 / 2;
 
-/// How a split proto is written.
+/// Options for writing a split proto.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     compression: Option<Compression>,
@@ -41,36 +41,36 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Creates options of the defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub fn new() -> Self {
         WriteOptions::default()
     }
 
-    /// Sets what chunks are compressed with (as XLA does for the type: nothing for an
-    /// `xla.ExecutableAndOptionsProto`, else snappy).
+    /// Sets the compression of chunks. Default: as in XLA, none for an
+    /// `xla.ExecutableAndOptionsProto`, otherwise snappy.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
         self.compression = compression.into();
         self
     }
 
-    /// Sets on how many threads chunks are compressed (0: on that of the caller). The bytes stay the
-    /// same.
+    /// Sets the number of threads that compress chunks. The bytes stay the same. Default: 0, the
+    /// caller's thread.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets whether an existing file is replaced (no).
+    /// Sets whether an existing file is replaced. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets who is told how far it is, and who may stop it (nobody).
+    /// Sets the progress listener, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -81,7 +81,7 @@ impl WriteOptions {
         self.force
     }
 
-    /// What chunks of a message of this type are compressed with.
+    /// Returns the compression for a message of this type.
     fn compression_of(&self, message_type: &str) -> Compression {
         let usual = match message_type {
             EXECUTABLE_AND_OPTIONS => Compression::None,
@@ -91,12 +91,12 @@ impl WriteOptions {
     }
 }
 
-/// A split proto that is planned: which bytes of a message each record has.
+/// A planned split proto: the bytes of a message in each record.
 ///
 /// An `xla.HloProto` is cut into its module without computations, and each computation; an
-/// `xla.gpu.GpuExecutableProto` into its assembly, its binary, its compiled graphs, each constant, and
-/// the rest; an `xla.ExecutableAndOptionsProto` into the executable and the rest. Any other message is
-/// cut between its fields.
+/// `xla.gpu.GpuExecutableProto` into its assembly, its binary, its compiled graphs, each constant,
+/// and the rest; an `xla.ExecutableAndOptionsProto` into the executable and the rest. Any other
+/// message is cut between its fields.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -122,7 +122,7 @@ impl WriteOptions {
 pub struct Draft {
     message: Message,
     manifest: Manifest,
-    /// Of the records behind the manifest.
+    /// Records after the manifest.
     records: Vec<SpanList>,
 }
 
@@ -136,25 +136,26 @@ impl std::fmt::Debug for Message {
 }
 
 impl Draft {
-    /// Plans the records of a message of this type. Its fields are hopped over; no value is read.
+    /// Plans the records of a message of this type. Skips over its fields without reading their
+    /// values.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Uncuttable`] if a record would have more than [`MAX_MERGE_RECORD`] bytes, with
-    /// what it is of; [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
+    /// its content; [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
     /// [`ErrorKind::Io`] if it can't be read.
     pub fn new(message: Arc<dyn ReadAt>, message_type: &str) -> Result<Draft> {
         let cut = cut::cut(&*message, message_type, None)?;
         Ok(Draft::of(message, message_type, cut))
     }
 
-    /// Plans the records of a message of which parts are too large for XLA's reader: large values of a
-    /// record that has more than [`MAX_MERGE_RECORD`] bytes come behind it, as overrides of what is
-    /// inside of it. This crate reads such files; XLA's reader refuses those overrides.
+    /// Plans the records of a message with parts that are too large for XLA's reader: large values
+    /// of a record with more than [`MAX_MERGE_RECORD`] bytes follow it, as overrides of values
+    /// inside it. This crate reads such files; XLA's reader refuses those overrides.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), if there are no large values in a record that could leave it.
+    /// As [`new`](Self::new), if a record that is too large has no large values to move out.
     pub fn extended(message: Arc<dyn ReadAt>, descriptor: &MessageDescriptor) -> Result<Draft> {
         let message_type = descriptor.full_name();
         let cut = cut::cut(&*message, message_type, Some(descriptor))?;
@@ -173,7 +174,7 @@ impl Draft {
         }
     }
 
-    /// Returns true if XLA's reader takes the file, since no record is an extension.
+    /// Returns true if XLA's reader accepts the file, since no record is an extension.
     pub fn is_for_xla(&self) -> bool {
         self.manifest.records().iter().all(|kind| match kind {
             RecordKind::Override(path) => path.steps().len() == 1,
@@ -182,12 +183,12 @@ impl Draft {
         })
     }
 
-    /// The manifest.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Writes the file, which appears complete or not at all, and returns how many bytes it has.
+    /// Writes the file atomically, and returns its size in bytes.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl<'a> RecordBytes<'a> {
 }
 
 impl RecordBytes<'_> {
-    /// Reads what is in one span of a record, from a position on.
+    /// Reads from one span of a record, from a position on.
     fn read_part(
         message: &dyn ReadAt,
         record: &SpanList,
@@ -290,7 +291,7 @@ impl Read for RecordBytes<'_> {
     }
 }
 
-/// The error of a record that would be too large.
+/// Returns the error of a record that would be too large.
 #[cold]
 fn uncuttable(what: &str, size: u64) -> Error {
     let message = format!(

@@ -1,4 +1,4 @@
-//! What belongs to an open module or executable: what is around it, and its constants.
+//! The parts of an open module or executable: its layers, and its constants.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,21 +17,21 @@ use crate::{
     CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,
 };
 
-/// What a layer is called among properties.
+/// Name of a layer among the properties.
 pub(super) const LAYER: &str = "layer";
 
-/// What belongs to an open message: what is around it, its constants, and what its records are.
+/// The parts of an open message: its layers, its constants, and its records.
 #[derive(Debug)]
 pub(super) struct Parts {
     message_type: String,
     message: Whole,
     layers: Vec<Layer>,
     split: Option<SplitProto>,
-    /// Found when they are first asked for.
+    /// Constants, found on first use.
     literals: OnceLock<Option<Literals>>,
 }
 
-/// The message, for its checks.
+/// The message, for verification.
 struct Whole(Arc<dyn ReadAt>);
 
 impl std::fmt::Debug for Whole {
@@ -56,7 +56,7 @@ impl Parts {
         }
     }
 
-    /// The constants, if the message is of a type that has a module.
+    /// Returns the constants, if the type of the message has a module.
     fn literals(&self) -> Result<Option<&Literals>> {
         if let Some(literals) = self.literals.get() {
             return Ok(literals.as_ref());
@@ -72,7 +72,7 @@ impl Parts {
             EXECUTABLE_AND_OPTIONS => {
                 let inside = Executable::find(&message)?;
                 let literals = Literals::new(inside.message, &[1, 1]);
-                // What other platforms keep there may be bytes of any kind.
+                // Other platforms may store bytes of any kind there.
                 let is_known = inside.split.is_some() || literals.infos().is_ok();
                 is_known.then_some(literals)
             }
@@ -81,7 +81,7 @@ impl Parts {
         Ok(self.literals.get_or_init(|| literals).as_ref())
     }
 
-    /// The split proto that is in an executable's bytes.
+    /// Returns the split proto in an executable's bytes.
     fn inside(&self) -> Result<Option<SplitProto>> {
         if self.message_type != EXECUTABLE_AND_OPTIONS {
             return Ok(None);

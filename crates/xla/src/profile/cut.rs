@@ -1,4 +1,4 @@
-//! Cutting a profile into records that XProf puts together again without changing anything.
+//! Cutting a profile into records that XProf merges back unchanged.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -14,17 +14,17 @@ use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 use super::merge::{Line, MAX_RUN, Plane, Space, field, is};
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 
-/// The compression of the profiler's own writer.
+/// Compression of the profiler's own writer.
 const BROTLI: Compression = Compression::brotli(6);
 
-/// Files end at a multiple of this many bytes.
+/// Multiple to which files are padded, in bytes.
 const PADDING: u64 = 64 << 10;
 
-/// A profile that is planned as records: the first has everything but lines, and each other a line
+/// A plan of a profile as records: the first has everything except lines, and each other has a line
 /// of a plane, or a run of its events.
 ///
-/// XProf merges planes that are called the same, and lines with one id. So of such planes everything
-/// is in the first record, which it takes as it is.
+/// XProf merges planes with the same name, and lines with the same id. So such planes are
+/// completely in the first record, which it keeps unchanged.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,8 +54,8 @@ impl ProfileDraft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] if what has to stay together has more bytes than a message can have;
-    /// [`ErrorKind::InvalidMessage`] if it breaks the wire format.
+    /// [`ErrorKind::Uncuttable`] if a part that has to stay together is larger than a message can
+    /// be; [`ErrorKind::InvalidMessage`] if it breaks the wire format.
     pub fn new(message: Arc<dyn ReadAt>) -> Result<ProfileDraft> {
         let size = message.size()?;
         let mut space = Space::new(&*message)?;
@@ -73,7 +73,7 @@ impl ProfileDraft {
         }
         let (mut first, mut lines) = (SpanList::default(), Vec::new());
         for plane in &planes {
-            // What is put together again has to be what it was.
+            // Merging must restore the plane.
             let comes_back = same(&*message, &plane.whole(space.source()), &plane.as_it_is)?;
             if comes_back && plane.has_unique_lines() && names.get(&plane.name) == Some(&1) {
                 let mut inside = plane.head.clone();
@@ -94,12 +94,12 @@ impl ProfileDraft {
         Ok(ProfileDraft { message, records })
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn record_count(&self) -> usize {
         self.records.len()
     }
 
-    /// Writes the file, which appears complete or not at all, and returns how many bytes it has.
+    /// Writes the file atomically, and returns its size in bytes.
     ///
     /// # Errors
     ///
@@ -137,7 +137,8 @@ impl ProfileDraft {
     }
 }
 
-/// Adds the records of a line: its plane's id and name, and the line with as many events as go in one.
+/// Adds the records of a line: its plane's id and name, and the line with as many events as fit in
+/// each.
 fn cut_line(
     plane: &Plane,
     line: &Line,
@@ -178,8 +179,8 @@ fn check(record: &SpanList, what: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Uncuttable, message))
 }
 
-/// Whether two lists of spans are the same bytes, given that both have the same large spans: only what
-/// differs in its place is read.
+/// Returns whether two lists of spans have the same bytes, given that both have the same large
+/// spans: reads only spans at different positions.
 fn same(message: &dyn ReadAt, made: &SpanList, there: &SpanList) -> Result<bool> {
     if made.len() != there.len() {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! The records of a profile, merged as XProf merges them, where they are: planes and lines join, and the
-//! numbers of metadata and times become others where a plane is merged into another.
+//! Merging the records of a profile as XProf does, without copying them: planes and lines join, and
+//! the numbers of metadata and times change when a plane is merged into another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufWriter, Write};
@@ -18,13 +18,13 @@ use record_file::ReadAt;
 use crate::records::Records;
 use crate::write::RecordBytes;
 
-/// The most bytes of a name.
+/// Largest name, in bytes.
 const MAX_NAME: u64 = 1 << 20;
 
-/// The most records that a profile may have.
+/// Largest number of records of a profile.
 const MAX_RECORDS: u64 = 1 << 24;
 
-/// The message that the records of a profile make.
+/// Returns the message that the records of a profile form.
 pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<Arc<dyn ReadAt>> {
     let mut records = Records::new(source)?;
     let found = records.find(u64::MAX)?;
@@ -64,34 +64,34 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
     Ok(Arc::new(builder.finish()?))
 }
 
-/// A profile that is put together.
+/// A profile that is being assembled.
 pub(super) struct Space<'a> {
     reader: &'a dyn ReadAt,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     source: SourceId,
     planes: Vec<Plane>,
-    /// The last plane of each name.
+    /// Last plane of each name.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
-    /// Errors, warnings and names of hosts that are there, by their fields.
+    /// Existing errors, warnings and names of hosts, with their fields.
     texts: HashSet<(u32, Vec<u8>)>,
 }
 
 #[derive(Default)]
 pub(super) struct Plane {
     pub(super) name: Vec<u8>,
-    /// Its id and name.
+    /// Id and name.
     pub(super) head: SpanList,
     pub(super) lines: Vec<Line>,
-    /// The last line of each id.
+    /// Last line of each id.
     by_id: HashMap<i64, usize>,
     /// Metadata and stats.
     pub(super) rest: SpanList,
-    /// All of it, as it stands in its record.
+    /// All of the plane, as stored in its record.
     pub(super) as_it_is: SpanList,
-    /// What its metadata is called, once metadata was merged into it.
+    /// Names of its metadata, once other metadata was merged into it.
     pub(super) known: Option<Known>,
-    /// Whether another was merged into it.
+    /// True if another plane was merged into it.
     is_joined: bool,
 }
 
@@ -99,19 +99,19 @@ pub(super) struct Plane {
 pub(super) struct Line {
     id: i64,
     timestamp: i64,
-    /// What comes before the time at which it begins.
+    /// Fields before the start time.
     head: SpanList,
-    /// That time, as it stands in its record.
+    /// Start time, as stored in its record.
     stamp: SpanList,
     pub(super) events: Vec<Events>,
     duration: i64,
     has_duration: bool,
-    /// What comes behind the events.
+    /// Fields after the events.
     rest: SpanList,
 }
 
 impl<'a> Space<'a> {
-    /// An empty profile of parts of `reader`.
+    /// Creates an empty profile of parts of `reader`.
     pub(super) fn new(reader: &'a dyn ReadAt) -> Result<Space<'a>> {
         let size = reader.size()?;
         Ok(Space {
@@ -125,7 +125,7 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// What the spans are of.
+    /// Returns the source of the spans.
     pub(super) const fn source(&self) -> SourceId {
         self.source
     }
@@ -134,7 +134,7 @@ impl<'a> Space<'a> {
         self.reader
     }
 
-    /// Takes the first record as it is.
+    /// Adds the first record unchanged.
     fn first(&mut self, range: Range<u64>) -> Result<()> {
         for field in self.fields(range)? {
             if is(&field, 1) {
@@ -151,7 +151,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges a further record in.
+    /// Merges another record.
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
         let mut planes = Vec::new();
         for field in self.fields(range)? {
@@ -163,9 +163,9 @@ impl<'a> Space<'a> {
                     self.push_rest(&field);
                 }
             }
-            // What else a profile has, XProf leaves out of all records but the first.
+            // XProf ignores the other fields of a profile in all records but the first.
         }
-        // The last comes first; planes of one record are not merged into each other.
+        // In reverse; planes of one record are not merged with each other.
         let mut added = Vec::new();
         for range in planes.into_iter().rev() {
             let plane = self.plane(range)?;
@@ -180,7 +180,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges a plane into the one that is called the same.
+    /// Merges a plane into the one with the same name.
     fn join(&mut self, index: usize, from: Plane) -> Result<()> {
         let Some(there) = self.planes.get_mut(index) else {
             return Ok(());
@@ -219,7 +219,7 @@ impl<'a> Space<'a> {
         self.rest.push_span(self.source, field.start..field.end);
     }
 
-    /// A plane of these bytes.
+    /// Returns a plane with these bytes.
     pub(super) fn plane(&mut self, range: Range<u64>) -> Result<Plane> {
         let mut plane = Plane::default();
         plane.as_it_is.push_span(self.source, range.clone());
@@ -286,7 +286,7 @@ impl<'a> Space<'a> {
         Ok(fields)
     }
 
-    /// The first field of a range.
+    /// Returns the first field of a range.
     pub(super) fn next_field(&mut self, range: Range<u64>) -> Result<Option<Field>> {
         self.cursor.set_range(range);
         self.cursor.next()
@@ -305,7 +305,7 @@ impl<'a> Space<'a> {
         Ok(number.map_or(0, |(number, _)| number.cast_signed()))
     }
 
-    /// The whole profile, fields by number, and the events in it that were changed.
+    /// Returns the whole profile, fields by number, and its changed events.
     fn finish(mut self) -> Result<(SpanList, Option<Arc<dyn ReadAt>>)> {
         let mut rewritten = Rewritten::new(SourceId::new(1)?);
         let mut list = SpanList::default();
@@ -341,7 +341,7 @@ impl Plane {
         self.by_id.len() == self.lines.len()
     }
 
-    /// All of it, its lines behind its head, where nothing was merged into it.
+    /// Returns the whole plane, its lines after its head, if nothing was merged into it.
     pub(super) fn whole(&self, source: SourceId) -> SpanList {
         let mut inside = self.head.clone();
         for line in &self.lines {
@@ -357,8 +357,8 @@ impl Plane {
 }
 
 impl Line {
-    /// Merges a line in that has the same id: its events come behind, and what begins later keeps its
-    /// time.
+    /// Merges a line with the same id: its events are appended, and the line that begins later
+    /// keeps its start time.
     fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
         let (moved, by) = if from.timestamp < self.timestamp {
@@ -375,12 +375,12 @@ impl Line {
         self.duration = self.duration.max(from.duration);
     }
 
-    /// Runs of its events.
+    /// Returns the runs of its events.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Range<u64>> {
         self.events.iter().flat_map(|events| &events.runs)
     }
 
-    /// The line with these of its events.
+    /// Returns the line with only these events.
     pub(super) fn with(&self, events: &SpanList) -> SpanList {
         let mut list = self.head.clone();
         list.append(&self.stamp);
@@ -408,18 +408,17 @@ pub(super) fn field(list: &mut SpanList, number: u32, value: &SpanList) {
     list.append(value);
 }
 
-/// The fields of a plane that are maps of metadata.
+/// Fields of a plane that are maps of metadata.
 const EVENT_METADATA: u32 = 4;
 const STAT_METADATA: u32 = 5;
 
-/// The field of a plane with its stats.
+/// Field of a plane with its stats.
 const STATS: u32 = 6;
 
-/// Picoseconds of a nanosecond.
+/// Picoseconds per nanosecond.
 const PICOSECONDS: i64 = 1000;
 
-/// The numbers that metadata has in the plane that it was merged into; of those that are not named
-/// the number stays.
+/// The numbers of metadata in the plane that it was merged into; unlisted numbers are unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     events: HashMap<i64, i64>,
@@ -427,7 +426,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns true if every number stays what it is.
+    /// Returns true if no number changes.
     fn are_same(&self) -> bool {
         let same = |map: &HashMap<i64, i64>| map.iter().all(|(from, to)| from == to);
         same(&self.events) && same(&self.stats)
@@ -442,22 +441,22 @@ impl Numbers {
     }
 }
 
-/// Events of a line, and how they change.
+/// Events of a line, and the changes to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
-    /// Runs of events that follow each other.
+    /// Runs of consecutive events.
     pub(super) runs: Vec<Range<u64>>,
-    /// The numbers of their metadata, if any becomes another.
+    /// Numbers of their metadata, if any changes.
     numbers: Option<Arc<Numbers>>,
-    /// How many nanoseconds later they are than they say.
+    /// Number of nanoseconds to add to their times.
     shift: i64,
 }
 
-/// The most bytes of a run, unless one event has more.
+/// Largest run, in bytes, unless a single event is larger.
 pub(super) const MAX_RUN: u64 = 16 << 20;
 
 impl Events {
-    /// Adds the event at this place.
+    /// Adds the event at this range.
     pub(super) fn push(&mut self, place: Range<u64>) {
         match self.runs.last_mut() {
             Some(run) if run.end == place.start && place.end - run.start <= MAX_RUN => {
@@ -467,23 +466,23 @@ impl Events {
         }
     }
 
-    /// Lets them begin this many nanoseconds later.
+    /// Delays the events by this many nanoseconds.
     pub(super) const fn delay(&mut self, nanoseconds: i64) {
         self.shift = self.shift.wrapping_add(nanoseconds);
     }
 
-    /// Gives their metadata other numbers.
+    /// Renumbers their metadata.
     pub(super) fn renumber(&mut self, numbers: Option<&Arc<Numbers>>) {
         self.numbers = numbers.cloned();
     }
 }
 
-/// Names and numbers of metadata that a plane has, once another is merged into it.
+/// The names and numbers of a plane's metadata, once another plane is merged into it.
 #[derive(Debug)]
 pub(super) struct Known {
     events: ByName,
     stats: ByName,
-    /// Numbers of its own stats.
+    /// Numbers of the plane's own stats.
     plane_stats: HashSet<i64>,
 }
 
@@ -493,15 +492,14 @@ struct ByName {
     next: i64,
 }
 
-/// One entry of a map of metadata.
+/// An entry of a map of metadata.
 struct Metadata {
     name: Vec<u8>,
     value: Range<u64>,
 }
 
-/// Merges the metadata and stats of `from` into those of `to`: a name that is there has the number
-/// that it has there, and a new one the next that is free. Metadata without a name is left out, as
-/// XProf leaves it.
+/// Merges the metadata and stats of `from` into those of `to`: an existing name keeps its number,
+/// and a new one gets the next free number. Metadata without a name is left out, as in XProf.
 pub(super) fn merge_metadata(
     space: &mut Space<'_>,
     from: &Plane,
@@ -576,7 +574,8 @@ fn known_of(space: &mut Space<'_>, rest: &SpanList) -> Result<Known> {
     })
 }
 
-/// The entries of a map of metadata, by their numbers: of those with one number the last counts.
+/// Returns the entries of a map of metadata, by their numbers: among those with the same number the
+/// last takes effect.
 fn metadata_of(
     space: &mut Space<'_>,
     rest: &SpanList,
@@ -603,7 +602,7 @@ fn metadata_of(
     Ok(found)
 }
 
-/// The values of a field among what a plane has in the records.
+/// Returns the values of a field among a plane's fields in the records.
 fn fields_of(space: &mut Space<'_>, rest: &SpanList, number: u32) -> Result<Vec<Range<u64>>> {
     let mut values = Vec::new();
     for span in rest.iter() {
@@ -634,7 +633,7 @@ const fn is_number(field: &Field, number: u32) -> bool {
     field.number.0 == number && matches!(field.wire_type, WireType::Varint)
 }
 
-/// Adds a field with a number.
+/// Adds a number field.
 pub(super) fn put_number(list: &mut SpanList, number: u32, value: i64) {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, tag(FieldNumber(number), WireType::Varint));
@@ -643,7 +642,7 @@ pub(super) fn put_number(list: &mut SpanList, number: u32, value: i64) {
 }
 
 impl Space<'_> {
-    /// A stat with other numbers of metadata: its own, and the one that it may have for a value.
+    /// Renumbers the metadata of a stat: its own number, and that of its value, if it has one.
     fn renumbered_stat(&mut self, stat: Range<u64>, numbers: &Numbers) -> Result<SpanList> {
         let mut list = SpanList::default();
         for part in self.fields(stat)? {
@@ -657,7 +656,7 @@ impl Space<'_> {
         Ok(list)
     }
 
-    /// An event that is `delay` picoseconds later, with other numbers of metadata.
+    /// Returns an event that is `delay` picoseconds later, with renumbered metadata.
     fn changed_event(
         &mut self,
         event: Range<u64>,
@@ -669,7 +668,7 @@ impl Space<'_> {
         for part in self.fields(event)? {
             match part.number.0 {
                 1 if is_number(&part, 1) => number = self.number(part.value)?,
-                // They are two of which an event has one.
+                // An event has one of these two.
                 2 if delay != 0 && is_number(&part, 2) => offset = self.number(part.value)?,
                 5 if delay != 0 && is_number(&part, 5) => offset = 0,
                 4 if is(&part, 4) => {
@@ -689,9 +688,9 @@ impl Space<'_> {
     }
 }
 
-/// Events that change, in a temporary file.
+/// Changed events, in a temporary file.
 pub(super) struct Rewritten {
-    /// What the spans of it are of.
+    /// Source of its spans.
     source: SourceId,
     file: Option<BufWriter<std::fs::File>>,
     len: u64,
@@ -706,7 +705,7 @@ impl Rewritten {
         }
     }
 
-    /// Adds events to a line: where they are, or changed.
+    /// Adds events to a line: as spans, or changed.
     pub(super) fn add(
         &mut self,
         space: &mut Space<'_>,
@@ -749,7 +748,7 @@ impl Rewritten {
         })
     }
 
-    /// What was written, if anything was.
+    /// Returns the events written, if any.
     pub(super) fn finish(self) -> Result<Option<Arc<dyn ReadAt>>> {
         let Some(mut file) = self.file else {
             return Ok(None);

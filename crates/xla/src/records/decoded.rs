@@ -1,4 +1,4 @@
-//! Chunks that are decoded, and how many of them are kept.
+//! Decoded chunks, and the cache of them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -9,19 +9,19 @@ use bytes::Bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{Chunk, DecodedChunk, ReadAt};
 
-/// A chunk that was decoded and whose hash was compared.
+/// A chunk that was decoded and verified.
 #[derive(Debug)]
 pub(super) enum Decoded {
-    /// Its records, one behind the other, and where each ends.
+    /// The records, one after another, and the end of each.
     Memory { data: Bytes, ends: Vec<usize> },
-    /// Its only record in the temporary file: where it begins, and its length.
+    /// A single record in the temporary file: its offset and its length.
     Spilled(u64, u64),
-    /// Its only record where it is stored: how many bytes of the chunk's data are in front of it.
+    /// A single record in place: the number of bytes before it in the chunk's data.
     Stored(Chunk, u64),
 }
 
 impl Decoded {
-    /// A chunk in memory.
+    /// Returns a chunk in memory.
     pub(super) fn memory(chunk: &DecodedChunk) -> Decoded {
         let mut total = 0;
         let ends: Vec<usize> = chunk
@@ -35,7 +35,7 @@ impl Decoded {
         Decoded::Memory { data, ends }
     }
 
-    /// Where a record ends among the bytes of the chunk.
+    /// Returns the end of a record among the bytes of the chunk.
     pub(super) fn end_of(&self, record: usize) -> Option<u64> {
         match self {
             Decoded::Memory { ends, .. } => ends.get(record).map(|end| *end as u64),
@@ -45,16 +45,16 @@ impl Decoded {
     }
 }
 
-/// A chunk, once it was decoded. Who decodes it holds the lock.
+/// A chunk, once it was decoded. The decoding thread holds the lock.
 type Slot = Arc<Mutex<Option<Arc<Decoded>>>>;
 
-/// The chunks that were read last, by their index.
+/// The recently used chunks, by their index.
 #[derive(Debug)]
 pub(super) struct Kept {
     most: u64,
-    /// The one read last is at the back.
+    /// Most recently used last.
     recent: Mutex<VecDeque<(usize, u64, Slot)>>,
-    /// Those that take no memory worth mentioning.
+    /// Chunks that take almost no memory.
     settled: Mutex<BTreeMap<usize, Arc<Decoded>>>,
 }
 
@@ -67,8 +67,8 @@ impl Kept {
         }
     }
 
-    /// The chunk with this index and size, decoded by `decode` unless it is kept. Others wait for
-    /// the one who decodes it; chunks beside it are decoded meanwhile.
+    /// Returns the chunk with this index and size, decoding it with `decode` unless it is cached.
+    /// Other threads wait for the one that decodes it, and can decode other chunks meanwhile.
     pub(super) fn get_or_decode(
         &self,
         index: usize,
@@ -92,7 +92,7 @@ impl Kept {
         Ok(decoded)
     }
 
-    /// Returns true if a chunk was decoded that is kept without memory.
+    /// Returns true if a chunk was decoded and is kept without memory.
     pub(super) fn is_settled(&self, index: usize) -> bool {
         lock(&self.settled).contains_key(&index)
     }
@@ -130,7 +130,7 @@ pub(super) struct SpilledFile {
 }
 
 impl SpilledFile {
-    /// Adds a record; returns where it begins, and its length.
+    /// Adds a record; returns its offset and its length.
     pub(super) fn add(&self, mut record: impl Read) -> Result<(u64, u64)> {
         let mut end = lock(&self.len);
         let mut file = match self.file.get() {

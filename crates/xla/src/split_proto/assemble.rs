@@ -1,4 +1,4 @@
-//! From records to the one message: a list of spans of them.
+//! Assembling records to one message: a list of their spans.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use record_file::ReadAt;
 use crate::manifest::{Manifest, RecordKind};
 use crate::records::Records;
 
-/// The message that records make.
+/// Returns the message that records form.
 pub(super) fn message(
     manifest: &Manifest,
     records: &Arc<Records>,
@@ -52,12 +52,12 @@ pub(super) fn message(
     assembly.finish()
 }
 
-/// Whether a path leads to no element and no entry.
+/// Returns whether a path leads through no element and no entry.
 fn is_of_fields(path: &FieldPath) -> bool {
     path.steps().iter().all(|step| step.select == Select::Field)
 }
 
-/// Whether a record changes what is inside of the message so far.
+/// Returns whether a record changes a nested part of the message so far.
 fn is_inside(kind: &RecordKind) -> bool {
     match kind {
         RecordKind::Override(path) => !is_of_fields(path),
@@ -66,7 +66,7 @@ fn is_inside(kind: &RecordKind) -> bool {
     }
 }
 
-/// A message that is put together front to back.
+/// A message that is assembled front to back.
 struct Assembly<'a> {
     builder: SpansBuilder,
     source: SourceId,
@@ -91,8 +91,8 @@ impl<'a> Assembly<'a> {
             .span(self.source, self.records.range(from..to)?)
     }
 
-    /// Sets the value of a field to the bytes of a record. What comes last counts, and messages that
-    /// come in pieces are merged.
+    /// Sets the value of a field to the bytes of a record. The last value takes effect, and
+    /// messages in several pieces are merged.
     fn set(&mut self, path: &FieldPath, number: u64) -> Result<()> {
         for step in path.steps() {
             self.builder.begin_field(step.field)?;
@@ -104,8 +104,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Sets values inside of elements and entries, where they stand: what would be added at the end
-    /// would be another element. Those that are there are set in one pass.
+    /// Sets values inside of existing elements and entries, in place: appended at the end they
+    /// would make another element. All of them are set in one pass.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],
@@ -147,7 +147,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The bytes of a record.
+    /// Returns the bytes of a record.
     fn value(&self, number: u64) -> Result<Arc<dyn ReadAt>> {
         let mut value = SpansBuilder::new();
         let reader: Arc<dyn ReadAt> = Arc::clone(self.records) as _;
@@ -165,7 +165,7 @@ fn whole(spans: Spans) -> Arc<dyn ReadAt> {
     Arc::new(spans)
 }
 
-/// Makes the changes, if there are any; none are left.
+/// Applies and removes the changes, if there are any.
 fn applied(
     changes: &mut Changes,
     so_far: Arc<dyn ReadAt>,
@@ -182,7 +182,7 @@ fn applied(
 #[derive(Default)]
 struct Taken {
     paths: HashSet<FieldPath>,
-    /// What they lead through.
+    /// Paths that they lead through.
     ways: HashSet<FieldPath>,
 }
 
@@ -195,7 +195,7 @@ impl Taken {
         self.paths.insert(path);
     }
 
-    /// Whether a path is one of them, leads to one or leads through one.
+    /// Returns whether a path is one of them, leads to one or leads through one.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
         let mut is_taken = self.paths.contains(&way);
@@ -206,8 +206,8 @@ impl Taken {
     }
 }
 
-/// The path with the keys that its fields have, if it leads to a string or bytes, or to a message
-/// that is overridden as one. Of a type that isn't known, every path does.
+/// Returns the path with the keys of its fields' types, if it leads to a string or bytes, or to a
+/// message that is overridden as a whole. Every path in an unknown type does.
 fn typed(
     path: &FieldPath,
     kind: &RecordKind,

@@ -1,4 +1,4 @@
-//! What a split proto has that its reader doesn't look at, and what it lacks.
+//! Irregularities of a split proto that readers ignore.
 
 use std::fmt;
 
@@ -10,19 +10,17 @@ use super::SplitProto;
 use crate::HLO_PROTO;
 use crate::manifest::RecordKind;
 
-/// Something odd about a split proto that can be read all the same.
+/// An irregularity of a split proto that can still be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Records whose purpose isn't known: readers skip them. The number of the first, and how many
-    /// there are.
+    /// Records of unknown purpose, which readers skip: the number of the first, and the count.
     UnknownRecords(u64, u64),
-    /// Records behind those that the manifest names: the number of the first, and how many there
-    /// are.
+    /// Records after those in the manifest: the number of the first, and the count.
     ExtraRecords(u64, u64),
-    /// Bytes behind the last record that are no chunks: where they begin, and how many they are.
+    /// Bytes after the last record that aren't chunks: their offset, and their number.
     ExtraBytes(u64, u64),
-    /// A dump from after the optimisation that has no `buffer_assignment`.
+    /// A dump after optimization without a `buffer_assignment`.
     NoBufferAssignment,
 }
 
@@ -52,8 +50,8 @@ impl fmt::Display for Finding {
 }
 
 impl SplitProto {
-    /// Looks for what a reader passes over: records and bytes behind the last, records of no known
-    /// purpose, and a missing `buffer_assignment`. Headers are read, to the end of the file.
+    /// Looks for irregularities: records and bytes after the last expected record, records of
+    /// unknown purpose, and a missing `buffer_assignment`. Reads headers, to the end of the file.
     ///
     /// # Errors
     ///
@@ -73,7 +71,7 @@ impl SplitProto {
         Ok(findings)
     }
 
-    /// What stands behind the records that the manifest names.
+    /// Adds the findings after the records in the manifest.
     fn behind(&self, findings: &mut Vec<Finding>) -> Result<()> {
         let named = self.manifest.records().len() as u64 + 1;
         let found = self.records.found();
@@ -107,7 +105,7 @@ impl SplitProto {
         Ok(())
     }
 
-    /// Whether the name says that it is a module with its buffers assigned.
+    /// Returns whether the name is that of a module with assigned buffers.
     fn is_optimized_dump(&self) -> bool {
         let name = self.path.as_ref().and_then(|path| path.file_name());
         let is_after = |name: &std::ffi::OsStr| {

@@ -1,4 +1,4 @@
-//! Where XLA's writers cut the types that they split.
+//! The cuts that XLA's writers make in the types that they split.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,16 +14,16 @@ use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
 
-/// Messages that XLA doesn't split get records of up to this many bytes, where fields allow.
+/// Largest record of a message that XLA doesn't split, if its fields allow, in bytes.
 const GENERIC_RECORD: u64 = 1 << 30;
 
-/// The most bytes of a name that an error shows.
+/// Largest part of a name that an error shows, in bytes.
 const MAX_NAME: u64 = 200;
 
 type Cut = Vec<Record>;
 
-/// The records of a message of this type. With a descriptor, those that are too large are cut in ways
-/// that XLA's reader doesn't know.
+/// Returns the records of a message of this type. With a descriptor, records that are too large are
+/// cut in ways that XLA's reader doesn't support.
 pub(super) fn cut(
     message: &dyn ReadAt,
     message_type: &str,
@@ -87,7 +87,7 @@ impl Cutter<'_> {
         list.push_span(self.source, range);
     }
 
-    /// A message in which a list of spans is the value of a field.
+    /// Wraps a list of spans as the value of a field.
     fn wrapped(number: u32, inside: &SpanList) -> SpanList {
         let mut list = SpanList::default();
         list.push_literal(&head(number, inside.len()));
@@ -95,7 +95,8 @@ impl Cutter<'_> {
         list
     }
 
-    /// The module's parts and computations: what the message has besides them, then each of them.
+    /// Returns the module's parts: the message without it, the module without its computations, and
+    /// each computation.
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);
@@ -132,7 +133,7 @@ impl Cutter<'_> {
         Ok(cut)
     }
 
-    /// What a computation is called.
+    /// Returns the name of a computation.
     fn computation(&mut self, index: usize) -> Result<String> {
         let (.., computations, _) = self.parts_of_module()?;
         let mut name = String::new();
@@ -158,7 +159,7 @@ impl Cutter<'_> {
                 (3 | 4, WireType::Len) => {
                     let mut value = SpanList::default();
                     self.push(&mut value, field.value);
-                    // The last counts.
+                    // The last value takes effect.
                     texts[usize::from(field.number.0 == 4)] = value;
                 }
                 (5, WireType::Len) => self.push(&mut graphs, all),
@@ -195,7 +196,7 @@ impl Cutter<'_> {
         Ok(vec![Record::value(1, executable), Record::merge(rest)])
     }
 
-    /// Any message: runs of its fields.
+    /// Cuts any message into runs of its fields.
     fn any(&mut self) -> Result<Cut> {
         let (mut cut, mut run) = (Cut::new(), SpanList::default());
         let mut counts = HashMap::<u32, usize>::new();

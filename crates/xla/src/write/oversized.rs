@@ -1,5 +1,5 @@
-//! Records that are too large for XLA's reader, cut further: large values leave them, and come behind
-//! them as overrides at the paths where they were.
+//! Cutting records that are too large for XLA's reader: large values are moved out, and follow as
+//! overrides at their paths.
 
 use std::ops::Range;
 
@@ -14,21 +14,21 @@ use super::record::{Record, head};
 use super::{MAX_MERGE_RECORD, RecordBytes};
 use crate::manifest::RecordKind;
 
-/// Values of fewer bytes don't leave: there would be too many of them.
+/// Size below which values aren't moved out, since there would be too many of them.
 const MIN_VALUE: u64 = 1 << 20;
 
-/// How deep messages nest at most: protobuf's own default.
+/// Largest nesting depth of messages: protobuf's own default.
 const MAX_DEPTH: usize = 100;
 
-/// A value that can leave a record.
+/// A value that can be moved out of a record.
 struct Value {
     kind: RecordKind,
-    /// Where it is in the record.
+    /// Range in the record.
     range: Range<u64>,
 }
 
-/// Cuts a record of this type until it is small enough: first the record, then the values that left
-/// it. `None` if it stays too large.
+/// Cuts a record of this type until it is small enough: returns the record, followed by the values
+/// moved out. `None` if it stays too large.
 pub(super) fn cut(
     message: &dyn ReadAt,
     record: &Record,
@@ -59,7 +59,7 @@ pub(super) fn cut(
     leaving.sort_by_key(|value| value.range.start);
     let mut cursor = WireCursor::new(SourceInput::new(&bytes, size));
     let rest = without(&mut cursor, &record.spans, 0..size, &leaving)?;
-    // Lengths of what is around the values take fewer bytes than before.
+    // The lengths around the values take fewer bytes than before.
     if rest.len() > MAX_MERGE_RECORD {
         return Ok(None);
     }
@@ -84,8 +84,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds values in a message that may leave it; the message itself, if what is large in it is
-    /// none that an override can be of.
+    /// Finds values in a message that can be moved out; the message itself, if its large parts
+    /// can't be overridden.
     fn message(
         &mut self,
         range: Range<u64>,
@@ -110,7 +110,7 @@ impl Search<'_> {
                 is_bulky = true;
                 continue;
             };
-            // Of a single field that stands twice, the last counts.
+            // If a singular field occurs twice, the last one takes effect.
             let is_single = |other: &&Field| other.number == field.number;
             if !known.is_list() && fields.iter().filter(is_single).count() > 1 {
                 is_bulky = true;
@@ -124,7 +124,8 @@ impl Search<'_> {
             });
             match known.kind() {
                 Kind::Message(inside) => self.message(field.value.clone(), &inside, true)?,
-                // XLA's reader takes those of one step, but writes these only for three types.
+                // XLA's reader accepts paths of one step, but its writers make these only for three
+                // types.
                 Kind::String | Kind::Bytes => self.found.push(Value {
                     kind: RecordKind::Override(self.path.clone()),
                     range: field.value.clone(),
@@ -152,7 +153,8 @@ impl Search<'_> {
         Ok(fields)
     }
 
-    /// How many elements of a field the records before have, if the path is that of the field.
+    /// Returns the number of a field's elements in the records before, if the path is that of the
+    /// field.
     fn first_of(&self, number: u32) -> u64 {
         let Some((path, first)) = &self.record.first else {
             return 0;
@@ -163,7 +165,7 @@ impl Search<'_> {
     }
 }
 
-/// A message of which these values are empty.
+/// Returns a message in which these values are empty.
 fn without(
     cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
     record: &SpanList,

@@ -1,4 +1,4 @@
-//! A record of a split proto, as it is planned.
+//! A planned record of a split proto.
 
 use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::spans::SpanList;
@@ -6,17 +6,17 @@ use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag, varint_l
 
 use crate::manifest::RecordKind;
 
-/// A record that is planned.
+/// A planned record.
 pub(super) struct Record {
     pub(super) kind: RecordKind,
     pub(super) spans: SpanList,
-    /// Of a record with elements of a field: the numbers that lead to the field, and how many elements
-    /// the records before have.
+    /// For a record with elements of a field: the numbers that lead to the field, and the number of
+    /// elements in the records before.
     pub(super) first: Option<(Vec<u32>, u64)>,
 }
 
 impl Record {
-    /// A record that is merged into what is there.
+    /// Returns a record that is merged into the previous ones.
     pub(super) const fn merge(spans: SpanList) -> Record {
         Record {
             kind: RecordKind::Merge,
@@ -25,7 +25,7 @@ impl Record {
         }
     }
 
-    /// The value of a field.
+    /// Returns a record with the value of a field.
     pub(super) fn value(number: u32, spans: SpanList) -> Record {
         let path = [Step::field(number)].into_iter().collect::<FieldPath>();
         Record {
@@ -35,14 +35,14 @@ impl Record {
         }
     }
 
-    /// The same, with elements of a field behind others.
+    /// Sets the number of a field's elements in the records before.
     pub(super) fn behind(mut self, field: impl Into<Vec<u32>>, elements: usize) -> Record {
         self.first = Some((field.into(), elements as u64));
         self
     }
 }
 
-/// The tag and length in front of a value.
+/// Returns the tag and length before a value.
 pub(super) fn head(number: u32, len: u64) -> Vec<u8> {
     let tag = tag(FieldNumber(number), WireType::Len);
     let mut bytes = Vec::with_capacity(varint_len(tag) + varint_len(len));

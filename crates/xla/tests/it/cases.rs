@@ -1,4 +1,4 @@
-//! Small files with what XLA's own reader makes of them.
+//! Small files with the results of XLA's own reader.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::fixtures::{decoded, expected, merged, message_type, read};
 
-/// The paths that XLA's format has and its reader doesn't take.
+/// The paths that XLA's format allows and its reader doesn't support.
 const NESTED: &[(&str, &str)] = &[("case16.riegeli", r#"{"k": "x"}"#)];
 
-/// What only a parser with the type finds: a string that isn't UTF-8.
+/// Only found by a parser with the type: a string that isn't UTF-8.
 const NOT_UTF8: &str = "case22.riegeli";
 
 fn bytes_of(hex: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Dumps that XLA wrote, beside the same modules in one piece.
+//! Dumps by XLA, compared with the same modules in one piece.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use record_file::{ReadAt, RecordWriter};
 
 use crate::fixtures::{decoded, expected, merged, message_type, path, read, same};
 
-/// The dump with the name that XLA gives it: the fixtures' have no stage in them.
+/// Returns the dump with the name that XLA gives it: the fixtures' names have no stage.
 fn is_after(name: &str) -> bool {
     name.contains("_after")
 }
@@ -29,7 +29,7 @@ fn dumps_merge_to_the_modules_beside_them() {
         let beside = known["hlo_pb"]["file"].as_str().unwrap();
         let whole = read(format!("{folder}/{beside}").trim_start_matches('/'));
         let mut whole = decoded(HLO_PROTO, &whole);
-        // What XLA leaves out of dumps, but not its writer itself.
+        // XLA leaves these fields out of dumps, although its writer supports them.
         let differs = known["hlo_pb"]["differs_in"].as_array().unwrap();
         if !differs.is_empty() {
             assert!(is_after(&name) && folder.is_empty(), "{name}");
@@ -46,7 +46,7 @@ fn a_type_that_is_not_known_changes_nothing() {
     let name = "jax01201_cond_before.riegeli";
     let typed = SplitProto::open(Arc::new(read(name)), message_type(HLO_PROTO)).unwrap();
     let expected = merged(&typed).unwrap();
-    // The same records, of a type that nobody knows.
+    // The same records, with an unknown type.
     let file = record_file::RecordFile::open(read(name), Default::default()).unwrap();
     let mut writer = RecordWriter::with_defaults(Vec::new());
     for chunk in file.chunks().map(Result::unwrap).skip(1) {
@@ -99,7 +99,7 @@ fn an_optimized_dump_without_buffers_is_found() {
         };
         assert_eq!(split.findings().unwrap(), expected, "{from}");
     }
-    // Nothing was to be assigned before.
+    // Before optimization, no buffers are assigned.
     let copy = folder
         .path()
         .join("module_0001.jit_f.before_optimizations.riegeli");
@@ -116,7 +116,7 @@ fn an_optimized_dump_without_buffers_is_found() {
 #[test]
 fn other_files_are_no_split_protos() {
     let mut chunked = RecordWriter::with_defaults(Vec::new());
-    // A message with a name, and no trailer that matters here.
+    // A message with a name, and an irrelevant trailer.
     chunked
         .write_record(b"\x0a\x07a.proto\x62\x06proto3")
         .unwrap();

@@ -1,4 +1,4 @@
-//! Modules and executables as inputs of any verb.
+//! Modules and executables as inputs of every command.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn executables_are_opened_through_what_is_around_them() {
             .as_u64()
             .unwrap();
         let message = merged(&split).unwrap();
-        // Empty overrides are written out.
+        // Empty overrides are written.
         let empty = [3, 4].iter().filter(|number| {
             let kind = format!("override {number}");
             let records = known["serialized_executable"]["records"]
@@ -84,7 +84,7 @@ fn executables_are_opened_through_what_is_around_them() {
     }
 }
 
-/// The type that XLA's own tool unpacks executables to.
+/// Returns options with the type that XLA's own tool unpacks executables to.
 fn unpacked() -> OpenOptions {
     OpenOptions::new().descriptor(crate::fixtures::message_type(HUMAN_READABLE_EXECUTABLE))
 }
@@ -107,7 +107,7 @@ fn an_executable_and_what_is_in_it_are_one_message() {
         let tensors = opened.tensors().unwrap().into_iter();
         tensors.map(|tensor| tensor.name).collect()
     };
-    // Constants are found either way.
+    // Constants are found in both forms.
     let plain = FORMATS.open(path(AOT), &OpenOptions::new()).unwrap();
     assert!(!names(&plain).is_empty());
     assert_eq!(names(&plain), names(&opened));
@@ -145,7 +145,8 @@ fn an_executable_is_unpacked_and_packed_as_it_was() {
             .convert(&unpacked, target("aot"), &packed, &options)
             .unwrap();
         let again = FORMATS.open(&packed, &OpenOptions::new()).unwrap();
-        // The options are the same bytes; of the executable the records are, not what snappy makes.
+        // The options are the same bytes; for the executable, the records are the same, but not
+        // their compressed form.
         let value = |opened: &Opened, path: &str| opened.get(path).unwrap();
         for path in ["compile_options", "pjrt_client_name"] {
             assert_eq!(value(&again, path), value(&opened, path), "{name}: {path}");
@@ -158,7 +159,7 @@ fn an_executable_is_unpacked_and_packed_as_it_was() {
         let manifest = &known["executable_and_options"]["records"];
         assert_eq!(manifest.as_array().unwrap().len(), 3, "{name}");
     }
-    // What is no executable is neither unpacked nor packed.
+    // Anything other than an executable is neither unpacked nor packed.
     let module = FORMATS.open(path("jax01201_scan_before.riegeli"), &OpenOptions::new());
     let module = module.unwrap();
     for name in ["unpacked-aot", "aot"] {

@@ -1,4 +1,4 @@
-//! Split protos and profiles of XLA, as XLA and XProf wrote them.
+//! Tests with split protos and profiles by XLA and XProf.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cases;

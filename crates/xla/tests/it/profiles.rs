@@ -69,7 +69,8 @@ fn a_profile_comes_back_byte_for_byte() {
 #[test]
 fn what_would_be_joined_stays_whole() {
     for (profile, count) in [
-        // Two planes "p"; then one with the line 1 twice; then one with its lines behind the rest.
+        // Two planes "p"; then one with line 1 twice; then one with its lines after its other
+        // fields.
         (
             &b"\x0a\x07\x12\x01p\x1a\x02\x08\x01\x0a\x07\x12\x01p\x1a\x02\x08\x02"[..],
             1,
@@ -93,8 +94,8 @@ fn what_would_be_joined_stays_whole() {
 
 #[test]
 fn records_are_merged_by_the_rules_of_xprof() {
-    // Several new planes, and several new lines, of one record come in reverse order; the texts of a
-    // record that are there already aren't added.
+    // Several new planes, and several new lines, of one record come in reverse order; existing
+    // strings of a record aren't added.
     let merged = |parts: &[&[u8]]| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.xplane.riegeli");
@@ -129,7 +130,7 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0d\x12\x01p\x1a\x08\x08\x01\x22\x00\x22\x00\x48\x07"
     );
-    // Of planes and of lines that are there twice, the last is the one that others are merged into.
+    // Of repeated planes and lines, others are merged into the last one.
     assert_eq!(
         merged(&[
             b"\x0a\x05\x08\x01\x12\x01p\x0a\x05\x08\x02\x12\x01p",
@@ -140,7 +141,8 @@ fn records_are_merged_by_the_rules_of_xprof() {
     );
 }
 
-/// A profile as text, of which tests need little: planes "p" with metadata, and lines with events.
+/// Returns a profile as text, reduced to what tests need: planes "p" with metadata, and lines with
+/// events.
 fn plane(
     events: &[(i64, &str)],
     stats: &[(i64, &str)],
@@ -200,7 +202,7 @@ fn metadata_that_comes_again_gets_the_numbers_that_it_has() {
         &[2],
         &[(7, 1000, &[[1, 5, 1, 2]]), (8, 1000, &[[2, 0, 1, 2]])],
     );
-    // Of the numbers some are the same, some are others, and some are new.
+    // Some of the numbers are the same, some differ, and some are new.
     let second = plane(
         &[(1, "copy"), (2, "run"), (3, "wait"), (9, "")],
         &[(1, "host"), (2, "bytes"), (3, "device")],

@@ -1,4 +1,4 @@
-//! Split protos that are written, beside those of XLA's own writers.
+//! Written split protos, compared with those of XLA's own writers.
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
@@ -20,7 +20,8 @@ fn target(name: &str) -> &'static ConvertTarget {
         .unwrap()
 }
 
-/// Of every chunk its kind, how many records it has, and their bytes; then the hashes of all records.
+/// Returns the kind, the number of records and the size of every chunk, and the hashes of all
+/// records.
 fn layout(bytes: &[u8]) -> (Vec<(u64, u64)>, Vec<String>) {
     let file = RecordFile::open(bytes, Default::default()).unwrap();
     let (mut chunks, mut records) = (Vec::new(), Vec::new());
@@ -41,7 +42,7 @@ fn hash(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The same of what is known of a file.
+/// Returns the same from a file's known properties.
 fn known_layout(known: &Value) -> (Vec<(u64, u64)>, Vec<String>) {
     let chunks = known["chunks"].as_array().unwrap().iter();
     let chunks = chunks.map(|chunk| {
@@ -60,7 +61,7 @@ fn modules_are_cut_into_the_records_of_xla() {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     for (name, known) in expected("expected.json") {
-        // Of what XLA leaves out of a dump there is more in the module beside it.
+        // XLA leaves fields out of a dump that the module next to it has.
         if !known["hlo_pb"]["differs_in"].as_array().unwrap().is_empty() {
             continue;
         }
@@ -98,7 +99,7 @@ fn executables_are_cut_into_the_records_of_xla() {
             converted.notes
         );
         let written = std::fs::read(&output).unwrap();
-        // What isn't compressed is the same, byte for byte.
+        // Uncompressed files are the same, byte for byte.
         assert_eq!(
             hash(&written),
             known["executable_and_options"]["sha256"],
@@ -172,7 +173,7 @@ fn a_split_proto_is_written_in_one_piece() {
     assert!(error.to_string().contains("\"speed\""), "{error}");
 }
 
-/// A message of which nobody reads the middle.
+/// A message whose middle is never read.
 struct Vast {
     front: Vec<u8>,
     size: u64,
@@ -243,11 +244,11 @@ fn the_bytes_of_a_dump_are_those_of_the_last_write() {
     assert_eq!(write("a"), write("b"));
 }
 
-/// A message of small front parts and, between them, long runs of one byte.
+/// A message of small literal parts, each followed by a long run of one byte.
 struct Runs(Vec<(u64, Vec<u8>)>, u64);
 
 impl Runs {
-    /// Each part is bytes, and how many times the byte 7 follows.
+    /// Each part is bytes, followed by this many bytes of value 7.
     fn new(parts: Vec<(Vec<u8>, u64)>) -> Runs {
         let (mut at, mut placed) = (0, Vec::new());
         for (bytes, run) in parts {
@@ -281,7 +282,7 @@ impl ReadAt for Runs {
     }
 }
 
-/// A field around what has this many bytes.
+/// Returns the tag and length of a field with this many bytes.
 fn head(number: u32, len: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     proto_splitter_core::wire::put_varint(&mut bytes, u64::from(number << 3 | 2));
@@ -327,7 +328,7 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
             _ => "unknown".to_owned(),
         })
         .collect();
-    // One of the two is enough; of floats no override can be, so that their literal leaves.
+    // One of the two is enough; floats can't be overridden, so their whole literal is moved out.
     assert_eq!(kinds[..3], ["merge"; 3]);
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     assert_eq!(
@@ -335,7 +336,7 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
         "message hlo_module.computations[1].instructions[1].literal"
     );
 
-    // What has no large values stays too large.
+    // Without large values it stays too large.
     let small = Runs::new(vec![(head(900, 3 << 30), 3 << 30)]);
     let error = Draft::extended(Arc::new(small), &descriptor).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
@@ -343,8 +344,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
 
 #[test]
 fn overrides_inside_of_elements_are_read() {
-    // A computation with two instructions, of which values are overridden: bytes that are there,
-    // bytes that aren't, and a literal of numbers.
+    // A computation with two instructions, of which values are overridden: existing bytes, missing
+    // bytes, and a literal of numbers.
     let descriptor = crate::fixtures::message_type("xla.HloProto");
     let path = |text: &str| proto_splitter_core::path::FieldPath::parse(text, &descriptor).unwrap();
     let kinds = [
