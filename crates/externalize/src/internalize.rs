@@ -125,7 +125,8 @@ fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<I
 /// Returns the error of a model whose original is unknown.
 pub(crate) fn no_record(path: &Path) -> Error {
     let path = path.display();
-    let message = format!("{path}: there is no {RECORD_FILE}, which would tell the original");
+    let message =
+        format!("{path}: {RECORD_FILE} is missing, without which the original is unknown");
     Error::new(ErrorKind::InvalidConfig, message)
 }
 

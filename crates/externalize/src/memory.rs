@@ -68,7 +68,7 @@ impl Counter<'_> {
             });
             if self.memory > MAX_MEMORY {
                 let what = format!(
-                    "so many small messages that the model would take more than {MAX_MEMORY} bytes of memory"
+                    "too many small messages: the model would take more than {MAX_MEMORY} bytes of memory"
                 );
                 return limit(what, field.start);
             }

@@ -26,7 +26,7 @@ pub(crate) fn compare(
     for (sha1, tensor) in expected {
         if !sha1.eq_ignore_ascii_case(&found) {
             let message = format!(
-                "{}: its SHA-1 is {found}, where tensor \"{tensor}\" says {}",
+                "{}: its SHA-1 is {found}, but tensor \"{tensor}\" says {}",
                 name.display(),
                 sha1.escape_debug()
             );

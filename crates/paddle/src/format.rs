@@ -205,7 +205,8 @@ impl Format for PaddleFormat {
         };
         let found = opened.descriptor().map(|descriptor| descriptor.full_name());
         if found != Some(MODEL) {
-            let message = "a program alone has no parameters to be arranged: they aren't beside it";
+            let message =
+                "the program's parameters to arrange are missing: there are none next to it";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         let writing = PaddleWriteOptions::new()
@@ -217,7 +218,7 @@ impl Format for PaddleFormat {
             (Some(merged), _) => write_chunked(&merged, made_from, output, &writing)?,
             (None, Some((bytes, size))) => write_plain((bytes, size), made_from, output, &writing)?,
             (None, None) => {
-                let message = "there is no message to make files of";
+                let message = "there is no message to write files from";
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
             }
         };

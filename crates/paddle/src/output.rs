@@ -165,7 +165,7 @@ pub(crate) fn write_chunked(
     match merged.file().trailer().message_type() {
         None | Some(MODEL) => {}
         Some(other) => {
-            let message = format!("the message is a {other}, and not a {MODEL}");
+            let message = format!("the message is a {other}, not a {MODEL}");
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
     }

@@ -265,7 +265,7 @@ fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
             None => found[index] = Some(folder.into()),
             Some(other) if **other == *folder => {}
             Some(other) => {
-                let message = format!("the folders {other:?} and {folder:?} are of one tag");
+                let message = format!("the folders {other:?} and {folder:?} belong to one tag");
                 return Err(Error::new(ErrorKind::DuplicateTag, message).in_entry(folder));
             }
         }

@@ -266,7 +266,7 @@ impl Entry {
                     span: entry.span,
                 }),
                 Some(_) => Err(invalid(
-                    "a slice of another type or shape than the index says",
+                    "a slice whose type or shape differs from the index",
                 )),
                 None => Err(invalid("a slice that is not in the index")),
             }

@@ -155,7 +155,7 @@ impl Format for XlaFormat {
         }
         let Some(descriptor) = opened.descriptor() else {
             let message =
-                "a split proto says what type it is of, and none is known of this message";
+                "a split proto contains its message type, but the type of this message is unknown";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         let message: Arc<dyn ReadAt> = match (opened.merged()?, opened.plain()) {
@@ -208,7 +208,7 @@ impl Format for XlaFormat {
             .transpose()?;
         let is_wrapped = layers.is_some_and(|layers| layers.iter().any(|(name, _)| name == LAYER));
         Ok(if is_wrapped {
-            converted.note("what is around the executable is not written")
+            converted.note("the layers around the executable are not written")
         } else {
             converted
         })
@@ -227,7 +227,7 @@ const TARGETS: &[ConvertTarget] = &[
     },
     ConvertTarget {
         name: UNPACKED,
-        title: "executable, its options and what is in it as one message, as XLA's unpack-aot",
+        title: "executable, its options and its content as one message, as XLA's unpack-aot",
     },
     ConvertTarget {
         name: PACKED,
@@ -243,7 +243,7 @@ const PACKED: &str = "aot";
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: COMPRESSION,
-        title: "what chunks are compressed with: none, snappy, zstd[:LEVEL], brotli[:LEVEL]; as XLA does",
+        title: "compression of chunks: none, snappy, zstd[:LEVEL], brotli[:LEVEL]; as XLA does",
         is_size: false,
         forms: &[SPLIT, PACKED],
     },

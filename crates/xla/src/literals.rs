@@ -119,7 +119,7 @@ impl Literals {
             return refused("elements of less than a byte are not read");
         }
         if !literal.in_order {
-            return refused("its layout has the elements in another order");
+            return refused("its layout stores the elements in another order");
         }
         let (info, message) = (literal.info.clone(), Arc::clone(&self.message));
         if let (Form::Raw, [range]) = (literal.form, literal.pieces.as_slice()) {

@@ -239,7 +239,7 @@ fn step(part: &proto::PathPart) -> Result<Step> {
         .ok()
         .filter(|number| (1..1 << 29).contains(number));
     let Some(number) = number else {
-        let message = format!("{} is no field number", part.field_number);
+        let message = format!("{} is not a field number", part.field_number);
         return Err(Error::new(ErrorKind::InvalidPath, message));
     };
     let select = match &part.index {
@@ -247,7 +247,7 @@ fn step(part: &proto::PathPart) -> Result<Step> {
         Some(Index::Repeated(index)) => match u64::try_from(*index) {
             Ok(index) => Select::Index(index),
             Err(_) => {
-                let message = format!("{index} is no index");
+                let message = format!("{index} is not an index");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
         },

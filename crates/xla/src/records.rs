@@ -179,7 +179,7 @@ impl Records {
             .end_of(skipped - 1)
             .map(|end| placed.start + end)
             .ok_or_else(|| {
-                let message = "a chunk has fewer records than its header says";
+                let message = "a chunk has fewer records than its header claims";
                 Error::new(ErrorKind::Record, message).at_offset(placed.chunk.begin().0)
             })
     }

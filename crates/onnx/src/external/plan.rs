@@ -534,7 +534,7 @@ impl Away<'_> {
         walk(&**reader, size, options.max_depth, &mut rewriter)?;
         rewriter.finish(size)?;
         if let Some(one) = self.leaving.get(self.seen) {
-            let message = format!("tensor \"{}\" is not there any more", one.name);
+            let message = format!("tensor \"{}\" is no longer in the model", one.name);
             return Err(Error::new(ErrorKind::SourceChanged, message));
         }
         builder.finish()

@@ -78,8 +78,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
         _ => match program_of(name) {
             Some(program) => find(&program),
             None => {
-                let message =
-                    "there is no such file, and no .pdmodel or .json with that name in front";
+                let message = "no such file, and no .pdmodel or .json with this prefix";
                 Err(Error::new(ErrorKind::Io, message).context(path.display()))
             }
         },

@@ -128,7 +128,7 @@ impl<'m> Files<'m> {
 
     pub(super) fn begin_companion(&mut self) -> Result<()> {
         let name = self.companion.take();
-        let name = name.ok_or_else(|| invalid("a file beside the model has no name"))?;
+        let name = name.ok_or_else(|| invalid("a companion file of the model has no name"))?;
         // The last parameter file may still be open.
         self.end_file()?;
         match self.arrangement {

@@ -101,7 +101,7 @@ impl FromStr for Layout {
     fn from_str(text: &str) -> Result<Self> {
         let found = Layout::ALL.into_iter().find(|layout| layout.name() == text);
         found.ok_or_else(|| {
-            let message = format!("layout {text:?} is none of paddle, model-format and sized");
+            let message = format!("layout {text:?} is not paddle, model-format or sized");
             Error::new(ErrorKind::InvalidConfig, message)
         })
     }

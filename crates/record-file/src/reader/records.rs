@@ -118,7 +118,7 @@ impl<I: RecordInput> RecordReader<I> {
         let count = RecordsMetadata::parse(&metadata)?.num_records;
         let count = count.map(|count| {
             u64::try_from(count).map_err(|_| {
-                let message = format!("the metadata says {count} records");
+                let message = format!("the metadata claims {count} records");
                 Error::corrupt(0, message)
             })
         });

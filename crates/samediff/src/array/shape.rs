@@ -284,7 +284,7 @@ impl ArrayInfo {
         // DL4J itself has written empty arrays with the bits of another type.
         if !empty && extras & TYPE_BITS != self.dtype.extras() {
             let message = format!(
-                "the type is {}, and the extras of {extras} say another",
+                "the type is {}, but the extras of {extras} are those of another",
                 self.dtype
             );
             return Err(invalid(message));

@@ -65,7 +65,7 @@ impl EntrySum {
     }
 
     fn too_long(&self) -> Error {
-        let message = "the entry has more bytes than the directory says";
+        let message = "the entry has more bytes than in the directory";
         self.fault(ErrorKind::DamagedArchive, message)
     }
 

@@ -201,7 +201,7 @@ impl FolderLock {
             match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => Ok(FolderLock(Some(folder))),
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let message = format!("{}: another conversion is at work", path.display());
+                    let message = format!("{}: another conversion is running", path.display());
                     Err(Error::new(ErrorKind::Io, message))
                 }
                 // A file system without locks doesn't prevent a conversion.

@@ -107,7 +107,7 @@ impl<R: ReadAt> TableReader<R> {
             Some(SNAPPY) => unpack(&bytes, offset),
             other => {
                 let other = other.unwrap_or_default();
-                let message = format!("a block that is compressed in an unknown way, {other}");
+                let message = format!("a block with the unknown compression {other}");
                 Err(Error::new(ErrorKind::UnsupportedVersion, message).at_offset(offset))
             }
         }

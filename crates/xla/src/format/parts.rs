@@ -94,7 +94,7 @@ fn described(split: &SplitProto) -> String {
     let manifest = split.manifest();
     let count = manifest.records().len();
     format!(
-        "{} in {count} records behind a manifest",
+        "{} in {count} records after a manifest",
         manifest.message_type()
     )
 }

@@ -87,7 +87,7 @@ impl ProfileDraft {
             }
         }
         first.append(&rest);
-        check(&first, "what the planes have besides their lines")?;
+        check(&first, "everything except the lines of the planes")?;
         let mut records = vec![first];
         records.append(&mut lines);
         drop(space);
@@ -150,10 +150,7 @@ fn cut_line(
         field(&mut inside, 3, &line.with(events));
         let mut record = SpanList::default();
         field(&mut record, 1, &inside);
-        check(
-            &record,
-            "an event of a line, with what the line says of itself,",
-        )?;
+        check(&record, "an event of a line, with the line's own fields,")?;
         records.push(record);
         Ok(())
     };

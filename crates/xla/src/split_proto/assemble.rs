@@ -231,7 +231,7 @@ fn typed(
             let key = *key;
             let kind = entry.map_entry_key_field().kind();
             step.select = Select::Key(number_key(key, &kind).ok_or_else(|| {
-                let message = format!("{key} is no key of this map");
+                let message = format!("{key} is not a key of this map");
                 Error::new(ErrorKind::InvalidPath, message).at_path(typed.display(Some(root)))
             })?);
         }

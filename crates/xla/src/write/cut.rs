@@ -60,7 +60,7 @@ pub(super) fn cut(
             GPU_EXECUTABLE if (3..count - 1).contains(&at) => {
                 format!("constants[{}]", at - 3)
             }
-            _ => format!("what is left of the {message_type}"),
+            _ => format!("the rest of the {message_type}"),
         };
         return Err(uncuttable(&what, len));
     }
