@@ -13,7 +13,7 @@ from proto_splitter.parts import Plan, commit, plan_split, run_part
 
 
 class Part(beam.DoFn):
-    """Does a part. A bundle that fails is run again, which does no harm."""
+    """Runs a part. A failed bundle is run again, which is harmless."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -30,10 +30,10 @@ def main(arguments: list[str]) -> None:
         _ = (
             pipeline
             | beam.Create(range(plan.parts))
-            | beam.Reshuffle()  # A bundle for each, so that they are shared out.
+            | beam.Reshuffle()  # One bundle per part, so that they are distributed.
             | beam.ParDo(Part(plan))
         )
-    # The pipeline has ended well, so every part has left its report beside the plan.
+    # The pipeline succeeded, so every part has left its report next to the plan.
     print(commit(plan)["output"])
 
 

@@ -1,4 +1,4 @@
-"""Writes and reads ArrayRecord files on request, and says how long it took: one command a line, its words between tabs.
+"""Writes and reads ArrayRecord files on request, and reports the time: one command per line, with tabs between its words.
 
     load  PATH                  records to write: u32 little-endian length and bytes each
     write PATH OPTIONS          them, to a new file
@@ -47,5 +47,5 @@ for line in sys.stdin:
     command, *words = line.rstrip("\n").split("\t")
     try:
         print("ok", {"load": load, "write": write, "read": read}[command](*words), flush=True)
-    except Exception as error:  # Said to the one who asked.
+    except Exception as error:  # Reported to the caller.
         print("failed", repr(error), flush=True)

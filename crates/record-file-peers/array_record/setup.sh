@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs array_record, Google's C++ behind a Python module, from PyPI into .interop/array_record at the root of the repository.
-# Needs python3 (3.10 or later, with venv) on Linux and, the first time, access to PyPI. Does nothing when it is there.
+# Installs array_record, Google's C++ with a Python module, from PyPI into .interop/array_record at the root of the repository.
+# Needs python3 (3.10 or later, with venv) on Linux and, the first time, access to PyPI. Does nothing if it is installed.
 set -euo pipefail
 
 version=0.8.6

@@ -95,8 +95,8 @@ impl Cutter<'_> {
         list
     }
 
-    /// Returns the module's parts: the message without it, the module without its computations, and
-    /// each computation.
+    /// Returns the module without its computations, the rest of the message, each computation, and
+    /// whether there is a module.
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);
