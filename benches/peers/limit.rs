@@ -69,7 +69,7 @@ impl Limit {
                 len,
             });
         }
-        // The largest is taken first, so that no thread is left with it in the end.
+        // The largest is taken first, so that no thread is left with it at the end.
         records.sort_by_key(|record| record.stored.end - record.stored.start);
         let read: u64 = records.iter().map(|r| r.stored.end - r.stored.start).sum();
         let decoded = records.iter().map(|record| record.len).sum();

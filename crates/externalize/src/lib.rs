@@ -8,9 +8,9 @@
 //!
 //! ```text
 //! saved_model.pb                                            KiB: constants are read from variables
-//! assets/proto_splitter_constants.index                     where each constant is
+//! assets/proto_splitter_constants.index                     the location of each constant
 //! assets/proto_splitter_constants.data-00000-of-00001       the constants' bytes, each once
-//! assets.extra/proto_splitter_original.pb                   what the original was, for the way back
+//! assets.extra/proto_splitter_original.pb                   the original, to restore it
 //! ```
 //!
 //! The results of the model are the same, bit for bit. It loads in `tf.saved_model.load`, in a

@@ -41,10 +41,10 @@ pub(crate) mod field {
 ///
 /// ```text
 /// TensorProto
-///   dims 1, data_type 2, name 8     what it is
+///   dims 1, data_type 2, name 8     its description
 ///   float_data 4 ... uint64_data 11  its elements one by one, or
 ///   raw_data 9                       their bytes, little-endian, or
-///   external_data 13                 where their bytes are, if data_location 14 is EXTERNAL
+///   external_data 13                 the location of their bytes, if data_location 14 is EXTERNAL
 /// ```
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tensor {

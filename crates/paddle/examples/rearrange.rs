@@ -5,7 +5,7 @@
 //! rearrange MODEL                       lists its parameters, a JSON object a line
 //! rearrange MODEL OUT.cpb               makes one file of it
 //! rearrange MODEL|IN.cpb FOLDER HOW     writes files: files, combined, separate, sized, model-format
-//! rearrange make FOLDER                 makes models of all kinds of tensors, and lists what they have
+//! rearrange make FOLDER                 makes models of all kinds of tensors, and lists their parameters
 //! ```
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(clippy::cast_possible_truncation, reason = "of small numbers")]

@@ -10,7 +10,7 @@
 //! TAG/graph.fb              the graph
 //! TAG/params.txt            variable or constant -> file
 //! TAG/params/ID.fb          one array
-//! TAG/trainingConfig.fb     how it is trained (optional)
+//! TAG/trainingConfig.fb     the training configuration (optional)
 //! TAG/updater.txt           variable -> files of its updater's states (optional)
 //! TAG/updater/ID.fb         one array
 //! ```

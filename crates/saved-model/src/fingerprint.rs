@@ -6,7 +6,7 @@
 //! | field | over |
 //! | --- | --- |
 //! | `saved_model_checksum` | the message in C++'s deterministic serialization |
-//! | `graph_def_program_hash` | the first meta graph's nodes, without what differs from one save to the next; no functions |
+//! | `graph_def_program_hash` | the first meta graph's nodes, without the parts that differ between saves; no functions |
 //! | `signature_def_hash` | the first meta graph's signatures, by name |
 //! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |

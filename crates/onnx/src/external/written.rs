@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A summary of what was written.
+/// A summary of a written model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WrittenOnnx {

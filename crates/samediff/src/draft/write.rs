@@ -67,7 +67,7 @@ impl SameDiffWriteOptions {
     }
 }
 
-/// A summary of what was written.
+/// A summary of a written model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenSameDiff {
