@@ -19,8 +19,8 @@ use crate::status::status;
 /// Chunks are compared with their checksums before they can be read. Dropping the handle ends the transfer.
 pub struct Handle {
     file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
-    /// Taken by `complete`.
-    task: Option<JoinHandle<Result<(), Status>>>,
+    /// Ends with the turn in which the receiver can be taken.
+    task: JoinHandle<Result<u64, Status>>,
     slot: Slot,
 }
 
@@ -73,7 +73,7 @@ impl Handle {
         match opened.await {
             Ok(Ok(file)) => Ok(Handle {
                 file: Arc::new(file),
-                task: Some(task),
+                task,
                 slot,
             }),
             Ok(Err(error)) => {
@@ -82,7 +82,7 @@ impl Handle {
             }
             // The transfer ended before it could be opened.
             Err(_) => match task.await.map_err(stopped)? {
-                Ok(()) => Err(Status::internal("the transfer has no trailer")),
+                Ok(_) => Err(Status::internal("the transfer has no trailer")),
                 Err(status) => Err(status),
             },
         }
@@ -106,21 +106,15 @@ impl Handle {
     ///
     /// As [`Receive::message`].
     pub async fn complete(mut self) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Status> {
-        if let Some(task) = self.task.take() {
-            task.await.map_err(stopped)??;
-        }
-        let empty = Slot::new(Receive::new().in_file(), true);
-        let slot = std::mem::replace(&mut self.slot, empty);
-        let receiver = slot.into_receiver()?;
+        let turn = (&mut self.task).await.map_err(stopped)??;
+        let receiver = self.slot.take_receiver(turn)?;
         blocking_if(true, move || receiver.into_chunked_file()).await
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.task.abort();
         // Readers that wait for a chunk stop waiting.
         self.slot.lock().receiver.break_off();
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use proto_splitter_core::container::ChunkedFile;
@@ -25,13 +25,7 @@ pub struct Inbox {
     receive: Receive,
     max_pending: usize,
     keep: Duration,
-    pending: Arc<Mutex<HashMap<Bytes, Pending>>>,
-}
-
-#[derive(Clone, Debug)]
-struct Pending {
-    slot: Slot,
-    touched: Instant,
+    pending: Arc<Mutex<HashMap<Bytes, Slot>>>,
 }
 
 impl Inbox {
@@ -72,9 +66,12 @@ impl Inbox {
     }
 
     /// Returns the token with the received chunks of the session that `question` names.
+    ///
+    /// A transfer of the session that is still running ends: the sender asks because it gave that transfer up,
+    /// and no chunk arrives after the answer.
     pub fn token(&self, question: &ResumeToken) -> ResumeToken {
-        let slot = (self.pending().get(&question.session)).map(|pending| pending.slot.clone());
-        slot.map_or_else(ResumeToken::default, |slot| slot.lock().receiver.token())
+        let slot = self.pending().get(&question.session).cloned();
+        slot.map_or_else(ResumeToken::default, |slot| slot.give_up())
     }
 
     /// Receives a message as a generated type.
@@ -137,42 +134,35 @@ impl Inbox {
             None => Slot::new(self.receive.in_file(), true),
         };
         let frames = tokio_stream::iter(first).chain(frames);
-        self.receive.drive(frames, &slot, |_| ()).await?;
+        let turn = self.receive.drive(frames, &slot, |_| ()).await?;
         if let Some(session) = session {
             self.pending().remove(&session);
         }
-        slot.into_receiver()
+        slot.take_receiver(turn)
     }
 
-    fn pending(&self) -> MutexGuard<'_, HashMap<Bytes, Pending>> {
+    fn pending(&self) -> MutexGuard<'_, HashMap<Bytes, Slot>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the receiver of a session, a new one if there is none.
     fn slot(&self, session: &Bytes) -> Slot {
-        let now = Instant::now();
         let mut pending = self.pending();
-        pending.retain(|_, one| now.duration_since(one.touched) < self.keep);
-        if let Some(found) = pending.get_mut(session) {
-            found.touched = now;
-            return found.slot.clone();
+        pending.retain(|_, slot| slot.untouched() < self.keep);
+        if let Some(found) = pending.get(session) {
+            return found.clone();
         }
         while pending.len() >= self.max_pending.max(1) {
-            let oldest = pending.iter().min_by_key(|(_, one)| one.touched);
+            let oldest = pending.iter().max_by_key(|(_, slot)| slot.untouched());
             let Some(oldest) = oldest.map(|(session, _)| session.clone()) else {
                 break;
             };
             pending.remove(&oldest);
         }
         let slot = Slot::new(self.receive.in_file(), true);
-        let touched = now;
         // A copy, so that the session doesn't keep the memory of its frame alive.
         let name = Bytes::copy_from_slice(session);
-        let new = Pending {
-            slot: slot.clone(),
-            touched,
-        };
-        pending.insert(name, new);
+        pending.insert(name, slot.clone());
         slot
     }
 }

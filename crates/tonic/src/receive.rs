@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use proto_splitter_transfer::proto::Frame;
+use proto_splitter_transfer::proto::{Frame, ResumeToken};
 use proto_splitter_transfer::{ReceiveOptions, Receiver};
 use tokio::task::spawn_blocking;
 use tokio_stream::{Stream, StreamExt};
@@ -137,8 +137,8 @@ impl Receive {
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
     ) -> Result<Receiver, Status> {
         let slot = Slot::new(Receiver::in_memory(&self.options), false);
-        self.drive(frames, &slot, |_| ()).await?;
-        slot.into_receiver()
+        let turn = self.drive(frames, &slot, |_| ()).await?;
+        slot.take_receiver(turn)
     }
 
     /// Receives a message to a file, which appears complete or not at all, and returns its size in bytes.
@@ -160,8 +160,8 @@ impl Receive {
             return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
         }
         let slot = Slot::new(self.in_file(), true);
-        self.drive(frames, &slot, |_| ()).await?;
-        let receiver = slot.into_receiver()?;
+        let turn = self.drive(frames, &slot, |_| ()).await?;
+        let receiver = slot.take_receiver(turn)?;
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 
@@ -170,13 +170,14 @@ impl Receive {
         Receiver::in_file(self.folder.as_deref(), &self.options)
     }
 
-    /// Pushes frames to a receiver until the transfer ends, and calls `look` after each.
+    /// Pushes frames to a receiver until the transfer ends, and calls `look` after each. Returns the turn in which
+    /// the receiver [can be taken](Slot::take_receiver).
     pub(crate) async fn drive(
         &self,
         mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
         slot: &Slot,
         look: impl FnMut(&Receiver),
-    ) -> Result<(), Status> {
+    ) -> Result<u64, Status> {
         let turn = slot.take_turn();
         let driven = self.push_all(&mut frames, slot, turn, look);
         let ended = match self.timeout {
@@ -189,7 +190,7 @@ impl Receive {
         if ended.is_err() {
             slot.break_off(turn);
         }
-        ended
+        ended.map(|()| turn)
     }
 
     /// Waits for the next frame, or returns the timeout that it exceeded.
@@ -261,11 +262,25 @@ pub(crate) struct Held {
     pub(crate) receiver: Receiver,
     /// Number of the latest transfer: an earlier one that is still running may not push any more.
     turn: u64,
+    touched: Instant,
+}
+
+impl Held {
+    fn begin_turn(&mut self) -> u64 {
+        self.receiver.break_off();
+        self.touched = Instant::now();
+        self.turn += 1;
+        self.turn
+    }
 }
 
 impl Slot {
     pub(crate) fn new(receiver: Receiver, blocks: bool) -> Slot {
-        let held = Held { receiver, turn: 0 };
+        let held = Held {
+            receiver,
+            turn: 0,
+            touched: Instant::now(),
+        };
         Slot {
             held: Arc::new(Mutex::new(held)),
             blocks,
@@ -277,10 +292,19 @@ impl Slot {
     }
 
     fn take_turn(&self) -> u64 {
+        self.lock().begin_turn()
+    }
+
+    /// Ends the transfer that is under way, if any, and returns what is there.
+    pub(crate) fn give_up(&self) -> ResumeToken {
         let mut held = self.lock();
-        held.receiver.break_off();
-        held.turn += 1;
-        held.turn
+        held.begin_turn();
+        held.receiver.token()
+    }
+
+    /// Returns how long ago it was that a transfer began or a frame came.
+    pub(crate) fn untouched(&self) -> Duration {
+        self.lock().touched.elapsed()
     }
 
     fn in_turn<T>(&self, turn: u64, step: impl FnOnce(&mut Receiver) -> T) -> Result<T, Status> {
@@ -289,6 +313,7 @@ impl Slot {
             let message = "another transfer of the same session has begun";
             return Err(Status::aborted(message));
         }
+        held.touched = Instant::now();
         Ok(step(&mut held.receiver))
     }
 
@@ -296,15 +321,13 @@ impl Slot {
         let _ = self.in_turn(turn, Receiver::break_off);
     }
 
-    /// Returns the receiver, which must have no other owner.
-    pub(crate) fn into_receiver(self) -> Result<Receiver, Status> {
-        match Arc::try_unwrap(self.held) {
-            Ok(held) => {
-                let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Ok(held.receiver)
-            }
-            Err(_) => Err(Status::aborted("the transfer is still under way")),
-        }
+    /// Takes the receiver at the end of a turn. An earlier call may still have the slot, as one whose connection
+    /// broke without a word and that waits for its next frame.
+    pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
+        self.in_turn(turn, |receiver| {
+            let nothing = Receiver::in_memory(&ReceiveOptions::new());
+            std::mem::replace(receiver, nothing)
+        })
     }
 }
 

@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use proto_splitter_tonic::proto::ResumeToken;
-use proto_splitter_tonic::{Retry, is_broken, send_resuming};
+use bytes::Bytes;
+use proto_splitter_core::split::SizeSplitter;
+use proto_splitter_tonic::proto::{Frame, ResumeToken};
+use proto_splitter_tonic::{Inbox, Outgoing, Receive, Retry, is_broken, send_resuming};
 use tempfile::tempdir;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Response, Status};
 
+use crate::shelf::Trace;
 use crate::support::{Cutter, Service, client, files, served, small_chunks, trace};
 
 #[tokio::test]
@@ -33,6 +39,39 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
     assert_eq!(cutter.cuts(), 10);
     assert!(service.trace(&sent.name).unwrap() == sent);
     assert_eq!(files(folder.path()), 0);
+}
+
+#[tokio::test]
+async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
+    let inbox = Inbox::new(Receive::new());
+    let (sent, options) = (trace(3), small_chunks().session(&b"one"[..]));
+    let frames: Vec<Frame> = Outgoing::new(&sent, &options).unwrap().collect().await;
+    let (sender, hanging) = unbounded_channel();
+    let early = frames.len() * 2 / 3;
+    for frame in &frames[..early] {
+        sender.send(Ok(frame.clone())).unwrap();
+    }
+    let old = tokio::spawn({
+        let inbox = inbox.clone();
+        async move {
+            inbox
+                .message::<Trace>(UnboundedReceiverStream::new(hanging))
+                .await
+        }
+    });
+    // Whatever came by then is what the token says.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let question = ResumeToken {
+        session: Bytes::from_static(b"one"),
+        ..ResumeToken::default()
+    };
+    let token = inbox.token(&question);
+    assert!(token.chunks > 0 && token == inbox.token(&question));
+    let rest = Outgoing::resume(SizeSplitter, &sent, token, &options).unwrap();
+    assert!(inbox.message::<Trace>(rest.results()).await.unwrap() == sent);
+    // Its connection broke without a word: only now is there another frame.
+    sender.send(Ok(frames[early].clone())).unwrap();
+    assert_eq!(old.await.unwrap().unwrap_err().code(), Code::Aborted);
 }
 
 #[tokio::test]
