@@ -65,7 +65,7 @@ def serve(folder: str, schema: str, name: str) -> None:
         "Resume": grpc.unary_unary_rpc_method_handler(shelf.resume, TOKEN.FromString, TOKEN.SerializeToString),
         "Get": grpc.unary_stream_rpc_method_handler(shelf.get, Wanted.FromString, FRAME.SerializeToString),
     }
-    server = grpc.server(futures.ThreadPoolExecutor(8))
+    server = grpc.server(futures.ThreadPoolExecutor(8), options=psg.READ_AHEAD)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("shelf.Shelf", handlers)])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def call(verb: str, arguments: list[str]) -> None:
-    with grpc.insecure_channel(arguments.pop(0)) as channel:
+    with grpc.insecure_channel(arguments.pop(0), options=psg.READ_AHEAD) as channel:
         stub = Stub(channel)
         if verb == "send":
             path, schema, name, chunk = arguments

@@ -20,6 +20,7 @@ import grpc
 from .._handle import File
 from ._transfer import (
     IDLE_TIMEOUT,
+    READ_AHEAD,
     Inbox,
     Outgoing,
     Pending,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=Message)
 
 __all__ = [
+    "READ_AHEAD",
     "Arriving",
     "Inbox",
     "Pending",

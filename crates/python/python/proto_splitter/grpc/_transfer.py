@@ -26,6 +26,13 @@ Progress = Callable[[int, int], object]
 #: The longest time without a frame, in seconds.
 IDLE_TIMEOUT = 60.0
 
+#: Options for a server or a channel that receives: 2 MiB are read ahead. By default grpcio reads ahead as
+#: much as the connection seems to be fast, over 100 MiB where the receiver is slower than the network.
+READ_AHEAD: tuple[tuple[str, int], ...] = (
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 2 << 20),
+)
+
 #: The longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 5.0
 
@@ -150,6 +157,8 @@ class Pending:
         self._lock = threading.Lock()
         self._turn = 0
         self._done = 0
+        #: When a transfer began or a frame came.
+        self.touched = time.monotonic()
 
     @property
     def token(self) -> Any:
@@ -167,12 +176,14 @@ class Pending:
             self._native.break_off()
             self._turn += 1
             self._done = 0
+            self.touched = time.monotonic()
             return self._turn
 
     def push(self, turn: int, frame: Any, progress: Progress | None) -> None:
         data = frame.SerializeToString()
         with self._lock:
             self._check(turn)
+            self.touched = time.monotonic()
             self._native.push(data)
         if progress is not None:
             self._done += sum(piece.zstd_size or len(piece.content) for piece in frame.data)
@@ -219,13 +230,13 @@ class Inbox:
 
     Args:
         max_pending: How many transfers are kept; the one that was untouched for longest makes room.
-        keep: For how many seconds after its last beginning.
+        keep: For how many seconds after its last frame.
     """
 
     def __init__(self, *, max_pending: int = 16, keep: float = 600.0) -> None:
         self._max_pending, self._keep = max(max_pending, 1), keep
         self._lock = threading.Lock()
-        self._pending: dict[bytes, tuple[float, Pending]] = {}
+        self._pending: dict[bytes, Pending] = {}
 
     def token(self, question: Any) -> Any:
         """Returns the state of the session that a ``ResumeToken`` names.
@@ -236,21 +247,20 @@ class Inbox:
             found = self._pending.get(question.session)
         if found is None:
             return transfer_pb2.ResumeToken()
-        found[1].begin()
-        return found[1].token
+        found.begin()
+        return found.token
 
     def of(self, session: bytes, make: Callable[[], Pending]) -> Pending:
         now = time.monotonic()
         with self._lock:
-            self._pending = {
-                name: one for name, one in self._pending.items() if now - one[0] < self._keep
-            }
-            found = self._pending.pop(session, None)
-            pending = make() if found is None else found[1]
-            while len(self._pending) >= self._max_pending:
-                del self._pending[next(iter(self._pending))]
-            self._pending[session] = (now, pending)
-            return pending
+            kept = self._pending
+            for name in [name for name, one in kept.items() if now - one.touched >= self._keep]:
+                del kept[name]
+            if session not in kept:
+                while len(kept) >= self._max_pending:
+                    del kept[min(kept, key=lambda name: kept[name].touched)]
+                kept[session] = make()
+            return kept[session]
 
     def remove(self, session: bytes) -> None:
         with self._lock:

@@ -17,6 +17,7 @@ from .._handle import File
 from ..transfer import transfer_pb2
 from ._transfer import (
     IDLE_TIMEOUT,
+    READ_AHEAD,
     Inbox,
     Outgoing,
     Pending,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
+    "READ_AHEAD",
     "Arriving",
     "Inbox",
     "Pending",
