@@ -45,8 +45,8 @@ pub(crate) enum What {
 /// The fields of a record, including those of nested messages.
 ///
 /// Bytes are a message if serializing it would restore them, as far as that can be determined
-/// without its type: varints have the shortest form, groups begin and end, and no field has number
-/// 0. So assembling the fields restores the original bytes.
+/// without its type: varints have the shortest form, groups begin and end, and field numbers
+/// aren't 0. So assembling the fields restores the original bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
