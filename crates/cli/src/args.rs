@@ -1,5 +1,4 @@
-//! The command line, and what `--help` teaches. Each command's options and examples are in a file
-//! of its own.
+//! The command line and its help. Each command's options and examples are in a separate file.
 
 mod cat;
 #[cfg(feature = "columns")]
@@ -69,46 +68,84 @@ pub(crate) use verify::VerifyArgs;
 pub(crate) use writing::RewriteArgs;
 
 const ABOUT: &str = "\
-Splits protobuf messages of any size into one seekable, checksummed file, and
-merges them back.
+Work with protobuf messages and models of any size: split, merge, inspect, edit, convert.";
 
-A message over 2 GiB can't be read by protobuf. Split, it is a .cpb file of
-chunks that each can: TensorFlow's C++ Merger reads it, and merging gives back
-the same bytes.";
+const LONG_ABOUT: &str = "\
+Work with protobuf messages and models of any size: split, merge, inspect, edit, convert.
+
+protobuf can't read or write a message over 2 GiB. protosplit splits one into chunks that it
+can, in one seekable, checksummed .cpb file, and merges them back byte for byte. TensorFlow's
+C++ Merger reads these files, too.
+
+It works with models of TensorFlow (SavedModel, GraphDef, checkpoint), ONNX, PaddlePaddle,
+SameDiff and XLA, with profiles, and with messages of any type whose schema you name. A file
+is named by a path or, in a bucket or on a server, by an s3://, gs://, az:// or https:// URL.";
 
 const EXAMPLES: &str = "\
 Examples:
-  protosplit split model/ -o small/                a SavedModel, all of its folder
-  protosplit split --message tensorflow.GraphDef graph.pb
-  protosplit tree model/                           what takes up space in it
-  protosplit info small/                           what became of it
-  protosplit verify small/ --against model/saved_model.pb
-  protosplit merge small/ -o whole/                and back
-  protosplit convert model/ --in-place --to cpb    the same without a copy
-  protosplit externalize model/ -o runs/           runs in TensorFlow, whatever its size
-  protosplit fingerprint model/                    as TensorFlow computes it
+  protosplit tree model/                                   what takes up space in a SavedModel
+  protosplit split model/ -o small/                        its folder, with the model in chunks
+  protosplit merge small/ -o whole/                        and back
+  protosplit convert lost.onnx -o model.onnx --to external   an ONNX model over 2 GiB, for onnxruntime
+  protosplit externalize model/ -o runs/                   for TensorFlow, whatever its size
+  protosplit split graph.pb --message tensorflow.GraphDef  any message, given its type
+  protosplit get s3://bucket/model.cpb --tensor dense/kernel -o kernel.npy
 
-Files and folders appear complete or not at all, and Ctrl-C leaves nothing of them. A run
-that SIGKILL ends may leave a hidden .protosplit-*.tmp beside its output: the next run with the
-same output removes it, except on network file systems, where it can be deleted by hand.
+Files and folders appear complete or not at all, and Ctrl-C leaves nothing behind. A run
+killed by SIGKILL may leave a hidden .protosplit-*.tmp beside its output: the next run with
+the same output removes it, except on network file systems, where you can delete it.
 
-Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
-that can't be read or written, 130 stopped by Ctrl-C. `protosplit help COMMAND` tells more.";
+Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something that can't
+be read or written, 130 stopped by Ctrl-C. `protosplit help COMMAND` explains a command.";
+
+/// Headings of the command list, each with its commands in the order of the help.
+const GROUPS: [(&str, &str); 5] = [
+    ("Split and merge", "split merge verify recompress pieces"),
+    (
+        "Look inside",
+        "info tree ls layout tensors get cat schema diff",
+    ),
+    ("Change", "replace insert remove strip edit"),
+    (
+        "Models",
+        "convert export externalize internalize fingerprint samediff",
+    ),
+    ("Shell", "completions man help"),
+];
+
+/// Returns the layout of the help, with the commands under the headings of [`GROUPS`].
+fn help_template() -> String {
+    let commands = Command::augment_subcommands(clap::Command::new("protosplit"));
+    let about = |name| {
+        let about = commands.find_subcommand(name)?.get_about()?;
+        Some(about.to_string())
+    };
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in GROUPS {
+        template += &format!("\n{heading}:\n");
+        for name in names.split(' ') {
+            let about = about(name).unwrap_or_else(|| "Explain a command".to_owned());
+            template += &format!("  {name:<13}{about}\n");
+        }
+    }
+    template + "\nOptions:\n{options}{after-help}"
+}
 
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "protosplit", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(name = "protosplit", version, about = ABOUT, long_about = LONG_ABOUT)]
+#[command(after_long_help = EXAMPLES, help_template = help_template())]
 #[command(subcommand_required = true, arg_required_else_help = false)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say nothing if all goes well, and show no progress
+    /// Print nothing on success, and no progress
     #[arg(short, long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
-    /// Tell what is done and how long it takes; -vv tells it of each chunk
+    /// Log each stage and its time; -vv logs each chunk
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 900)]
     pub(crate) verbose: u8,
-    /// Show how far it is: on a terminal after a second, always or never
+    /// When to show progress; auto: on a terminal, after a second
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Shown::Auto, display_order = 901)]
     pub(crate) progress: Shown,
 }
@@ -116,84 +153,106 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Split a message into a .cpb file
-    #[command(after_help = split::HELP, mut_args(in_parts::apart_from_plan))]
+    #[command(after_long_help = split::HELP, mut_args(in_parts::apart_from_plan))]
     Split(SplitArgs),
-    /// Merge a .cpb file to the message that was split
-    #[command(after_help = merge::HELP, mut_args(in_parts::reading_apart_from_plan))]
+    /// Merge a .cpb file back into one message
+    #[command(after_long_help = merge::HELP, mut_args(in_parts::reading_apart_from_plan))]
     Merge(MergeArgs),
-    /// Check a .cpb file
-    #[command(after_help = verify::HELP, mut_args(in_parts::reading_apart_from_plan))]
+    /// Check every checksum, size and path of a .cpb file
+    #[command(after_long_help = verify::HELP, mut_args(in_parts::reading_apart_from_plan))]
     Verify(VerifyArgs),
     /// Show what takes up space in a message
-    #[command(after_help = tree::HELP)]
+    #[command(after_long_help = tree::HELP)]
     Tree(TreeArgs),
-    /// List the chunks of a .cpb file
-    #[command(after_help = info::HELP)]
+    /// Summarize a file: a model's inputs and outputs, a .cpb file's chunks
+    #[command(after_long_help = info::HELP)]
     Info(InfoArgs),
     /// List the chunks of a .cpb file, one line each
-    #[command(after_help = ls::HELP)]
+    #[command(after_long_help = ls::HELP)]
     Ls(LsArgs),
-    /// Say what every byte of a file is for
-    #[command(after_help = layout::HELP)]
+    /// Explain every byte of a .cpb file
+    #[command(after_long_help = layout::HELP)]
     Layout(LayoutArgs),
     /// Print a message or a part of it
-    #[command(after_help = cat::HELP)]
+    #[command(after_long_help = cat::HELP)]
     Cat(CatArgs),
     /// Print a message's type as .proto text
-    #[command(after_help = print_schema::HELP)]
+    #[command(after_long_help = print_schema::HELP)]
     Schema(PrintSchemaArgs),
-    /// Read a part of a message
-    #[command(after_help = get::HELP)]
+    /// Extract a value or a tensor
+    #[command(after_long_help = get::HELP)]
     Get(GetArgs),
     /// List the tensors of a file by name
-    #[command(after_help = tensors::HELP)]
+    #[command(after_long_help = tensors::HELP)]
     Tensors(TensorsArgs),
-    /// Write all tensors of a file to a safetensors or NumPy file
-    #[command(after_help = export::HELP)]
+    /// Write all tensors to a safetensors or NumPy file
+    #[command(after_long_help = export::HELP)]
     Export(ExportArgs),
-    /// Share out the elements of a long field to several messages
-    #[command(after_help = pieces::HELP)]
+    /// Divide a long repeated field among several messages
+    #[command(after_long_help = pieces::HELP)]
     Pieces(PiecesArgs),
-    /// Write a model in another form
-    #[command(after_help = convert::HELP)]
+    /// Convert a model to another form
+    #[command(after_long_help = convert::HELP)]
     Convert(ConvertArgs),
-    /// Make a SavedModel of any size run in unmodified TensorFlow
-    #[command(after_help = externalize::EXTERNALIZE)]
+    /// Make a SavedModel of any size load in unmodified TensorFlow
+    #[command(after_long_help = externalize::EXTERNALIZE)]
     Externalize(ExternalizeArgs),
-    /// Write the original of an externalized SavedModel
-    #[command(after_help = externalize::INTERNALIZE)]
+    /// Restore the original of an externalized SavedModel
+    #[command(after_long_help = externalize::INTERNALIZE)]
     Internalize(InternalizeArgs),
     /// Compute a SavedModel's fingerprint
-    #[command(after_help = fingerprint::HELP)]
+    #[command(after_long_help = fingerprint::HELP)]
     Fingerprint(FingerprintArgs),
-    /// Say whether two messages are equal, and where they differ
-    #[command(after_help = diff::HELP)]
+    /// Compare two messages and show where they differ
+    #[command(after_long_help = diff::HELP)]
     Diff(DiffArgs),
-    /// Write a .cpb file with another compression
-    #[command(after_help = rewrite::RECOMPRESS)]
+    /// Change the compression of a .cpb file
+    #[command(after_long_help = rewrite::RECOMPRESS)]
     Recompress(RecompressArgs),
-    /// Write a file with another value at one place
-    #[command(after_help = rewrite::REPLACE)]
+    /// Replace one value
+    #[command(after_long_help = rewrite::REPLACE)]
     Replace(ReplaceArgs),
-    /// Write a message without some of its values
-    #[command(after_help = edit::REMOVE)]
+    /// Remove values
+    #[command(after_long_help = edit::REMOVE)]
     Remove(RemoveArgs),
-    /// Write a message with one more value
-    #[command(after_help = edit::INSERT)]
+    /// Insert a value
+    #[command(after_long_help = edit::INSERT)]
     Insert(InsertArgs),
-    /// Write a message without what makes it large
-    #[command(after_help = edit::STRIP)]
+    /// Remove large values, keep the structure
+    #[command(after_long_help = edit::STRIP)]
     Strip(StripArgs),
-    /// Write a message with several changes
-    #[command(after_help = edit::EDIT)]
+    /// Make several changes in one pass
+    #[command(after_long_help = edit::EDIT)]
     Edit(Box<EditArgs>),
-    /// List, extract, drop, merge and add the tags of SameDiff models
-    #[command(name = "samediff", after_help = samediff::HELP)]
+    /// List, extract, drop, merge and add tags of SameDiff models
+    #[command(name = "samediff", after_long_help = samediff::HELP)]
     SameDiff(SameDiffArgs),
-    /// Print what completes command lines in a shell
-    #[command(after_help = meta::COMPLETIONS)]
+    /// Generate shell completions
+    #[command(after_long_help = meta::COMPLETIONS)]
     Completions(CompletionsArgs),
     /// Write manual pages
-    #[command(after_help = meta::MAN)]
+    #[command(after_long_help = meta::MAN)]
     Man(ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_under_one_heading_of_the_help() {
+        let commands = Command::augment_subcommands(clap::Command::new("protosplit"));
+        let mut defined: Vec<&str> = commands
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .chain(["help"])
+            .collect();
+        let mut listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.split(' '))
+            .collect();
+        defined.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, defined);
+    }
 }

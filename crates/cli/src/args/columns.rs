@@ -4,24 +4,23 @@ use clap::{Args, ValueEnum};
 use proto_splitter_columns::TableOptions;
 use proto_splitter_columns::arrow_schema::TimeUnit;
 
-/// Which columns a table has, and how it is made.
+/// The columns of a table and their units.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ColumnsArgs {
-    /// Of parquet, arrow and csv the columns: fields of an element, or fields in those, as in
-    /// name,args.key; by default all fields that hold one value
+    /// Columns of parquet, arrow and csv: fields of an element or nested fields, as in
+    /// name,args.key [default: all fields with a single value]
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Add columns for what each row is in: its index in every list on the way, and the fields of
-    /// the messages around it
+    /// Add columns for the parents of each row: its index in every list on the path, and the fields
+    /// of the enclosing messages
     #[arg(long)]
     with_parent: bool,
-    /// What times and durations are counted in: only nanoseconds are exact, and they reach from
-    /// 1677 to 2262
+    /// Unit of times and durations: only nanoseconds are exact, and they range from 1677 to 2262
     #[arg(long, value_name = "UNIT", value_enum, default_value_t = Unit::Ns)]
     time_unit: Unit,
 }
 
-/// What time is counted in.
+/// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Unit {
     S,
@@ -31,7 +30,7 @@ enum Unit {
 }
 
 impl ColumnsArgs {
-    /// What only a table has, if that was asked for.
+    /// Returns the first option given that applies only to tables.
     pub(crate) fn asked(&self) -> Option<&'static str> {
         [
             ("--columns", self.columns.is_some()),

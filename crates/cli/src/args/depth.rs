@@ -1,14 +1,14 @@
-//! How deep a message is looked into.
+//! The limit on nesting.
 
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, ValueParser};
 use proto_splitter::split::{DEFAULT_DEPTH_LIMIT, LARGEST_DEPTH_LIMIT};
 
-/// How deep messages may nest that are walked.
+/// Limit on the nesting of messages.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct DepthArgs {
-    /// How many levels of nested messages to follow, up to 200. Other readers stop at 100
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_DEPTH_LIMIT, value_parser = depth())]
+    /// Deepest nesting of messages to accept, up to 200. Other readers stop at 100
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_DEPTH_LIMIT, value_parser = depth(), hide_short_help = true, help_heading = "Limits")]
     pub(crate) max_depth: u32,
 }
 

@@ -14,13 +14,13 @@ them - for standard input. Of a file by any other name, as model.onnx, what it b
 with tells whether it is in chunks. Neither is held in memory.
 
 Messages are equal if a program that reads them can't tell them apart: the order of
-different fields doesn't count, nor that of map entries, nor how numbers are packed.
-Floats are compared by their bits. Without a type, fields are compared as they are
-written, by number.
+different fields doesn't matter, nor that of map entries, nor the packing of numbers.
+Floats are compared by their bits. Without a type, fields are compared by number in their
+encoded form.
 
-Elements of a list are matched by their names, where all have one: a node that was put in
-front is one difference. Elements without names are matched by what they hold. A path is
-that of the first message, of what only the second has that of the second.
+Elements of a list are matched by name if all have one: a node inserted at the front is one
+difference. Elements without names are matched by content. Paths refer to the first message,
+or to the second for values that only it has.
 
 Exit status 1 if they differ.
 
@@ -34,9 +34,9 @@ Examples:
 pub(crate) struct DiffArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) first: PathBuf,
-    /// Another of these
+    /// The message to compare it with: likewise a file, prefix, folder or -
     pub(crate) second: PathBuf,
-    /// How many differences are told at the most
+    /// Largest number of differences to list
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub(crate) limit: usize,
     #[command(flatten)]

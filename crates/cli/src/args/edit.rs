@@ -12,24 +12,24 @@ use super::values::{ValueSize, chunk_size, compression, value_size};
 use super::writing::{FormArgs, NewValueArgs, RewriteArgs};
 use crate::size;
 
-/// What all of these commands say in the end.
+/// The last paragraph of these commands' help.
 macro_rules! form {
     () => {
         "\
 FILE can be a .pb or a .cpb file, or the folder of a SavedModel: then OUTPUT is a new
-folder, with the fingerprint.pb that goes with it. OUTPUT is in chunks if its name ends in
-.cpb, in one piece if it ends in .pb, and else as FILE is. No value is held in memory. What
-becomes a .cpb is split anew, with --max-chunk-size and FILE's profile; chunks of FILE that
-are compressed wait in a temporary file meanwhile. An ONNX model with its tensors beside it
-stays one: --to onnx puts them inside.
+folder with an updated fingerprint.pb. OUTPUT is in chunks if its name ends in .cpb, in one
+piece if it ends in .pb, and otherwise like FILE. No value is held in memory. A .cpb is split
+again, with --max-chunk-size and FILE's profile; meanwhile compressed chunks of FILE are
+unpacked to a temporary file. An ONNX model with external data keeps it external: --to onnx
+moves the tensors inside.
 "
     };
 }
 
 pub(super) const REMOVE: &str = concat!(
     "\
-Writes a message without what is at some paths: elements of a repeated field, entries of
-a map, or a whole field. All paths are those of FILE as it is, however many there are.
+Writes a message without the values at the given paths: elements of a repeated field,
+entries of a map, or a whole field. All paths refer to FILE before any change.
 
 ",
     form!(),
@@ -43,10 +43,10 @@ Examples:
 
 pub(super) const INSERT: &str = concat!(
     "\
-Writes a message with a value where there was none: an element in front of the one with
-this index or name, or behind all if PATH is the field; an entry of a map; the value of a
-single field. Of a number, a text or an enum --value is the value itself, of a message JSON
-or protobuf's text format. --with has it in a file, as `get` gives it.
+Writes a message with one more value: an element before the one with this index or name, or
+at the end if PATH is the field; an entry of a map; the value of a singular field that is
+absent. --value is a number, text or enum value, or a message as JSON or in protobuf's text
+format. --with names a file that contains the value, as `get` writes it.
 
 ",
     form!(),
@@ -61,10 +61,9 @@ Examples:
 
 pub(super) const STRIP: &str = concat!(
     "\
-Writes a message without what makes it large, to look at, to compare or to pass on.
---over empties all strings, bytes and packed numbers over a size; they stay where they are,
-so that paths stay what they were. --tensors removes the elements of all tensors; names,
-types and shapes stay.
+Writes a message without its large values, to inspect, compare or share it. --over empties
+all strings, bytes and packed numbers over a size but keeps their fields, so that paths
+stay the same. --tensors removes the elements of all tensors; names, types and shapes stay.
 
 ",
     form!(),
@@ -76,9 +75,9 @@ Examples:
 
 pub(super) const EDIT: &str = concat!(
     "\
-Writes a message with several changes, which are made in one pass. All paths are those of
-FILE as it is: --remove 'node[0]' --remove 'node[1]' removes the first two. Two changes of
-the same value contradict each other, which is an error.
+Writes a message with several changes, made in one pass. All paths refer to FILE before any
+change: --remove 'node[0]' --remove 'node[1]' removes the first two. Changing the same value
+twice is an error.
 
 ",
     form!(),
@@ -94,7 +93,7 @@ Examples:
 pub(crate) struct RemoveArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// What goes: paths that may say several values, as 'node[2:5]' or 'node[name="x"]'
+    /// Values to remove; a path can select several, as 'node[2:5]' or 'node[name="x"]'
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     #[command(flatten)]
@@ -105,7 +104,7 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct InsertArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// Where the value comes
+    /// Path at which to insert the value
     pub(crate) path: String,
     #[command(flatten)]
     pub(crate) value: NewValueArgs,
@@ -126,7 +125,7 @@ pub(crate) struct StripArgs {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct StripWhatArgs {
-    /// Empty strings, bytes and packed numbers that are larger
+    /// Empty strings, bytes and packed numbers over this size
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
     pub(crate) over: Option<u64>,
     /// Remove the elements of tensors
@@ -138,22 +137,22 @@ pub(crate) struct StripWhatArgs {
 pub(crate) struct EditArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// Remove what is there, as `remove` does; may be repeated, as all of these
+    /// Remove values, as `remove` does; may be repeated, as may the options below
     #[arg(long, value_name = "PATH")]
     pub(crate) remove: Vec<String>,
     /// Insert a value, as `insert` does with --value
     #[arg(long, value_name = "PATH=VALUE", value_parser = ValueParser::new(assignment))]
     pub(crate) insert: Vec<(String, String)>,
-    /// Insert a value that is in a file
+    /// Insert a value from a file
     #[arg(long, value_name = "PATH=VALUE_FILE", value_parser = ValueParser::new(assignment))]
     pub(crate) insert_with: Vec<(String, String)>,
     /// Replace a value, as `replace` does with --value
     #[arg(long, value_name = "PATH=VALUE", value_parser = ValueParser::new(assignment))]
     pub(crate) replace: Vec<(String, String)>,
-    /// Replace a value by one that is in a file
+    /// Replace a value with one from a file
     #[arg(long, value_name = "PATH=VALUE_FILE", value_parser = ValueParser::new(assignment))]
     pub(crate) replace_with: Vec<(String, String)>,
-    /// Empty strings, bytes and packed numbers that are larger, as `strip` does
+    /// Empty strings, bytes and packed numbers over this size, as `strip` does
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
     pub(crate) strip_over: Option<u64>,
     /// Remove the elements of tensors, as `strip` does
@@ -163,19 +162,19 @@ pub(crate) struct EditArgs {
     pub(crate) editing: EditingArgs,
 }
 
-/// How a changed message is read and written.
+/// Options for reading and writing a changed message.
 #[derive(Args, Debug)]
 pub(crate) struct EditingArgs {
-    /// The file to write; for a folder, a new one
+    /// The file to write; for a folder, a new folder
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// For a .cpb, the most that the chunk of a message may have
+    /// For a .cpb: largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// For a .cpb, bytes and strings this large are cut out if anything is, or `none`
+    /// For a .cpb: bytes and strings of at least this size become chunks when a message must be split, or `none`
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
-    /// For a .cpb, auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    /// For a .cpb: auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
     #[command(flatten)]
@@ -188,7 +187,7 @@ pub(crate) struct EditingArgs {
     pub(crate) out: RewriteArgs,
 }
 
-/// Reads `PATH=VALUE`. What is in brackets or quotes belongs to the path.
+/// Parses `PATH=VALUE`. Text in brackets or quotes belongs to the path.
 fn assignment(text: &str) -> Result<(String, String), String> {
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for (at, c) in text.char_indices() {
@@ -207,7 +206,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
             (None, _) => {}
         }
     }
-    Err("it is PATH=VALUE".into())
+    Err("expected PATH=VALUE".into())
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
-Writes all tensors of a file to one file for other programs. They are copied as they are
-read, and never in memory as a whole.
+Writes all tensors of a file to one file for other programs. They are streamed, never held
+in memory as a whole.
 
-Tensors that the format has no type for, as strings, are left out, and named.
+Tensors whose type the format lacks, such as strings, are left out and listed.
 
 Examples:
   protosplit export model/ -o model.safetensors
@@ -25,7 +25,7 @@ pub(crate) struct ExportArgs {
     /// The file to write
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// What is written; by default what the name of the output says
+    /// Format to write [default: by the extension of OUTPUT]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<ExportFormat>,
     /// Print one JSON object
@@ -33,16 +33,16 @@ pub(crate) struct ExportArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
-    /// Replace what is in the way
+    /// Overwrite existing output
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-/// What tensors are exported to.
+/// A file format for tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
     /// A safetensors file
     Safetensors,
-    /// A NumPy archive, not compressed
+    /// An uncompressed NumPy archive
     Npz,
 }

@@ -9,36 +9,36 @@ use super::running::ThreadsArgs;
 use crate::size;
 
 pub(super) const EXTERNALIZE: &str = "\
-Moves the large constants of a SavedModel out of its graph, into a checkpoint under
-assets/, which the model itself reads when it is loaded. The result runs in unmodified
-TensorFlow, whatever its size was: tf.saved_model.load, sessions of TensorFlow 1, the
-C++ loader. It computes the same, bit by bit, and takes a sixth of the memory to load.
+Moves the large constants of a SavedModel from its graph into a checkpoint under assets/,
+which the model itself reads when it is loaded. A model of any size then loads in unmodified
+TensorFlow: tf.saved_model.load, sessions of TensorFlow 1, the C++ loader. It computes the
+same results bit for bit, and takes a sixth of the memory to load.
 
-The input may be in any form: saved_model.pb of any size, .cpb, .pbtxt. What the original
-was is kept in assets.extra/, for `protosplit internalize`.
+The input may be in any form: saved_model.pb of any size, .cpb, .pbtxt. assets.extra/ records
+the original for `protosplit internalize`.
 
-Constants in functions that XLA compiles become arguments of these. Some can't move:
-strings, and what `left in` lists with the reason.
+Constants in functions compiled by XLA become arguments of the functions. Some constants
+can't be moved: strings, and those that `left in` lists with a reason.
 
-An interrupted --in-place is finished by the same command; on a model that is
-externalized already it changes nothing.
+The same command finishes an interrupted --in-place; it leaves an externalized model
+unchanged.
 
 Examples:
   protosplit externalize model/ -o runs/
   protosplit externalize model/ --dry-run
   protosplit externalize model/ --in-place
   protosplit externalize model/ -o here/ --mmap
-      Constants are mapped from files at absolute paths: loading takes no memory for
-      them, but the folder can't be moved.";
+      Maps the constants from files at absolute paths: loading them takes no memory,
+      but the folder can't be moved.";
 
 pub(super) const INTERNALIZE: &str = "\
-Writes the original of a SavedModel that was externalized, byte for byte as its
-saved_model.pb was; as a .cpb if that would be over 2 GiB.
+Writes the original of an externalized SavedModel, byte for byte as its saved_model.pb was,
+or as a .cpb if it is over 2 GiB.
 
-A model that TensorFlow saved again, or that was changed, has no original any more.
+A model that TensorFlow saved again, or that was changed, no longer has an original.
 
-The original is compared with its checksums while it is written. Folders of versions
-that kept none are taken too; of those only the constants in assets/ are compared.
+The original's checksums are verified while it is written. Folders written by older versions
+may lack them; then only the constants in assets/ are verified.
 
 Examples:
   protosplit internalize runs/ -o model/";
@@ -53,13 +53,13 @@ pub(crate) struct ExternalizeArgs {
     /// Externalize the folder itself
     #[arg(long)]
     pub(crate) in_place: bool,
-    /// Say what would move, and write nothing
+    /// List the constants that would move, and write nothing
     #[arg(long, conflicts_with = "in_place")]
     pub(crate) dry_run: bool,
-    /// Constants of at least this many bytes move
+    /// Smallest constant to move
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(size::parse))]
     pub(crate) min_size: u64,
-    /// Map constants from files at absolute paths, which must stay where they are
+    /// Map constants from files at absolute paths, which must not be moved
     #[arg(long)]
     pub(crate) mmap: bool,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub(crate) struct ExternalizeArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace a SavedModel that is in the way
+    /// Overwrite an existing SavedModel
     #[arg(long, conflicts_with = "in_place")]
     pub(crate) force: bool,
 }
@@ -82,7 +82,7 @@ pub(crate) struct InternalizeArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace a SavedModel that is in the way
+    /// Overwrite an existing SavedModel
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -7,8 +7,8 @@ use clap::Args;
 use super::printed::PrintedArgs;
 
 pub(super) const HELP: &str = "\
-Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and says whether
-fingerprint.pb agrees. The model is read, not loaded: it may have any size.
+Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and compares it with
+fingerprint.pb. The model is streamed, so it may have any size.
 
 Exit status 1 if fingerprint.pb differs, or if TensorFlow's own code can't compute
 the fingerprint of this model.

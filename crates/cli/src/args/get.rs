@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
-Writes the value at a path. Only the chunks on the way there and those below are
-read; of a .pb file little more than the value.
+Writes the value at a path. Only the chunks on the path and below it are read; from a .pb
+file little more than the value.
 
-With the type a PATH is in names, without it in numbers. An element is told by its
-index, as in node[7], or from the end, as in node[-1]; by what it is called, as in
-node[\"relu\"]; or by a value in it, as in node[op=\"Const\"]. [*] is all of them and [2:5]
-some, which --format jsonl writes one by one, however many there are. A file that protosplit wrote
-says its type; of one that isn't built in the schema is needed, too.
+If the type is known, PATH consists of field names, otherwise of field numbers. Select an
+element by its index, as in node[7]; from the end, as in node[-1]; by its name, as in
+node[\"relu\"]; or by a value in it, as in node[op=\"Const\"]. [*] selects all elements and [2:5]
+a range, which --format jsonl writes one by one, however many. Files written by protosplit
+name their type; a type that isn't built in also needs its schema.
 
 Examples:
   protosplit get small/ 'meta_graphs[0].meta_info_def' --format json
@@ -24,50 +24,49 @@ Examples:
   protosplit get graph.cpb 'node[\"dense/kernel\"].attr[\"value\"].tensor' --format npy -o w.npy
   protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
       --message tensorflow.GraphDef
-      A .pb file doesn't say its type, unless it is a saved_model.pb.
+      A .pb file doesn't name its type, unless it is a saved_model.pb.
   protosplit get model/ --tensor dense/kernel -o kernel.npy
-      A tensor by its name, from any file that has tensors.
+      A tensor by name, from any file with tensors.
   protosplit get model/ --tensor embedding --rows 0:100 --format npy -o some.npy
-      Its first hundred rows; of the others nothing is read in a .pb file. A checksum of a
-      whole tensor, as a TensorFlow checkpoint has it, is only compared when all rows are read.
-  protosplit get model.onnx 'graph.initializer[3]' --format npy -o weights.npy \\
-      --message onnx.ModelProto --proto onnx.proto";
+      Its first hundred rows; a .pb file's other rows are not read. A checksum of the whole
+      tensor, as in a TensorFlow checkpoint, is only compared when all rows are read.
+  protosplit get model.onnx 'graph.initializer[3]' -o weights.npy";
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// The place in the message, as `info` shows it; . is all of it. Where there are tensors and
-    /// no message, the name of a tensor
+    /// Path in the message, as `info` shows it; . is the whole message. In a file of tensors only,
+    /// the name of a tensor
     #[arg(required_unless_present_any = ["tensor", "chunk"], conflicts_with = "tensor")]
     pub(crate) path: Option<String>,
-    /// Instead of a place, the name of a tensor, as `tensors` lists it
+    /// Name of a tensor, as `tensors` lists it, instead of a path
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,
-    /// Instead of a place, the number of a chunk, as `ls` lists it: its bytes, uncompressed
+    /// Number of a chunk, as `ls` lists it, instead of a path; its bytes are uncompressed
     #[arg(long, value_name = "N", conflicts_with_all = ["path", "tensor"])]
     pub(crate) chunk: Option<usize>,
-    /// Of a tensor these rows only, counted from 0 in its first dimension: START:END, START: or :END
+    /// Rows of a tensor to read, counted from 0 in its first dimension: START:END, START: or :END
     #[arg(long, value_name = "ROWS", value_parser = ValueParser::new(rows), conflicts_with = "chunk")]
     pub(crate) rows: Option<Rows>,
-    /// The file to write, by default standard output
+    /// The file to write [default: standard output]
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
-    /// What is written, by default npy to a file that is called so, else binary
+    /// Output format [default: npy if OUTPUT ends in .npy, else binary]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<GetFormat>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
-    /// Replace what is in the way
+    /// Overwrite existing output
     #[arg(long)]
     pub(crate) force: bool,
-    /// Up to which size strings and bytes are shown; `cat` says it.
+    /// Largest string or bytes value to show in full. Set by `cat`.
     #[arg(skip)]
     pub(crate) max_value: Option<u64>,
 }
 
 impl GetArgs {
-    /// What is written: as was said, or else as the output is called.
+    /// Returns the requested format, or that of the output's extension.
     pub(crate) fn format(&self) -> GetFormat {
         let output = self.output.as_deref();
         let extension = output.and_then(Path::extension);
@@ -82,7 +81,7 @@ impl GetArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) start: u64,
-    /// None: to the last.
+    /// `None` for all remaining rows.
     pub(crate) end: Option<u64>,
 }
 
@@ -100,17 +99,17 @@ fn rows(text: &str) -> Result<Rows, String> {
     rows.ok_or_else(|| "rows are two numbers, as in 0:100".to_owned())
 }
 
-/// How a part is written.
+/// An output format of `get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetFormat {
-    /// Its bytes: a message serialized, a string or bytes as they are; raw means this too
+    /// The bytes: a message serialized, a string or bytes unchanged; also called raw
     #[value(alias = "raw")]
     Binary,
-    /// A message in protobuf's text format, a value by itself
+    /// A message in protobuf's text format, any other value as plain text
     Text,
-    /// As protobuf's JSON has it
+    /// Protobuf's JSON
     Json,
-    /// As JSON on one line, one for each value
+    /// Protobuf's JSON, one line for each value
     Jsonl,
     /// A tensor as a NumPy array
     Npy,

@@ -1,49 +1,55 @@
-//! The options of work that is shared out to several hosts.
+//! The options for dividing work among several hosts.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Arg, Args};
 
-/// How many parts there are unless the caller says.
-// The compiler works this out: 16 isn't zero.
+/// Default number of parts.
+// Evaluated at compile time: 16 isn't zero.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// A plan that is made, done or committed.
+/// Options that write, execute or commit a plan.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "By several hosts")]
+#[command(next_help_heading = "Several hosts")]
 pub(crate) struct InPartsArgs {
-    /// Write down how the work is shared out to hosts, and do nothing of it
+    /// Write a plan for several hosts and exit
     #[arg(long, value_name = "FILE", conflicts_with = "plan")]
     pub(crate) plan_only: Option<PathBuf>,
-    /// How many parts the work has at the most; by default 16, or as many as --max-file-size needs
-    #[arg(long, value_name = "N", requires = "plan_only")]
+    /// Largest number of parts [default: 16, or as many as --max-file-size needs]
+    #[arg(long, value_name = "N", requires = "plan_only", hide_short_help = true)]
     pub(crate) parts: Option<NonZeroUsize>,
-    /// Do a part of this plan, or commit it: the plan says everything that has to be done
+    /// Execute a part of this plan with --part, or --commit it
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Do this part of the plan, counted from 0
-    #[arg(long, value_name = "K", requires = "plan", conflicts_with = "commit")]
+    /// Part of the plan to execute, counted from 0
+    #[arg(
+        long,
+        value_name = "K",
+        requires = "plan",
+        conflicts_with = "commit",
+        hide_short_help = true
+    )]
     pub(crate) part: Option<usize>,
-    /// Where the report of the part goes, by default to FILE.K.report beside the plan
-    #[arg(long, value_name = "REPORT", requires = "part")]
+    /// Report of the part to write [default: FILE.K.report beside the plan]
+    #[arg(long, value_name = "REPORT", requires = "part", hide_short_help = true)]
     pub(crate) report: Option<PathBuf>,
-    /// Put the parts together, given a report of each; by default those beside the plan
-    #[arg(long, value_name = "REPORT", requires = "plan", num_args = 0..)]
+    /// Combine the parts, given the report of each [default: the reports beside the plan]
+    #[arg(long, value_name = "REPORT", requires = "plan", num_args = 0.., hide_short_help = true)]
     pub(crate) commit: Option<Vec<PathBuf>>,
-    /// Commit without reading once what the parts wrote: damage done since goes unnoticed
-    #[arg(long, requires = "commit")]
+    /// Commit without reading the parts again: damage since they were written goes unnoticed
+    #[arg(long, requires = "commit", hide_short_help = true)]
     pub(crate) no_reread: bool,
 }
 
 impl InPartsArgs {
-    /// How many parts a plan is to have, if something else may say it.
+    /// Returns the number of parts in a plan: as requested, else `otherwise`, else the default.
     pub(crate) fn count(&self, otherwise: Option<NonZeroUsize>) -> NonZeroUsize {
         self.parts.or(otherwise).unwrap_or(DEFAULT_PARTS)
     }
 }
 
-/// What counts beside `--plan`; all else is in the plan.
+/// The options allowed with `--plan`; the plan has all others.
 const WITH_PLAN: &[&str] = &[
     "plan",
     "part",
@@ -58,10 +64,10 @@ const WITH_PLAN: &[&str] = &[
     "progress",
 ];
 
-/// The same of what reads a file in chunks: what is accepted of it is each host's own.
+/// Further options allowed for commands that read a chunked file: each host sets its own limits.
 const LIMITS: &[&str] = &["allow_outside", "max_merged_size", "max_files", "max_depth"];
 
-/// Has an option refused beside `--plan`, unless it counts there.
+/// Makes an option conflict with `--plan`, unless it is allowed there.
 pub(crate) fn apart_from_plan(arg: Arg) -> Arg {
     if WITH_PLAN.contains(&arg.get_id().as_str()) {
         arg
@@ -70,7 +76,7 @@ pub(crate) fn apart_from_plan(arg: Arg) -> Arg {
     }
 }
 
-/// The same for a command that reads a file in chunks.
+/// Does the same for a command that reads a chunked file.
 pub(crate) fn reading_apart_from_plan(arg: Arg) -> Arg {
     if LIMITS.contains(&arg.get_id().as_str()) {
         arg

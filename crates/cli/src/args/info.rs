@@ -9,10 +9,11 @@ use super::reading::PartsArgs;
 use super::schema::SchemaArgs;
 
 pub(super) const HELP: &str = "\
-Says what a file is. Of a model: its inputs and outputs, opsets, producer and largest tensors;
-of a SavedModel its signatures; of a SameDiff model its variables and operations, and how it is
-trained. Of a .cpb file the chunks, too: kind, size, size in the file, compression, position
-and path. Reads headers only.
+Summarizes a file. For a model: inputs and outputs, opsets, producer and largest tensors; for
+a SavedModel its signatures; for a SameDiff model its variables, operations and training
+settings. For a .cpb file also the chunks: kind, size, size in the file, compression,
+position and path. Reads the headers of chunks and the structure of a model, not the elements
+of its tensors.
 
 FILE can be a file of any format, a .cpb file, the prefix of one, or the folder of a model.
 
@@ -21,7 +22,7 @@ Examples:
   protosplit info model.onnx
       Inputs, outputs, opsets, and the largest tensors.
   protosplit info small/ --json | jq '.chunks | max_by(.size).path'
-      The largest chunk's place in the message.";
+      The path of the largest chunk.";
 
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {

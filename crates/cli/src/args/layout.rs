@@ -8,11 +8,10 @@ use super::printed::PrintedArgs;
 use super::reading::PartsArgs;
 
 pub(super) const HELP: &str = "\
-Says what every byte of a .cpb file, or of any other Riegeli/records file, is for:
-region by region, then in total. Data is what the records take as they are stored;
-the rest is overhead: the header of each chunk (40 bytes), the header of each block
-of 64 KiB (24 bytes), padding, file metadata and the trailer. If the chunks are in
-several files, each is shown.
+Explains every byte of a .cpb file, or of any other Riegeli/records file: region by region,
+then in total. Data is the stored records; everything else is overhead: the header of each
+chunk (40 bytes), the header of each block of 64 KiB (24 bytes), padding, file metadata and
+the trailer. If the chunks are in several files, each is shown.
 
 Examples:
   protosplit layout graph.cpb
@@ -25,7 +24,7 @@ pub(crate) struct LayoutArgs {
     /// A .cpb, .pb or Riegeli/records file, the prefix of one, or the folder of a SavedModel; -
     /// for standard input
     pub(crate) file: PathBuf,
-    /// Show what is in each region: the headers of blocks and of the chunk, data and fill
+    /// Show the contents of each region: block headers, the chunk header, data and padding
     #[arg(long)]
     pub(crate) blocks: bool,
     #[command(flatten)]

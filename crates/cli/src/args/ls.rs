@@ -9,16 +9,16 @@ use super::reading::PartsArgs;
 use super::schema::SchemaArgs;
 
 pub(super) const HELP: &str = "\
-One line for each chunk: its index, kind, size, size in the file and what of it that
-is, compression, position, crc32c and path. Reads headers only.
+Prints one line for each chunk: index, kind, size, size in the file and the ratio of the two,
+compression, position, crc32c and path. Reads headers only.
 
-FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel. A .pb is
-one message in one piece.
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel. A .pb file is one
+message in one piece.
 
 Examples:
   protosplit ls graph.cpb
   protosplit ls small/ --json | jq -r '.chunks[] | select(.compression == \"none\").path'
-      The chunks that are stored as they are.";
+      The uncompressed chunks.";
 
 #[derive(Args, Debug)]
 pub(crate) struct LsArgs {

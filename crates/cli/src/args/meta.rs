@@ -1,5 +1,5 @@
-//! The command lines of `protosplit completions` and `protosplit man`: what the others' definitions
-//! are made into.
+//! The command lines of `protosplit completions` and `protosplit man`, both generated from the
+//! definitions of the other commands.
 
 use std::path::PathBuf;
 
@@ -19,12 +19,12 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell to complete for
     pub(crate) shell: Shell,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// The folder to write the pages to; those that are there are replaced
+    /// The folder to write the pages to; existing pages are overwritten
     pub(crate) folder: PathBuf,
 }

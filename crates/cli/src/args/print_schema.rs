@@ -7,9 +7,9 @@ use clap::Args;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
-Prints the definition of a message's type as .proto text, with all files that it
-imports: those it knows, from the file, its name or --message. The text compiles
-again to the same types. Comments aren't part of a definition, and are lost.
+Prints the definition of a message's type as .proto text, with all files that it imports. The
+type is that recorded in the file, implied by its name, or given by --message. The text
+compiles to the same types again. Comments are lost: a definition doesn't contain them.
 
 Examples:
   protosplit schema small/
@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct PrintSchemaArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// A new folder for the .proto files, in place of standard output
+    /// A new folder for the .proto files, instead of standard output
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

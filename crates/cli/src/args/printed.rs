@@ -1,16 +1,16 @@
-//! Where what is printed goes.
+//! The destination of printed output.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Of commands that print.
+/// Options of commands that print.
 #[derive(Args, Debug)]
 pub(crate) struct PrintedArgs {
-    /// The file to write, by default standard output
+    /// The file to write [default: standard output]
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
-    /// Replace what is in the way
+    /// Overwrite existing output
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }

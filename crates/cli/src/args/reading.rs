@@ -1,4 +1,4 @@
-//! Options that several commands read a message by.
+//! Options for reading a message, shared by several commands.
 
 use clap::Args;
 use clap::builder::ValueParser;
@@ -8,13 +8,13 @@ use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
 use crate::size;
 
-/// What merging a file of another writer can depend on.
+/// Options that the merge of another writer's file can depend on.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReadingArgs {
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
-    /// Do without the type: where it would decide, take the plainest reading
-    #[arg(long)]
+    /// Merge without the type; treat ambiguous values as plain bytes and messages
+    #[arg(long, help_heading = "Schema", hide_short_help = true)]
     pub(crate) assume_plain: bool,
     #[command(flatten)]
     pub(crate) depth: DepthArgs,
@@ -23,7 +23,7 @@ pub(crate) struct ReadingArgs {
 }
 
 impl ReadingArgs {
-    /// What is accepted of a file.
+    /// Returns the limits on the input.
     pub(crate) fn limits(&self) -> Limits {
         self.parts
             .limits()
@@ -31,22 +31,22 @@ impl ReadingArgs {
     }
 }
 
-/// Where the other files of one whose chunks are in several may be.
+/// Limits on files whose chunks are in several files.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PartsArgs {
-    /// Read chunks from files outside of FILE's folder too, if FILE names them
-    #[arg(long)]
+    /// Also read chunks from files outside FILE's folder, if FILE names them
+    #[arg(long, hide_short_help = true, help_heading = "Limits")]
     pub(crate) allow_outside: bool,
-    /// The largest message to merge; 8 GiB or 4096 times the size of FILE if not given
-    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
+    /// Largest message to merge [default: 8 GiB, or 4096 times the size of FILE if that is more]
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse), hide_short_help = true, help_heading = "Limits")]
     pub(crate) max_merged_size: Option<u64>,
-    /// How many other files FILE may have its chunks in
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_FILES)]
+    /// Largest number of other files that hold FILE's chunks
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_FILES, hide_short_help = true, help_heading = "Limits")]
     pub(crate) max_files: usize,
 }
 
 impl PartsArgs {
-    /// What is accepted of a file.
+    /// Returns the limits on the input.
     pub(crate) fn limits(self) -> Limits {
         Limits::new()
             .allow_outside(self.allow_outside)

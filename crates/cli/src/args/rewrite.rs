@@ -11,11 +11,11 @@ use super::values::compression;
 use super::writing::{FormArgs, NewValueArgs, RewriteArgs};
 
 pub(super) const RECOMPRESS: &str = "\
-Writes a .cpb file with the same chunks in another compression. Nothing is merged;
-every checksum is verified, of what is read and of what was written. OUTPUT is one file
-with all chunks, wherever they are in FILE, unless that is over --max-file-size: then the
-chunks of OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on beside it. Each chunk has
-to have room in a file, since none is cut; a split of the merge cuts them anew.
+Writes a .cpb file with the same chunks in another compression. Nothing is merged; the
+checksums of both files are verified. OUTPUT is one file with all chunks, even if FILE has
+them in several, unless it would exceed --max-file-size: then the chunks of OUTPUT.cpb are in
+OUTPUT.00001-89abcdef.cpb and so on beside it. Each chunk must fit in a file, as chunks
+aren't divided here; to divide them, merge and split again.
 
 FILE can be the folder of a SavedModel: then OUTPUT is a new folder.
 
@@ -26,19 +26,17 @@ Examples:
       Into several files, if trace.cpb was split with --profile extended.";
 
 pub(super) const REPLACE: &str = "\
-Writes a file with another value at one place. Of a .cpb file only the value's chunk is
-written anew, or the chunk of the message around it; all others are copied as they
-are stored, and nothing is merged. The new file is read once, with all checksums. OUTPUT
-is one file with all chunks, wherever they are in FILE, unless that is over
---max-file-size: then the chunks of OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on
-beside it.
+Writes a file with one value replaced. In a .cpb file only the value's chunk is rewritten, or
+the chunk of the enclosing message; all others are copied as stored, and nothing is merged.
+Afterwards every checksum of the new file is verified. OUTPUT is one file with all chunks,
+even if FILE has them in several, unless it would exceed --max-file-size: then the chunks of
+OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on beside it.
 
-Of a number, a text or an enum --value is the value itself, of a message JSON or protobuf's
-text format. --with has it in a file, as `get` gives it: of a message its bytes, of a string
-or bytes the bytes themselves. There has to be one at PATH already. FILE can be a .pb file,
-too, or the folder of a SavedModel: then OUTPUT is a new folder, with the fingerprint.pb
-that goes with it. An ONNX model with its tensors beside it stays one: --to onnx puts them
-inside.
+--value is a number, text or enum value, or a message as JSON or in protobuf's text format.
+--with names a file that contains the value, as `get` writes it: the bytes of a message,
+string or bytes value. PATH must have a value already. FILE can also be a .pb file, or the
+folder of a SavedModel: then OUTPUT is a new folder with an updated fingerprint.pb. An ONNX
+model with external data keeps it external: --to onnx moves the tensors inside.
 
 Examples:
   protosplit replace small/ 'meta_graphs[0].graph_def.versions.producer' --value 5 -o new/
@@ -51,7 +49,7 @@ Examples:
 pub(crate) struct RecompressArgs {
     /// A .cpb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// The file to write; for a folder, a new one
+    /// The file to write; for a folder, a new folder
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
@@ -67,15 +65,14 @@ pub(crate) struct RecompressArgs {
 pub(crate) struct ReplaceArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// The place in the message, as `info` shows it
+    /// Path in the message, as `info` shows it
     pub(crate) path: String,
     #[command(flatten)]
     pub(crate) value: NewValueArgs,
-    /// The file to write; for a folder, a new one
+    /// The file to write; for a folder, a new folder
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// How the chunk that changes is compressed: auto[:LEVEL], none, zstd[:LEVEL], brotli[:LEVEL]
-    /// or snappy
+    /// Compression of the changed chunk: auto[:LEVEL], none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
     #[command(flatten)]

@@ -1,14 +1,14 @@
-//! How long work is done, and what is seen of it.
+//! Options for threads and progress.
 
 use std::num::NonZeroUsize;
 
 use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 
-/// How many threads work.
+/// The number of threads.
 #[derive(Args, Debug)]
 pub(crate) struct ThreadsArgs {
-    /// How many threads work; by default one for each core. The result is the same
+    /// Number of threads [default: one per core]; the result is the same
     #[arg(long, value_name = "N", value_parser = ValueParser::new(threads))]
     pub(crate) threads: Option<NonZeroUsize>,
 }
@@ -18,7 +18,7 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(wrong)
 }
 
-/// When it is shown how far it is.
+/// When to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shown {
     Auto,

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) const HELP: &str = "\
 A SameDiff model is a zip archive of tags: states of the model, such as checkpoints, the
-oldest first. Tags share the arrays that are the same in both. Every edit writes a new
-file and decodes nothing that stays; --force lets it take the place of the old one.
+oldest first. Tags share equal arrays. Every edit writes a new file and copies unchanged
+arrays without decoding them; --force allows it to replace the old file.
 
 Examples:
   protosplit samediff add graph.fb --tag start -o model.zip
@@ -27,19 +27,19 @@ pub(crate) struct SameDiffArgs {
 pub(crate) enum SameDiffCommand {
     /// List the tags of a model
     Tags(TagsArgs),
-    /// Write one tag, with what it shares with others, as a model of its own
+    /// Write one tag, with the arrays it shares, as a separate model
     Extract(ExtractArgs),
-    /// Write a model without some of its tags
+    /// Remove tags
     Drop(DropArgs),
-    /// Write the tags of several models as one
+    /// Combine the tags of several models in one
     Merge(MergeModelsArgs),
-    /// Write a model with a tag more: from a classic, SDNB, SDZ or safetensors file
+    /// Add a tag from a classic, SDNB, SDZ or safetensors file
     Add(AddArgs),
-    /// Write a model in which a tag, or a variable of one, has another name
+    /// Rename a tag or a variable
     Rename(RenameArgs),
-    /// Write a model in which arrays that are the same share one file
+    /// Store equal arrays once
     Dedup(CopyArgs),
-    /// Write a model without the files that nothing refers to
+    /// Remove unreferenced files
     Gc(CopyArgs),
 }
 
@@ -52,13 +52,13 @@ pub(crate) struct TagsArgs {
     pub(crate) json: bool,
 }
 
-/// What an edit writes.
+/// The output of an edit.
 #[derive(Args, Debug)]
 pub(crate) struct WritingArgs {
     /// The file to write
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// Replace the file if it is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -70,7 +70,7 @@ pub(crate) enum TagForm {
     Samediff,
     /// A classic FlatBuffers file
     Fb,
-    /// The parameters alone
+    /// The parameters only
     Safetensors,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum TagForm {
 pub(crate) struct ExtractArgs {
     /// A SameDiff model
     pub(crate) file: PathBuf,
-    /// The tag; by default the newest
+    /// The tag [default: the newest]
     pub(crate) tag: Option<String>,
     #[command(flatten)]
     pub(crate) out: WritingArgs,
@@ -96,7 +96,7 @@ pub(crate) struct DropArgs {
     pub(crate) tags: Vec<String>,
     #[command(flatten)]
     pub(crate) out: WritingArgs,
-    /// Leave out files that nothing refers to, too
+    /// Also remove unreferenced files
     #[arg(long)]
     pub(crate) collect_garbage: bool,
 }
@@ -108,10 +108,10 @@ pub(crate) struct MergeModelsArgs {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) out: WritingArgs,
-    /// Have arrays that are the same share one file
+    /// Store equal arrays once
     #[arg(long)]
     pub(crate) deduplicate: bool,
-    /// Give a tag of the first file in which it occurs another name
+    /// Rename a tag in the first file that has it
     #[arg(long, value_name = "TAG=NEW")]
     pub(crate) rename: Vec<String>,
 }
@@ -129,7 +129,7 @@ pub(crate) struct RenameArgs {
     pub(crate) out: WritingArgs,
 }
 
-/// What is written from one model without anything more being said.
+/// An edit of one model without further options.
 #[derive(Args, Debug)]
 pub(crate) struct CopyArgs {
     /// A SameDiff model
@@ -145,10 +145,10 @@ pub(crate) struct AddArgs {
     /// The name of the new tag
     #[arg(long)]
     pub(crate) tag: String,
-    /// The model whose tags stand in front of the new one; by default there are none
+    /// The model whose tags precede the new one [default: none]
     #[arg(long, value_name = "MODEL")]
     pub(crate) onto: Option<PathBuf>,
-    /// Take the graph of this tag of MODEL, and its arrays where INPUT has none of that name
+    /// Use the graph of this tag of MODEL, and its arrays where INPUT lacks one of that name
     #[arg(long, value_name = "TAG", requires = "onto")]
     pub(crate) like: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The options that say what type a message has.
+//! The options that name the type of a message.
 
 use std::path::PathBuf;
 
@@ -6,41 +6,53 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use proto_splitter::formats::ALL;
 
-/// What is told of a message's type, and where the type is described.
+/// The type of a message and the schema that defines it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SchemaArgs {
-    /// The full name of the message's type; not needed for a saved_model.pb, nor where a file says
-    /// it
-    #[arg(long, value_name = "TYPE")]
+    /// Full name of the message's type; not needed for a saved_model.pb, or if the file names it
+    #[arg(long, value_name = "TYPE", help_heading = "Schema")]
     pub(crate) message: Option<String>,
-    /// A schema as `protoc --include_imports --descriptor_set_out` or `buf build` write it; may be
+    /// A compiled schema, from `protoc --include_imports --descriptor_set_out` or `buf build`; may be
     /// repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Schema")]
     pub(crate) descriptor_set: Vec<PathBuf>,
     /// A schema as .proto source; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Schema")]
     pub(crate) proto: Vec<PathBuf>,
-    /// Where a .proto and its imports are looked for, by default beside it and here; may be repeated
-    #[arg(short = 'I', long, value_name = "DIR", requires = "proto")]
+    /// Folder to search for a .proto and its imports [default: its own and the current folder]; may be
+    /// repeated
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "DIR",
+        requires = "proto",
+        hide_short_help = true,
+        help_heading = "Schema"
+    )]
     pub(crate) proto_path: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) companion: CompanionArgs,
 }
 
-/// What an input is, and what goes with it, where the input itself doesn't tell.
+/// The format of an input and the file that belongs to it, if they can't be inferred.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompanionArgs {
-    /// The program of a file of parameters, where it isn't beside it, as of Paddle's
-    #[arg(long, value_name = "FILE")]
+    /// Program of a parameters file, such as Paddle's, if it isn't in the same folder
+    #[arg(
+        long,
+        value_name = "FILE",
+        hide_short_help = true,
+        help_heading = "Schema"
+    )]
     pub(crate) program: Option<PathBuf>,
-    /// The format of the input, where it isn't told by a name: paddle, for a file of parameters or of
-    /// one tensor that is called anything
-    #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
+    /// Format of the input, if its name doesn't imply it: paddle, for a parameters or tensor file of
+    /// any name
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true, hide_short_help = true, help_heading = "Schema")]
     pub(crate) input_format: Option<String>,
 }
 
 impl CompanionArgs {
-    /// Whether anything is said that may go with one of two inputs alone.
+    /// Returns true if an option is set that can apply to only one of two inputs.
     pub(crate) fn is_named(&self) -> bool {
         self.program.is_some() || self.input_format.is_some()
     }

@@ -17,28 +17,29 @@ use super::values::{
 };
 
 pub(super) const HELP: &str = "\
-INPUT is a .pb file, and OUTPUT a prefix: OUTPUT.cpb is written, or OUTPUT.pb if
-the message is within the maximum chunk size, so that nothing has to be cut.
-An OUTPUT that ends with .cpb is written in any case; then the message's own
-repeated fields are put into slices, if they are longer than one.
-Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
-copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.pb
-is what TensorFlow would write for it.
+INPUT is a .pb file, and OUTPUT a prefix: the command writes OUTPUT.cpb, or OUTPUT.pb if the
+message is within the maximum chunk size and needs no splitting. An OUTPUT that ends in .cpb
+is always written as named; then repeated fields of the message longer than one slice are
+divided into slices. Or INPUT is the folder of a SavedModel, and OUTPUT a new folder:
+everything is copied there, with saved_model.cpb in place of saved_model.pb and the
+fingerprint.pb that TensorFlow would write.
 
-Where OUTPUT is -, that file goes to standard output: the message itself, if nothing
-has to be cut. What is compressed ahead of its turn goes to temporary files, if it is
-much: up to 512 MiB, or the largest chunk.
+If OUTPUT is -, the file goes to standard output: the message itself if it needs no
+splitting. Chunks compressed ahead of their turn are kept in temporary files if they are
+large: up to 512 MiB, or the largest chunk.
 
 The input is never changed or removed. Files appear complete or not at all.
-A chunk of bytes or of a string can be larger than the maximum; TensorFlow reads it.
-In the profile `extended` it is cut too, and so is what else TensorFlow has no way to
-put together; TensorFlow refuses such a file, and only this program reads it.
-A merge is byte for byte what was split. There is one exception: where lengths take more
-bytes than they need, or elements of one field stand in many places, the file lists where
-every byte went. In the profile `tensorflow` that list must be within the maximum chunk
-size; beyond that a merge is equal as a message, and --require-byte-exact refuses it. In
-`extended` every merge is byte-exact: a message whose fields take turns more than a million
-times is cut where it stands.
+
+A chunk that is a bytes or string value can exceed the maximum; TensorFlow reads it. The
+profile `extended` divides it too, as well as other values that TensorFlow can't assemble;
+TensorFlow rejects such a file, and only this program reads it.
+
+A merge restores the message byte for byte. There is one exception: if lengths take more
+bytes than they need, or the elements of one field are scattered, the file lists the position
+of every byte. In the profile `tensorflow` this list must be within the maximum chunk size;
+beyond that a merge is an equal message in other bytes, and --require-byte-exact rejects it.
+In `extended` every merge is byte-exact: a message whose fields alternate more than a million
+times is divided by position.
 
 A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
 
@@ -46,59 +47,58 @@ Examples:
   protosplit split model/ -o small/
       A SavedModel's folder. Chunks have at most 1 GiB.
   protosplit split graph.pb --message tensorflow.GraphDef
-      A single file, to graph.cpb beside it. Any type that a SavedModel reaches
-      will do, tensorflow.MetaGraphDef or tensorflow.TensorProto too.
+      A single file, to graph.cpb beside it. All types of a SavedModel are built in,
+      such as tensorflow.MetaGraphDef and tensorflow.TensorProto.
   protosplit split saved_model.pb -o chunked --max-chunk-size 64MiB --compression zstd:9
       The type of a saved_model.pb is known.
   protosplit split graph.pb --message tensorflow.GraphDef --records 'transpose,brotli:5'
-      Smaller: messages are stored field by field. TensorFlow reads that, too.
+      Smaller: messages are stored field by field. TensorFlow reads such files, too.
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto -I protos
-      A type that isn't built in: its schema is compiled on the way.
+      A type that isn't built in: its schema is compiled first.
   protosplit split trace.pb --message perf.Trace --descriptor-set perf.binpb
-      Or compiled before, as by `protoc --include_imports --descriptor_set_out=perf.binpb`.
+      With a compiled schema, from `protoc --include_imports --descriptor_set_out=perf.binpb`.
   protosplit split trace.pb -o trace.cpb --message perf.Trace --proto perf/trace.proto --embed-schema
-      After that, get, cat and info know the type by themselves.
+      Afterwards get, cat and info know the type.
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --profile extended --max-file-size 4GiB
-      To trace.cpb and, if that is not enough, trace.00001-89abcdef.cpb and so on, which
-      belong together: all of them at most 4 GiB.
+      To trace.cpb and, if needed, trace.00001-89abcdef.cpb and so on, each of at most
+      4 GiB. They belong together.
   protosplit split saved_model.pb -o - --max-chunk-size 64MiB | ssh host 'cat > model.cpb'
-      To a pipe. If that broke, whoever reads the chunks is told so.
+      To a pipe. If the connection breaks, readers report the file as truncated.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
-      What would be cut. Nothing is written.
+      Lists the chunks without writing anything.
   protosplit split model.pb -o out/model --profile extended --plan-only out/plan --parts 100
   protosplit split --plan out/plan --part 17
   protosplit split --plan out/plan --commit
-      By several hosts: one plans, each does parts, in any order and any number of
-      times, and one puts them together. merge and verify do the same.";
+      On several hosts: one plans, each executes parts, in any order and any number of
+      times, and one combines them. merge and verify work likewise.";
 
 #[derive(Args, Debug)]
 pub(crate) struct SplitArgs {
     /// A .pb file, or the folder of a SavedModel; - for standard input
     #[arg(required_unless_present = "plan", conflicts_with = "plan")]
     pub(crate) input: Option<PathBuf>,
-    /// A prefix, by default INPUT without extension; for a folder, a new one; - for standard output
+    /// A prefix [default: INPUT without extension]; for a folder, a new folder; - for standard output
     #[arg(short, long, conflicts_with = "plan")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
-    /// Largest size of a chunk that is a message
+    /// Largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// Size of the slices of a repeated field: what is read for one element
+    /// Largest slice of a repeated field: the amount read for one element
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = ValueParser::new(slice_size))]
     pub(crate) max_slice_size: u64,
-    /// Bytes and strings this large are cut out if anything is, or `none`
+    /// Bytes and strings of at least this size become chunks when a message must be split, or `none`
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
-    /// tensorflow: TensorFlow reads the file; extended: every value can be cut, and there can be
-    /// several files
+    /// tensorflow: TensorFlow reads the file; extended: every value can be divided, and chunks can be
+    /// in several files
     #[arg(long, value_name = "NAME", default_value = "tensorflow", value_parser = profile())]
     pub(crate) profile: Profile,
-    /// Largest size of a chunk that is a bytes or string value [default: any size; extended:
-    /// --max-chunk-size]
+    /// Largest chunk of a bytes or string value [default: any size; extended: --max-chunk-size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(largest_value))]
     pub(crate) max_value_size: Option<u64>,
-    /// Largest size of a file; only for the profile extended [default: any size]
+    /// Largest file; only for the profile extended [default: any size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
     pub(crate) max_file_size: Option<u64>,
     #[command(flatten)]
@@ -106,20 +106,20 @@ pub(crate) struct SplitArgs {
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
-    /// How records are written, in Riegeli's words: zstd:5, uncompressed, `transpose,brotli:5`
-    /// (smaller; in memory)
+    /// Riegeli's options for writing records: zstd:5, uncompressed, `transpose,brotli:5` (smaller; in
+    /// memory)
     #[arg(long, value_name = "OPTIONS", conflicts_with_all = ["compression", "plan", "plan_only"], value_parser = ValueParser::new(records))]
     pub(crate) records: Option<WriterOptions>,
-    /// Bring the schema along, so that no command that reads the file needs --proto
+    /// Embed the schema, so that commands that read the file don't need --proto
     #[arg(long)]
     pub(crate) embed_schema: bool,
-    /// Fail if a merge would be equal as a message, but not byte for byte
+    /// Fail if a merge would be an equal message in other bytes
     #[arg(long)]
     pub(crate) require_byte_exact: bool,
-    /// Leave a SavedModel's fingerprint.pb as it is
+    /// Leave a SavedModel's fingerprint.pb unchanged
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,
-    /// Show what would be cut, and write nothing
+    /// List the chunks, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(crate) struct SplitArgs {
     /// Print one JSON object; not with -o -
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace what is in the way
+    /// Overwrite existing output
     #[arg(long, conflicts_with = "plan")]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -135,7 +135,7 @@ pub(crate) struct SplitArgs {
 }
 
 impl SplitArgs {
-    /// What is split; nothing if the work is in a plan.
+    /// Returns the input, or an empty path if a plan names it.
     pub(crate) fn input(&self) -> &Path {
         self.input.as_deref().unwrap_or(Path::new(""))
     }

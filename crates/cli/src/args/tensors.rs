@@ -8,12 +8,12 @@ use super::printed::PrintedArgs;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
-Lists the tensors of a file by name, with what their elements are, their shapes, their
-sizes and where they are. No element is read.
+Lists the tensors of a file by name, with element types, shapes, sizes and locations. No
+element is read.
 
-FILE is anything with tensors: a model as one message or in chunks, the folder or the
-files of a model, a checkpoint. A constant of TensorFlow is called as its node is, in a
-function FUNCTION/NODE.
+FILE is anything with tensors: a model as one message or in chunks, the folder or the files
+of a model, a checkpoint. A TensorFlow constant has the name of its node, in a function
+FUNCTION/NODE.
 
 Examples:
   protosplit tensors model/

@@ -9,21 +9,19 @@ use super::reading::ReadingArgs;
 use crate::size;
 
 pub(super) const HELP: &str = "\
-Shows what takes up space in a message: bytes by field path, without loading it. Large
-values are hopped over; nothing is read but tags, lengths and names.
+Shows what takes up space in a message: bytes by field path, without loading it. Large values
+are skipped; only tags, lengths and names are read.
 
-All elements of a repeated field or map are one line with [*], and so is each field
-below them. The largest elements follow on dashed lines, by index or key and by what they
-are called: they add up to the field by themselves, as the fields below it do. On a terminal
-lines are cut to its width; --full-paths shows paths that other commands take.
-A size counts tags and lengths, so the fields of a message add up to its size; own
-is what belongs to no field below. Of a .cpb file the merged message is shown, and
-the chunks that each part lies in.
+All elements of a repeated field or map share one line with [*], and so does each field below
+them. The largest elements follow on dashed lines, by index or key and by name: all elements
+add up to the field, as do the fields below it. On a terminal lines are truncated to its
+width; --full-paths shows paths that other commands accept. A size counts tags and lengths, so
+the fields of a message add up to its size; own is the part outside the fields below. For a
+.cpb file the tree shows the merged message, and the chunks that contain each part.
 
-FILE can be a .pb or .cpb file, its prefix, or the folder of a SavedModel; of one by
-any other name, as model.onnx, what it begins with tells whether it is in chunks. PATH
-is a place in it, one value or a line of a tree. Without the type a path is in numbers, and
-what looks like a message is marked with a question mark.
+FILE can be a .pb or .cpb file, its prefix, or the folder of a SavedModel. PATH is one value
+or a line of a tree. Without the type a path consists of field numbers, and bytes that look
+like a message are marked with a question mark.
 
 Examples:
   protosplit tree model/
@@ -31,45 +29,45 @@ Examples:
       The largest nodes.
   protosplit tree graph.pb --message tensorflow.GraphDef --depth 2 --sort count
   protosplit tree model/ --html model.html
-      A page to look around in; it needs no network.
+      An interactive page that works offline.
   protosplit tree model/ --svg model.svg
   protosplit tree new/ --diff old/
-      What grew, shrank, appeared and went; --html writes it as a page.
+      What grew, shrank, appeared and disappeared; --html writes it as a page.
   protosplit tree model/ --json | jq '.tree.fields[0].path'";
 
 #[derive(Args, Debug)]
 pub(crate) struct TreeArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// Where to begin, by default the message itself
+    /// Path to start from [default: the whole message]
     pub(crate) path: Option<String>,
     /// Show this many levels of fields
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<usize>,
-    /// Show so many members of a repeated field, and fields of a message; by default 10, and many
-    /// more in pages and pictures
+    /// Show this many elements of a repeated field, and fields of a message [default: 10; many more in
+    /// pages and pictures]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Leave out what is smaller: a size, or a share of the whole; by default 1%, and 0 with --top
-    /// or --sort and in pages and pictures
+    /// Leave out smaller parts: a size, or a share of the whole [default: 1%; 0 with --top or --sort
+    /// and in pages and pictures]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(min_size))]
     pub(crate) min_size: Option<MinSize>,
-    /// What comes first
+    /// Order of fields and elements
     #[arg(long, value_enum, default_value_t = SortBy::Size)]
     pub(crate) sort: SortBy,
-    /// Show what changed since this message; - for standard input
+    /// Show the changes since this message; - for standard input
     #[arg(long, value_name = "OLD", conflicts_with = "svg")]
     pub(crate) diff: Option<PathBuf>,
-    /// Show whole paths, however long, as other commands take them
+    /// Show whole paths, however long, as other commands accept them
     #[arg(long)]
     pub(crate) full_paths: bool,
-    /// The file to write the table to, by default standard output
+    /// The file to write the table to [default: standard output]
     #[arg(short, long, conflicts_with_all = ["html", "svg"])]
     pub(crate) output: Option<PathBuf>,
-    /// Write a page to look around in, instead of a table; - is standard output
+    /// Write an interactive HTML page instead of a table; - for standard output
     #[arg(long, value_name = "OUT.html")]
     pub(crate) html: Option<PathBuf>,
-    /// Write a picture, instead of a table; - is standard output
+    /// Write an SVG picture instead of a table; - for standard output
     #[arg(long, value_name = "OUT.svg")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
@@ -77,27 +75,27 @@ pub(crate) struct TreeArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace what is in the way
+    /// Overwrite existing output
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-/// The order of fields and members.
+/// The order of fields and elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SortBy {
-    /// The largest first
+    /// Largest first
     Size,
-    /// What occurs most often first
+    /// Most frequent first
     Count,
-    /// By name; members by their place
+    /// By name; elements by index
     Name,
 }
 
-/// From which size on something is shown.
+/// The smallest part to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MinSize {
     Bytes(u64),
-    /// So many millionths of the whole.
+    /// A share of the whole, in millionths.
     Millionths(u64),
 }
 

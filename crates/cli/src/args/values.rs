@@ -8,18 +8,17 @@ use proto_splitter::split::{
 
 use crate::size;
 
-/// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an
-/// option that can be left out.
+/// Smallest value that becomes a separate chunk. Not an `Option`, which clap would take for an optional argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
 
-/// What readers of protobuf are said to take. A little less of it is for the chunk itself.
+/// The commonly quoted limit of protobuf readers. A chunk must be slightly smaller.
 const TWO_GIB: u64 = 2 << 30;
 
 pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("a chunk of 0 bytes holds nothing".into()),
-        // Who says 2 GiB means as much as there can be.
+        0 => Err("a chunk must have at least 1 byte".into()),
+        // 2 GiB stands for the largest possible chunk.
         TWO_GIB => Ok(LARGEST_MAX_CHUNK_SIZE),
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
             "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"
@@ -30,7 +29,7 @@ pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
 
 pub(super) fn slice_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("a slice of 0 bytes holds nothing".into()),
+        0 => Err("a slice must have at least 1 byte".into()),
         bytes => Ok(bytes),
     }
 }
@@ -44,14 +43,14 @@ pub(super) fn file_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The profiles by their names, which a shell can complete.
+/// Returns a parser of profile names, which a shell can complete.
 pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(["tensorflow", "extended"]).try_map(|name| name.parse::<Profile>())
 }
 
 pub(super) fn largest_value(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("a value of 0 bytes can't be cut".into()),
+        0 => Err("a value must have at least 1 byte".into()),
         bytes => Ok(bytes),
     }
 }
@@ -60,7 +59,7 @@ pub(super) fn value_size(text: &str) -> Result<ValueSize, String> {
     match text {
         "none" => Ok(ValueSize(None)),
         _ => match size::parse(text)? {
-            0 => Err("a value of 0 bytes can't be cut".into()),
+            0 => Err("a value must have at least 1 byte".into()),
             bytes => Ok(ValueSize(Some(bytes))),
         },
     }

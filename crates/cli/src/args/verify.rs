@@ -10,33 +10,33 @@ use super::reading::ReadingArgs;
 use super::running::ThreadsArgs;
 
 pub(super) const HELP: &str = "\
-Checks a .cpb file: every hash, size, position and path, and the size and
-checksum of the message that was split.
+Checks a .cpb file: every hash, size, position and path, and the size and checksum of the
+merged message.
 
-FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel. A .pb has
-no checksums: of one, only the form is checked, that it is fields one after the other.
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel. A .pb file has no
+checksums: the command only checks that it is a sequence of fields.
 
 Examples:
   protosplit verify graph.cpb
   protosplit verify small/ --deep
-      Also parses all that was cut: nesting, wire types, strings in UTF-8.
+      Also parses all chunks: nesting, wire types, strings in UTF-8.
   protosplit verify graph.cpb --against graph.pb
-      Says whether a merge is byte-exact, equal as a message, or different, and
-      where first. Exit status 1 if it is different.
+      Reports whether a merge is byte-exact, equal as a message, or different, and
+      the first difference. Exit status 1 if it is different.
   protosplit verify model.cpb --plan-only plan --parts 100
   protosplit verify --plan plan --part 17
   protosplit verify --plan plan --commit
-      By several hosts. Exit status 1 if something is wrong.";
+      On several hosts. Exit status 1 if a part finds damage.";
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     #[arg(required_unless_present = "plan", conflicts_with = "plan")]
     pub(crate) file: Option<PathBuf>,
-    /// Compare a merge with this message
+    /// Compare the merged message with this one
     #[arg(long, value_name = "ORIGINAL.pb")]
     pub(crate) against: Option<PathBuf>,
-    /// Also parse what was cut
+    /// Also parse the contents of chunks
     #[arg(long)]
     pub(crate) deep: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    /// What is checked; nothing if the work is in a plan.
+    /// Returns the file to check, or an empty path if a plan names it.
     pub(crate) fn file(&self) -> &Path {
         self.file.as_deref().unwrap_or(Path::new(""))
     }

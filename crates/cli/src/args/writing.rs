@@ -1,4 +1,4 @@
-//! Options of all commands that write a file which is made from another.
+//! Options of commands that write a changed copy of a file.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use clap::builder::ValueParser;
 
 use super::values::file_size;
 
-/// What holds for any file that is made from another.
+/// Options for writing a changed copy of a file.
 #[derive(Args, Debug)]
 pub(crate) struct RewriteArgs {
-    /// Largest size of a file; only if FILE has the profile extended [default: any size]
+    /// Largest file; only if FILE has the profile extended [default: any size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
     pub(crate) max_file_size: Option<u64>,
-    /// Leave a SavedModel's fingerprint.pb as it is
+    /// Leave a SavedModel's fingerprint.pb unchanged
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace what is in the way
+    /// Overwrite existing output
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -32,11 +32,11 @@ pub(crate) struct FormArgs {
     pub(crate) to: Option<String>,
 }
 
-/// A new value, one way or the other.
+/// A new value, on the command line or in a file.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct NewValueArgs {
-    /// The new value: a number or text as it is, a message as JSON or in text format
+    /// The new value: a number or text, or a message as JSON or in text format
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     pub(crate) value: Option<String>,
     /// The file with the new value, or - for standard input

@@ -1,4 +1,4 @@
-//! What an argument may be, and what is said of one that is wrong.
+//! Valid arguments, and the errors for invalid ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn a_folder_whose_model_is_in_chunks_by_another_name_is_split_already() {
     );
 }
 
-/// A SavedModel's message in a file of this name, in chunks if that says so.
+/// Writes a SavedModel's message to a file of this name, in chunks if the name says so.
 fn model_file(dir: &Dir, name: &str) -> PathBuf {
     let plain = fixture("keras_mlp/saved_model.pb");
     match name.strip_suffix(".cpb") {
@@ -190,7 +190,8 @@ fn who_types_the_name_alone_gets_help() {
     let ran = run([]);
     assert_eq!((ran.exit, ran.err.as_str()), (Exit::Usage, ""));
     assert!(ran.out.contains("Usage: protosplit"), "{}", ran.out);
-    assert!(ran.out.contains("Examples:"), "{}", ran.out);
+    assert!(ran.out.contains("Split and merge:"), "{}", ran.out);
+    assert!(ran.out.contains("see more with '--help'"), "{}", ran.out);
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn with_q_nothing_is_said_if_all_goes_well() {
             .chain([&"-q" as &dyn AsRef<std::path::Path>]);
         assert_eq!(run_all(command).ok(), "");
     }
-    // What is asked for is printed all the same.
+    // Requested output is printed nevertheless.
     assert!(!run([&"info", &cpb, &"-q"]).ok().is_empty());
     assert!(!run([&"verify", &cpb, &"-q", &"--json"]).ok().is_empty());
 }

@@ -1,5 +1,4 @@
-//! What people see, as files beside this one. `UPDATE_GOLDEN=1` writes them anew; look at the
-//! difference before it is committed.
+//! Output for people, compared with files beside this one. `UPDATE_GOLDEN=1` rewrites them; review the difference before committing it.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Dir, fixture, foreign, riegeli};
 
-/// Runs the command in `dir`, so that the names in its output are the same everywhere.
+/// Runs the command in `dir`, so that the names in its output are reproducible.
 #[track_caller]
 fn expect(dir: &Dir, golden: &str, args: &[&str]) {
     let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))
@@ -48,8 +47,12 @@ fn help_teaches() {
         "get",
         "tensors",
         "export",
+        "pieces",
         "convert",
+        "externalize",
+        "internalize",
         "fingerprint",
+        "samediff",
         "diff",
         "recompress",
         "replace",
@@ -61,6 +64,49 @@ fn help_teaches() {
         "man",
     ] {
         expect(&dir, &format!("help-{command}.txt"), &[command, "--help"]);
+    }
+}
+
+#[test]
+fn short_help_fits_on_a_screen() {
+    let dir = Dir::new();
+    expect(&dir, "short-help.txt", &["-h"]);
+    for command in ["split", "tree"] {
+        expect(&dir, &format!("short-help-{command}.txt"), &[command, "-h"]);
+    }
+    let commands = [
+        "cat",
+        "convert",
+        "diff",
+        "edit",
+        "export",
+        "externalize",
+        "get",
+        "info",
+        "insert",
+        "internalize",
+        "layout",
+        "ls",
+        "merge",
+        "pieces",
+        "recompress",
+        "remove",
+        "replace",
+        "samediff",
+        "schema",
+        "split",
+        "strip",
+        "tensors",
+        "tree",
+        "verify",
+    ];
+    for command in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+            .args([command, "-h"])
+            .output()
+            .unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap().lines().count();
+        assert!((5..=40).contains(&lines), "{command} -h has {lines} lines");
     }
 }
 
