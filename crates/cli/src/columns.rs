@@ -15,8 +15,7 @@ use crate::get::failure;
 use crate::input::{self, Opening, STANDARD};
 use crate::output::Output;
 
-/// Writes a table to the file that is named, which appears complete or not at all, or to standard
-/// output.
+/// Writes a table to the named file, which appears complete or not at all, or to standard output.
 pub(crate) fn run(
     args: &CatArgs,
     format: TableFormat,

@@ -20,18 +20,18 @@ use crate::input::{check_named, shown};
 use crate::output::Output;
 use crate::size;
 
-/// What was converted.
+/// The report of a conversion.
 #[derive(Debug, Serialize)]
 struct Report {
     /// The model's file.
     output: String,
     split: bool,
-    /// Of the model as a .pb.
+    /// Size of the model as a .pb.
     message_bytes: u64,
     output_bytes: u64,
-    /// Whether anything was done: in place there may have been nothing to do.
+    /// False if the model already had this form, as is possible in place.
     changed: bool,
-    /// What became of fingerprint.pb: `written`, `kept`, `absent` or `refused`.
+    /// State of fingerprint.pb: `written`, `kept`, `absent` or `refused`.
     fingerprint: &'static str,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     check_folder(args)?;
     if let Some((name, _)) = args.set.first() {
         return Err(Failure::usage(format!(
-            "--set {name}: of a SavedModel nothing is set"
+            "--set {name}: a SavedModel has no settings"
         )));
     }
     if args.max_file_size.is_some() {
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Fails unless there is a folder, before anything is said of what a SavedModel's options are.
+/// Fails unless the input is a folder. Comes before any error about the options of SavedModels.
 fn check_folder(args: &ConvertArgs) -> Result<(), Failure> {
     let name = shown(&args.input);
     let why = match std::fs::metadata(&args.input) {

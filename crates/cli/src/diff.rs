@@ -19,7 +19,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let files = [&first, &second].map(Input::path);
     let report = diff(&first, &second, &options);
     let report = report.map_err(|error| Failure::of_either(files, &error))?;
-    // Of tensors that are equal it is worth knowing how many they are.
+    // For equal tensors their number is worth reporting.
     let is_done = matches!(report.details, DiffDetails::Messages { .. });
     match report.result() {
         Outcome::Identical | Outcome::Equal if is_done => {

@@ -1,41 +1,37 @@
-//! What files are called in reports and errors: as they were given.
+//! Names of files in reports and errors: those that the user gave.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What standard input is opened by, and copies of pipes are, with a number behind it: as nobody
-/// writes it who means a file.
+/// Path prefix for opening standard input and copies of pipes, followed by a file descriptor. Nobody writes a path like this by hand.
 pub(crate) const OPENED_BY: &str = "/dev/./fd/";
 
-/// How what is opened by a number was called when it was given. Errors of the library come with
-/// nothing but the path, so this is known for the whole process.
+/// Names given for inputs that are opened by descriptor. Errors of the library contain only the path, so this map is global.
 static GIVEN: LazyLock<Mutex<HashMap<i32, String>>> = LazyLock::new(Mutex::default);
 
-/// Notes how what is opened by a number was called.
+/// Records the name given for an input that is opened by descriptor.
 pub(crate) fn name_copy(number: i32, name: &str) {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     given.insert(number, name.to_owned());
 }
 
-/// What else is shown by another name: temporary folders as what they stand for, and URLs without
-/// their secrets.
+/// Other paths shown by another name: temporary folders by that of the object they replace, and URLs without their secrets.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
-/// Notes how something is shown.
+/// Records the name under which a path is shown.
 #[cfg(feature = "remote")]
 pub(crate) fn rename(named: &str, shown: &str) {
     let mut renamed = RENAMED.lock().unwrap_or_else(PoisonError::into_inner);
     renamed.push((named.to_owned(), shown.to_owned()));
 }
 
-/// What a file is called in reports and errors.
+/// Returns the name of a file for reports and errors.
 pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// A message in which what is opened by a number has the name that it was given by, and what is
-/// renamed its other name.
+/// Replaces the paths of inputs opened by descriptor, and other renamed paths, by the names to show.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);
     let mut shown = pieces.next().unwrap_or_default().to_owned();

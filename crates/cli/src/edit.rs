@@ -32,22 +32,22 @@ struct Report {
     input: String,
     message_bytes: u64,
     output_bytes: u64,
-    /// None if the message isn't in chunks.
+    /// `None` if the message isn't in chunks.
     chunk_count: Option<usize>,
     removed: u64,
     inserted: u64,
     replaced: u64,
     stripped: u64,
-    /// What values that were stripped had.
+    /// Size of the stripped values, in bytes.
     stripped_bytes: u64,
 }
 
-/// What was written.
+/// The report of a written file.
 struct Made {
     path: PathBuf,
     bytes: u64,
     chunks: Option<usize>,
-    /// Files of an earlier split that were removed, as was asked for.
+    /// Files of an earlier split that were removed, as requested.
     removed: Vec<String>,
     notes: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 }
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // What is stripped isn't needed.
+    // Files that are only needed for stripped values may be missing.
     let job = Job::open(&args.file, &args.editing, true, output)?;
     let changes = stripping(Changes::new(), args.what.over, args.what.tensors);
     job.run(changes, output)
@@ -122,7 +122,7 @@ fn stripping(changes: Changes, over: Option<u64>, tensors: bool) -> Changes {
     }
 }
 
-/// A message to change, and how it is written.
+/// A message to change, and how to write it.
 struct Job<'a> {
     input: Input,
     args: &'a EditingArgs,
@@ -130,15 +130,15 @@ struct Job<'a> {
     values: Vec<PathBuf>,
 }
 
-/// A message, wherever it is read.
+/// A message that was read.
 struct Read {
     message: Arc<dyn ReadAt>,
-    /// The profile of what is written in chunks.
+    /// Profile of chunked output.
     profile: Profile,
-    /// Whether its schema is in its file, and so in what is written in chunks.
+    /// True if the input embeds its schema, so that chunked output does too.
     has_schema: bool,
     files: Vec<PathBuf>,
-    /// The form that is written if it isn't one file.
+    /// Form to write unless the output is a single file.
     in_form: Option<InForm>,
 }
 
@@ -169,14 +169,14 @@ impl<'a> Job<'a> {
             .map_err(|error| self.failed(path, &error).into_usage())
     }
 
-    /// A new value that is said in text.
+    /// Encodes a new value given as text.
     fn encoded(&self, text: &str, query: &PathQuery) -> Result<Arc<dyn ReadAt>, Failure> {
         let bytes = new_value::encode(text, query, self.input.descriptor())
             .map_err(|error| self.failed(query.as_str(), &error).into_usage())?;
         Ok(Arc::new(bytes))
     }
 
-    /// A new value that is in a file.
+    /// Opens a file that contains a new value.
     fn read(&mut self, file: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
         let value = new_value::read(file)?;
         self.values.push(file.to_owned());
@@ -213,7 +213,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether chunks are written.
+    /// Returns whether to write chunks or one message.
     fn form(&self) -> Form {
         let extension = match self.input.folder() {
             Some(_) => None,
@@ -227,7 +227,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether several files are seen as the message: in one piece, nothing would say its type.
+    /// Returns true if the message is assembled from several files: in one piece its type would be lost.
     fn is_made_of_files(&self) -> bool {
         let descriptor = self.input.descriptor();
         descriptor.is_some_and(|descriptor| {
@@ -331,7 +331,7 @@ impl Made {
     }
 }
 
-/// Writes the message in one piece, no more readable than what was read.
+/// Writes the message in one piece, with permissions no wider than those of the input.
 fn plain(
     changed: &Changed,
     read: &[PathBuf],
@@ -351,7 +351,7 @@ fn plain(
     })
 }
 
-/// Writes the message in chunks, by the splitter of its type.
+/// Writes the message in chunks, with the splitter of its type.
 fn chunked(
     changed: &Changed,
     descriptor: Option<&MessageDescriptor>,

@@ -1,4 +1,4 @@
-//! What clap has to say, in our form.
+//! Clap's messages in our form.
 
 use std::ffi::OsString;
 
@@ -9,8 +9,8 @@ use crate::Exit;
 use crate::args::Cli;
 use crate::output::Output;
 
-/// Prints what clap has to say: help and version as results, everything else as wrong usage, which
-/// is one line like any error. Who only types the name gets help, too.
+/// Prints clap's message: help and version as results, everything else as wrong usage, on one line like any error. Prints the help if there
+/// are no arguments.
 pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
     if args.len() < 2 {
         let help = Cli::command().render_help().to_string();
@@ -40,8 +40,7 @@ pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Outpu
     Exit::Usage
 }
 
-/// What is wrong, on one line: what clap lists below its first line joined to it, and what it would
-/// have expected instead.
+/// Returns the error on one line, including the lines that clap lists below the first and its suggestions.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
@@ -58,7 +57,7 @@ fn first_paragraph(text: &str) -> String {
     said
 }
 
-/// The command whose help has more to say.
+/// Returns the command whose help explains more.
 fn asked(args: &[OsString]) -> String {
     let command = Cli::command();
     let named = args.get(1).and_then(|arg| arg.to_str());

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         Some(ExportFormat::Npz) => ops::ExportFormat::Npz,
         None => ops::ExportFormat::of_name(&args.output).map_err(|_| {
             let name = shown(&args.output);
-            let message = "the name says no format: --format safetensors or npz";
+            let message = "the name implies no format: use --format safetensors or npz";
             Failure::usage(format!("{name}: {message}"))
         })?,
     };

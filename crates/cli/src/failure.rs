@@ -1,4 +1,4 @@
-//! What ends a subcommand early.
+//! Errors that end a command.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,32 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
 
-/// An error of the command: one line to be printed, and the status to end with.
+/// An error of the command: a line to print, and the exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
-    /// What the library or the system said.
+    /// Error of the library or the system.
     cause: Option<Box<Cause>>,
 }
 
-/// What the library or the system said, for a program that runs the command.
+/// An error of the library or the system, for programs that run the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
     /// What went wrong, coarsely.
     pub kind: ErrorKind,
-    /// The library's own line, without what the command adds for its users.
+    /// The library's message, without the hints that the command adds.
     pub message: String,
-    /// The field path, where one is known.
+    /// Field path, if known.
     pub path: Option<String>,
-    /// The index of the chunk, where one is known.
+    /// Index of the chunk, if known.
     pub chunk: Option<u64>,
-    /// The offset in bytes, where one is known.
+    /// Offset in bytes, if known.
     pub offset: Option<u64>,
-    /// The number of the system's error, if it was one.
+    /// The system's error number, if it was a system error.
     pub errno: Option<i32>,
-    /// The file that was being read, or that couldn't be read or written.
+    /// The file that could not be read or written, or that was being read.
     pub file: Option<PathBuf>,
 }
 
@@ -59,15 +59,15 @@ impl Cause {
     }
 }
 
-/// Why a run of the command failed: from [`run_for`](crate::run_for).
+/// The failure of a run of the command, returned by [`run_for`](crate::run_for).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
-    /// How it ended.
+    /// How the run ended.
     pub exit: Exit,
-    /// What it would print: one line.
+    /// The message that the command would print: one line.
     pub message: String,
-    /// What the library or the system said; none of a command line that is wrong.
+    /// Error of the library or the system; `None` for a wrong command line.
     pub cause: Option<Box<Cause>>,
 }
 
@@ -87,7 +87,7 @@ impl From<Failure> for Failed {
 }
 
 impl Failure {
-    /// Bad data, or data that differs.
+    /// Creates an error for bad or differing data.
     pub(crate) fn bad(message: impl Into<String>) -> Self {
         Failure {
             exit: Exit::Bad,
@@ -96,7 +96,7 @@ impl Failure {
         }
     }
 
-    /// Wrong usage, or something that can't be read or written.
+    /// Creates an error for wrong usage, or for a file that can't be read or written.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -105,7 +105,7 @@ impl Failure {
         }
     }
 
-    /// The same, as something that the caller can mend on the command line.
+    /// Turns the error into one of wrong usage, which the caller can correct on the command line.
     pub(crate) fn into_usage(self) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -113,7 +113,7 @@ impl Failure {
         }
     }
 
-    /// What the library says about one of these files, whichever it is.
+    /// Creates an error from one of the library that concerns one of two files.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
         let message = by_given_names(&error.to_string());
         let is_named = |file: &&Path| names(&message, &shown(file));
@@ -133,9 +133,9 @@ impl Failure {
         Failure::of(Path::new(""), error)
     }
 
-    /// A file or folder that can't be read or written.
+    /// Creates an error for a file or folder that can't be read or written.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
-        // The library words it like this too: a path, a colon, what the system says.
+        // The same form as in the library: a path, a colon, and the system's message.
         let message = format!("{}: {error}", shown(path));
         let cause = Cause {
             kind: ErrorKind::Io,
@@ -152,7 +152,7 @@ impl Failure {
         }
     }
 
-    /// What the library says about this file.
+    /// Creates an error from one of the library that concerns this file.
     pub(crate) fn of(path: &Path, error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Io
@@ -176,7 +176,7 @@ impl Failure {
             }
             ErrorKind::InvalidMessage | ErrorKind::NotChunked => {
                 let what = what_else(path);
-                // Opening the input said it, if that is where it ended.
+                // An error of opening the input has it already.
                 let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
             }
@@ -211,20 +211,20 @@ impl Failure {
     }
 }
 
-/// An error that says itself what it is about.
+/// For errors that name the file themselves.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::from_error(&error)
     }
 }
 
-/// Whether the message has this path in it, at the beginning of a word.
+/// Returns true if the message contains this path at the start of a word.
 fn names(message: &str, path: &str) -> bool {
     let mut found = message.match_indices(path).map(|(at, _)| at);
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if a file is one of records, whatever it is called.
+/// Returns true if the file contains records, whatever its name.
 pub(crate) fn is_records(file: &Path) -> bool {
     std::fs::File::open(file)
         .is_ok_and(|file| proto_splitter::record_file::is_record_file(&file).unwrap_or(false))

@@ -65,7 +65,7 @@ fn text(report: &FingerprintReport) -> String {
     facts(&lines)
 }
 
-/// Says so if a fingerprint could not be made to agree.
+/// Prints a note if the fingerprint could not be updated.
 pub(crate) fn note_refusal(outcome: &FingerprintOutcome, output: &mut Output<'_>) {
     if let FingerprintOutcome::Refused(why) = outcome {
         output.note(format_args!(

@@ -26,13 +26,13 @@ use crate::text;
 use crate::types::SCHEMA_NEEDED;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // All of the message, as it is, is not only looked at.
+    // A whole message, output unchanged, needs all its files.
     let is_whole = args
         .path
         .as_deref()
         .is_none_or(|path| matches!(path, "" | "."));
     let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
-    // Before anything is written: a signal ends what waits for its input.
+    // Opened before anything is written: until then a signal ends the wait for input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     }
     let text = args.path.as_deref().unwrap_or_default();
     if input.is_archive() {
-        // There is no message for a path to lead through, so it is a tensor's name.
+        // Without a message the path is the name of a tensor.
         return get_tensor(&input, text, args, output);
     }
     let failed = |error: &Error| failure(&input, text, error);
@@ -101,7 +101,7 @@ fn get_chunk(
     Ok(Exit::Done)
 }
 
-/// The rows that are asked for.
+/// Returns the requested rows.
 fn some_rows<'a>(reader: TensorReader<'a>, rows: Option<Rows>) -> Result<TensorReader<'a>, Error> {
     let Some(Rows { start, end }) = rows else {
         return Ok(reader);
@@ -110,7 +110,7 @@ fn some_rows<'a>(reader: TensorReader<'a>, rows: Option<Rows>) -> Result<TensorR
     reader.rows(start..end.unwrap_or(start))
 }
 
-/// Writes a tensor by its name.
+/// Writes the tensor of this name.
 fn get_tensor(
     input: &Input,
     name: &str,
@@ -155,16 +155,16 @@ fn get_tensor(
     Ok(Exit::Done)
 }
 
-/// The path of the one value that a query means.
+/// Returns the path of the only value that a query selects.
 pub(crate) fn find_one(view: &MessageView<'_>, query: &PathQuery) -> Result<FieldPath, Error> {
     let found = view.select_one(query, &member_names());
     found.map_err(|error| with_meant(view, query, error))
 }
 
-/// How many names are compared with one that nothing has.
+/// Largest number of names to compare with a name that wasn't found.
 const MOST_NAMES: usize = 100_000;
 
-/// Adds to an error which name was meant by one that nothing has.
+/// Adds the probable name to an error about a name that wasn't found.
 fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidPath {
         return error;
@@ -182,11 +182,11 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     };
     Error::new(
         error.kind(),
-        format!("{error}: nothing is called {wanted:?}; {hint}"),
+        format!("{error}: there is no {wanted:?}; {hint}"),
     )
 }
 
-/// As [`with_meant`], of a path in a message that is open.
+/// Does the same as [`with_meant`] for a path in an open message.
 pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     match (PathQuery::parse(path, input.descriptor()), input.view()) {
         (Ok(query), Ok(view)) => with_meant(&view, &query, error),
@@ -194,7 +194,7 @@ pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     }
 }
 
-/// What went wrong with a path in a file, and what was meant, if that can be guessed.
+/// Returns the error for a path in a file, with a suggestion if there is one.
 pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     let failure = Failure::of(input.file(), error);
     match (error.kind(), input.descriptor()) {
@@ -207,7 +207,7 @@ pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     }
 }
 
-/// What went wrong with a path in a file whose type isn't known, and how it would work.
+/// Returns the error for a path in a file of unknown type, with a hint how to name the type.
 pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
     Failure::bad(match input.said_type() {
@@ -216,14 +216,14 @@ pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     })
 }
 
-/// The file that is written; none if it is standard output.
+/// Returns the file to write, or `None` for standard output.
 fn target(args: &GetArgs) -> Option<&Path> {
     let named = args.output.as_deref();
     named.filter(|target| *target != Path::new(STANDARD))
 }
 
-/// Writes to the file that is named, which appears complete or not at all, or to standard output. A
-/// new file is no more readable than those that were `read`.
+/// Writes to the named file, which appears complete or not at all, or to standard output. A new file has permissions no wider than the
+/// files in `read`.
 fn to_target(
     args: &GetArgs,
     output: &mut Output<'_>,
@@ -267,7 +267,7 @@ fn write(
     written.map_err(|error| with_meant(view, query, error))
 }
 
-/// Writes a value as JSON: on one line, or laid out for people.
+/// Writes a value as JSON, on one line or indented.
 fn write_json(json: &Value, format: GetFormat, sink: &mut dyn Write) -> Result<(), Error> {
     let written = match format {
         GetFormat::Jsonl => serde_json::to_writer(JsonWriter(&mut *sink), json),
@@ -277,13 +277,13 @@ fn write_json(json: &Value, format: GetFormat, sink: &mut dyn Write) -> Result<(
     Ok(sink.write_all(b"\n")?)
 }
 
-/// Up to which size strings and bytes are shown.
+/// Returns the size up to which strings and bytes are shown.
 fn shown_up_to(args: &GetArgs) -> usize {
     let most = args.max_value.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
 }
 
-/// The tensor that the value at a path is.
+/// Returns the tensor at a path.
 fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
     let root = value::typed(view)?;
     let target = path.resolve(root)?;
@@ -302,7 +302,7 @@ fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'
     tensor_at(view.clone(), path, text, rule)
 }
 
-/// A tensor by its name; of strings, all as long as the longest.
+/// Returns a tensor by name; its strings are padded to the longest.
 fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> {
     let path = match opened.archive() {
         Some(_) => None,
@@ -320,7 +320,7 @@ fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> 
     }
 }
 
-/// Writes all values that a query leads to, one after the other, each by itself in memory.
+/// Writes all values that a query selects, one after another, each held in memory only while it is written.
 fn write_all(
     view: &MessageView<'_>,
     query: &PathQuery,

@@ -1,42 +1,39 @@
-//! What files and messages hold, shown without harm: names and values can be anything, and a terminal
-//! obeys some characters, or turns the text around.
+//! Making names and values safe to print: they can contain anything, and a terminal interprets some characters or reverses the text around
+//! them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// The longest message of one line, in characters: a name in it may have many thousands.
+/// Longest message on one line, in characters. A name in it may have many thousands.
 const LONGEST_MESSAGE: usize = 2000;
 
-/// Returns true if a character changes in which direction those around it are shown.
+/// Returns true if a character changes the direction of the text around it.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns true if a character would repaint a line, or turn its text around.
+/// Returns true if a character would repaint a line or reverse its text.
 fn harms(c: char) -> bool {
     c.is_control() || turns_text(c)
 }
 
-/// Returns true for the characters that JSON has as they are, and the text format of protobuf, though
-/// they [harm](harms).
+/// Returns true for characters that [harm](harms) but are not escaped by JSON and protobuf's text format.
 pub(crate) fn harms_quoted(c: char) -> bool {
     harms(c) && !c.is_ascii() || c == '\u{7f}'
 }
 
-/// The text on one line, with what would break, repaint or turn it escaped.
+/// Returns the text on one line, with harmful characters escaped.
 pub(crate) fn one_line(text: &str) -> String {
     escaped(text.trim_end(), harms).into_owned()
 }
 
-/// A text of several lines, with what would repaint the terminal or turn the text around escaped.
-/// Only lines are ended.
+/// Returns a text of several lines with harmful characters escaped, except for line breaks.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && c != '\n')
 }
 
-/// The value of a string, with what would repaint the terminal or turn the text around escaped. Lines
-/// and tabs stay as they are.
+/// Returns the value of a string with harmful characters escaped, except for line breaks and tabs.
 pub(crate) fn value(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && !matches!(c, '\n' | '\t'))
 }
@@ -56,13 +53,12 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A message on one line, cut in its middle if it is very long: its beginning says where and what, its
-/// end what to do.
+/// Returns a message on one line. A very long one is shortened in the middle: its start tells where and what, its end what to do.
 pub(crate) fn message(text: &str) -> String {
     shorten(&one_line(text), LONGEST_MESSAGE)
 }
 
-/// The text in this many characters: of a path or message both ends say more than the middle.
+/// Shortens a text to this many characters in its middle, since both ends of a path or message tell more.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -76,9 +72,8 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     short
 }
 
-/// Writes JSON with what would repaint the terminal or turn the text around escaped; JSON itself
-/// escapes the control characters of ASCII alone. Whole strings have to come in one piece, as they do
-/// from `serde_json`.
+/// A writer that escapes harmful characters in JSON; JSON itself only escapes ASCII control characters. Each string must be written in one
+/// piece, as `serde_json` does.
 pub(crate) struct JsonWriter<W>(pub(crate) W);
 
 impl<W: Write> Write for JsonWriter<W> {
@@ -96,7 +91,7 @@ impl<W: Write> Write for JsonWriter<W> {
     }
 }
 
-/// JSON with what [`JsonWriter`] escapes escaped. Such characters are in strings alone.
+/// Returns JSON with the characters escaped that [`JsonWriter`] escapes. They only occur in strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.contains(harms_quoted) {
         return Cow::Borrowed(text);
@@ -104,7 +99,7 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if harms_quoted(c) {
-            // All of them are in the plane that one escape can say.
+            // All are in the basic plane, so one escape suffices.
             let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
             shown.push(c);

@@ -1,4 +1,4 @@
-//! Writing a changed message in one of the forms that its format has.
+//! Writing a changed message in a form of its format.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use crate::convert;
 use crate::failure::Failure;
 use crate::input::{CHUNKED, Input};
 
-/// A form that a changed message is written in.
+/// The form in which to write a changed message.
 pub(crate) struct InForm {
     format: &'static dyn Format,
     form: &'static ConvertTarget,
 }
 
-/// How it is written.
+/// Options for writing a form.
 pub(crate) struct Writing<'a> {
-    /// The files that were read.
+    /// The files read.
     pub(crate) read: &'a [PathBuf],
     pub(crate) force: bool,
     pub(crate) threads: Option<NonZeroUsize>,
@@ -30,7 +30,7 @@ pub(crate) struct Writing<'a> {
 }
 
 impl InForm {
-    /// The form that was asked for, or else the one that the input is in; none if it is a file.
+    /// Returns the requested form, or else that of the input; `None` if that is a single file.
     pub(crate) fn of(
         asked: Option<&str>,
         input: &Input,
@@ -60,7 +60,7 @@ impl InForm {
         Ok(Some(InForm { format, form }))
     }
 
-    /// Writes the message as `target` and the files that go with it.
+    /// Writes the message as `target` and its companion files.
     pub(crate) fn write(
         &self,
         changed: &Changed,

@@ -1,4 +1,4 @@
-//! `--plan-only`, `--plan --part` and `--plan --commit`: work that several hosts share.
+//! `--plan-only`, `--plan --part` and `--plan --commit`: work divided among several hosts.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::output::{Output, hex};
 use crate::remote;
 use crate::size;
 
-/// A plan that was written.
+/// The report of a written plan.
 #[derive(Debug, Serialize)]
 struct Planned {
     plan: String,
@@ -28,58 +28,58 @@ struct Planned {
     parts: usize,
 }
 
-/// A part that was done.
+/// The report of a finished part.
 #[derive(Debug, Serialize)]
 struct Done {
     plan_id: String,
     part: usize,
     parts: usize,
     report: String,
-    /// The file that the part has written, if it has one of its own.
+    /// The part's own file, if it has one.
     file: Option<String>,
     bytes: u64,
     problems: Vec<String>,
 }
 
-/// What all parts came to.
+/// The report of a commit.
 #[derive(Debug, Default, Serialize)]
 struct Together {
     verb: &'static str,
     parts: usize,
-    /// The file that was written; of a verification, none is.
+    /// The file written; `None` for a verification.
     output: Option<String>,
-    /// Bytes that were written, or read.
+    /// Bytes written or read.
     bytes: u64,
     message_bytes: Option<u64>,
     crc32c: Option<String>,
     byte_exact: Option<bool>,
     chunks: Option<usize>,
-    /// Whether the same commit was done before.
+    /// True if the same commit was made before.
     was_there: bool,
     removed_files: Vec<String>,
     problems: Vec<String>,
 }
 
-/// What a plan can't be made for, since more than a file goes in or out.
+/// Creates the error for inputs and outputs of more than one file, which can't be planned.
 pub(crate) fn only_chunked(verb: &str) -> Failure {
     Failure::usage(format!(
         "--plan-only: hosts share the {verb} of a .cpb file"
     ))
 }
 
-/// Who plans work in so many parts.
+/// Returns a planner for this many parts.
 pub(crate) fn planner(parts: NonZeroUsize) -> Planner {
     Planner::new(parts).objects(remote::stores())
 }
 
-/// Writes a plan down.
+/// Writes a plan to a file.
 pub(crate) fn write_plan(
     plan: &PartsPlan,
     path: &Path,
     json: bool,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    // Reports of an earlier plan that are beside it are refused by its id.
+    // Reports of an earlier plan in the same place are rejected by the plan's id.
     if remote::is_url(path) {
         remote::write_small(path, &plan.to_bytes())?
     } else {
@@ -111,7 +111,7 @@ pub(crate) fn write_plan(
     Ok(Exit::Done)
 }
 
-/// Does a part of the plan that was given, or commits it; none if none was given.
+/// Executes a part of the given plan or commits it. Returns `None` if there is no plan.
 pub(crate) fn run(
     args: &InPartsArgs,
     verb: &'static str,
@@ -241,23 +241,23 @@ fn commit(
     })
 }
 
-/// Where the report of a part goes unless it is said.
+/// Returns the default path of a part's report.
 fn report_beside(plan: &Path, part: usize) -> PathBuf {
     let mut name = plan.as_os_str().to_owned();
     name.push(format!(".{part:05}.report"));
     name.into()
 }
 
-/// The reports beside a plan, as far as they are there: the commit says which are missing.
+/// Reads the existing reports beside a plan; the commit lists those missing.
 fn reports_beside(plan: &Path, parts: usize) -> Result<Vec<PartReport>, Failure> {
     let reports: Vec<PathBuf> = (0..parts).map(|part| report_beside(plan, part)).collect();
     read_reports(&reports, false)
 }
 
-/// How many reports are read at once: of objects, each takes its time.
+/// Number of reports to read at once, as each object takes a round trip.
 const READ_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// Reads reports, all of which have to be there or not.
+/// Reads reports. If `all`, each must exist.
 fn read_reports(reports: &[PathBuf], all: bool) -> Result<Vec<PartReport>, Failure> {
     let read = |report: &PathBuf| -> Result<Option<PartReport>, Failure> {
         let read = match (remote::is_url(report), all) {
@@ -285,7 +285,7 @@ fn read_reports(reports: &[PathBuf], all: bool) -> Result<Vec<PartReport>, Failu
             Ok(thread) => thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // The system lets no more threads begin, so this one does the work.
+            // The system refuses another thread, so this one does the work.
             Err(work) => work(),
         });
         read.collect()
@@ -297,7 +297,7 @@ fn read_reports(reports: &[PathBuf], all: bool) -> Result<Vec<PartReport>, Failu
     Ok(found)
 }
 
-/// All of a small object that has to be there.
+/// Reads a small object that must exist.
 fn read_object(named: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = remote::read_small(named)?;
     bytes.ok_or_else(|| Failure::usage(format!("{}: no such object", shown(named))))

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// A table of the files that chunks are in, counted as the chunks say it; nothing if there is one.
+/// Returns a table of the files that contain chunks, or an empty text if there is only one.
 pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>) -> String {
     if others.is_empty() {
         return String::new();
@@ -47,7 +47,7 @@ pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>)
     format!("\n{}", table.render_within(width))
 }
 
-/// A line for each chunk; its ratio only in `detail`.
+/// Returns a line for each chunk; the ratio only in `detail`.
 pub(crate) fn chunks_table<'a>(
     chunks: impl Iterator<Item = (&'a ChunkInfo, String)>,
     in_one_file: bool,
@@ -94,10 +94,10 @@ pub(crate) fn chunks_table<'a>(
     table.render_within(width)
 }
 
-/// Bytes in the file, or the chunk that it is stored with.
+/// Returns the size in the file, or the chunk that shares the record.
 fn stored(chunk: &ChunkInfo) -> String {
     match (chunk.stored_size, chunk.shared_with.as_slice()) {
-        // The very same record, which is stored once.
+        // The same record, stored once.
         (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
         (Some(bytes), _) => size::show(bytes),
         (None, []) if chunk.compression.is_none() => "-".into(),
@@ -194,13 +194,13 @@ fn format_text(info: &FormatInfo) -> String {
     facts(&lines)
 }
 
-/// What a message says of itself, in lines of this width.
+/// Returns the metadata of a message in lines of this width.
 fn said(
     properties: &[(String, String)],
     width: Option<usize>,
 ) -> impl Iterator<Item = (&str, String)> {
     let names = properties.iter().map(|(name, _)| name.len());
-    // Other names are shorter; behind each are two spaces.
+    // Other names are shorter; two spaces follow each.
     let column = names.max().unwrap_or(0).max("version".len()) + 2;
     let most = width.map_or(usize::MAX, |width| width.saturating_sub(column));
     let said = properties.iter();

@@ -1,5 +1,5 @@
-//! What an argument that names an input stands for: a file, a prefix, a folder that a format knows,
-//! an object in a store, or standard input. It is opened here, once, and nowhere else.
+//! Resolving an argument that names an input: a file, a prefix, a folder of a known format, an object in a store, or standard input. Inputs
+//! are opened here, once, and nowhere else.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -28,7 +28,7 @@ pub(crate) use proto_splitter::container::{
     CHUNKED_EXTENSION as CHUNKED, PLAIN_EXTENSION as PLAIN, with_extension,
 };
 
-/// Names standard input, or standard output.
+/// Name of standard input and standard output.
 pub(crate) const STANDARD: &str = "-";
 
 /// How a message is stored.
@@ -36,18 +36,18 @@ pub(crate) const STANDARD: &str = "-";
 pub(crate) enum Form {
     /// In chunks.
     Chunked,
-    /// As it is: it was within the maximum chunk size, or was never split.
+    /// In one piece: it is within the maximum chunk size, or was never split.
     Plain,
 }
 
-/// Where an input is.
+/// The location of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file with the message; or what was named, if several files make the message.
+    /// The file that contains the message; or the argument, if the message is assembled from several files.
     pub(crate) file: PathBuf,
-    /// The folder, if that was named and one file in it is the message.
+    /// The folder, if the argument is a folder and one of its files is the message.
     pub(crate) folder: Option<PathBuf>,
-    /// A copy of what came in on standard input or through a pipe: a file without a name.
+    /// An unnamed copy of standard input or of a pipe.
     copy: Option<Arc<File>>,
 }
 
@@ -60,12 +60,12 @@ impl Place {
         }
     }
 
-    /// What was named, or else the file that it is kept in.
+    /// Returns the argument, or else the file that holds the input.
     pub(crate) fn path(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&self.file)
     }
 
-    /// The input, to be looked into and opened.
+    /// Returns the input as a candidate for formats to examine and open.
     pub(crate) fn candidate(&self, objects: &OpenObjects) -> Result<Candidate<'_>, Failure> {
         let failed = |error: Error| Failure::of(&self.file, &error);
         if remote::is_url(&self.file) {
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// How inputs are opened.
+/// Options for opening inputs.
 #[derive(Clone)]
 pub(crate) struct Opening<'a> {
     schema: Cow<'a, SchemaArgs>,
@@ -91,7 +91,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    /// By what is said of the message, within these limits.
+    /// Sets the type of the message, and the limits.
     pub(crate) fn new(
         schema: &'a SchemaArgs,
         limits: Limits,
@@ -104,7 +104,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// By what is said of the message and of where its chunks may be.
+    /// Sets the type of the message, and where its chunks may be.
     pub(crate) fn of_parts(
         schema: &'a SchemaArgs,
         parts: PartsArgs,
@@ -113,7 +113,7 @@ impl<'a> Opening<'a> {
         Opening::new(schema, parts.limits(), objects)
     }
 
-    /// By all that is said of reading.
+    /// Sets all options for reading.
     pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
         let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
         opening.options = opening.options.assume_plain(reading.assume_plain);
@@ -130,14 +130,13 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Sets whether the message is only looked at: what there is of it is shown if files that it
-    /// refers to are missing.
+    /// Sets whether the message is only inspected: then missing external files are not an error.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
         self.options = self.options.allow_missing_files(is_looked_at);
         self
     }
 
-    /// Sets what only some formats know.
+    /// Sets format-specific settings.
     pub(crate) fn settings(mut self, settings: &[(String, String)]) -> Self {
         for (name, value) in settings {
             self.options = self.options.setting(name, value);
@@ -151,7 +150,7 @@ impl<'a> Opening<'a> {
         self.open_at(place)
     }
 
-    /// Opens the input at a place.
+    /// Opens the input at a location.
     pub(crate) fn open_at(self, place: Place) -> Result<Input, Failure> {
         let Opening {
             schema,
@@ -169,7 +168,7 @@ impl<'a> Opening<'a> {
             .companion(companion.program.clone());
         let candidate = place.candidate(&objects)?;
         let failed = |error: Error| Failure::of(place.path(), &error);
-        // Files of records may be a format's own.
+        // Files of records may belong to another format.
         let is_another = |format: &dyn Format| {
             let known = ALL.recognize(&candidate);
             known.is_none_or(|known| known.name() != format.name())
@@ -191,13 +190,13 @@ impl<'a> Opening<'a> {
         Ok(input)
     }
 
-    /// The same, of an input that nothing that is named goes with.
+    /// Ignores the companion options, which belong to the other input.
     pub(crate) fn alone(mut self) -> Self {
         self.schema.to_mut().companion = CompanionArgs::default();
         self
     }
 
-    /// Opens two inputs. What is named goes with one of them or with both.
+    /// Opens two inputs. The companion options apply to one or both of them.
     pub(crate) fn open_both(self, named: [&Path; 2]) -> Result<[Input; 2], Failure> {
         let [first, second] = named.map(|named| self.clone().open(named));
         let is_named = self.schema.companion.is_named();
@@ -210,7 +209,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Opens the bytes at a place as a message of any type, whatever they are.
+/// Opens the bytes at a location as a message of any type, whatever the format.
 pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, Failure> {
     let source = place.candidate(objects)?.source();
     let opened = source.and_then(|bytes| Opened::of_reader(bytes, None, &OpenOptions::new()));
@@ -219,7 +218,7 @@ pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, F
     Ok(Input { place, opened })
 }
 
-/// An input that is open.
+/// An open input.
 #[derive(Debug)]
 pub(crate) struct Input {
     place: Place,
@@ -235,7 +234,7 @@ impl Deref for Input {
 }
 
 impl Input {
-    /// The same, its message in canonical form.
+    /// Returns the input with its message in canonical form.
     pub(crate) fn canonical(self) -> Result<Input, Failure> {
         self.check_message()?;
         let opened = self.opened.canonical();
@@ -243,17 +242,17 @@ impl Input {
         Ok(Input { opened, ..self })
     }
 
-    /// The file with the message; or what was named, if several files make the message.
+    /// Returns the file that contains the message; or the argument, if the message is assembled from several files.
     pub(crate) fn file(&self) -> &Path {
         &self.place.file
     }
 
-    /// The folder, if that was named and one file in it is the message.
+    /// Returns the folder, if the argument is a folder and one of its files is the message.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.place.folder.as_deref()
     }
 
-    /// What was named, or else the file that it is kept in.
+    /// Returns the argument, or else the file that holds the input.
     pub(crate) fn path(&self) -> &Path {
         self.place.path()
     }
@@ -265,40 +264,38 @@ impl Input {
         }
     }
 
-    /// Whether there are tensors, and no message that they are in.
+    /// Returns true if the input has tensors that aren't part of a message.
     pub(crate) fn is_archive(&self) -> bool {
         !self.opened.has_message()
     }
 
-    /// Whether it is more than a message in one file: an archive, or a message that several files
-    /// make.
+    /// Returns true if the input is more than a message in one file: an archive, or a message assembled from several files.
     pub(crate) fn is_special(&self) -> bool {
         !self.opened.is_single()
     }
 
-    /// Whether its format has more to say of it than of any message, and the caller doesn't say what
-    /// it is.
+    /// Returns true if the format can describe more than a plain message, and the caller doesn't name a type.
     pub(crate) fn is_told(&self) -> bool {
         self.opened.is_described_by_format()
     }
 
-    /// The type that a file in chunks says it is of, if it does, whether or not the type is known.
+    /// Returns the type recorded in a chunked file, whether or not it is known.
     pub(crate) fn said_type(&self) -> Option<&str> {
         self.opened.chunked()?.trailer().message_type()
     }
 
-    /// What it is called in a sentence, without an article.
+    /// Returns the kind of input as a noun for a sentence, without an article.
     pub(crate) fn title(&self) -> &'static str {
         let format = self.opened.format();
         format.map_or("archive", |format| format.title())
     }
 
-    /// The message, to be read in parts. Fails if it is evidently of another type than was said.
+    /// Returns a view of the message. Fails if it is evidently not of the requested type.
     pub(crate) fn typed_view(&self) -> Result<MessageView<'_>, Error> {
         self.typed_view_with(self.opened.reading_options())
     }
 
-    /// As [`typed_view`](Self::typed_view), read in another way than it was opened.
+    /// Returns the same as [`typed_view`](Self::typed_view), with other options for reading.
     pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
         if self.is_archive() {
             let message = format!("{}: tensors, and no message", self.title());
@@ -320,14 +317,13 @@ impl Input {
         )))
     }
 
-    /// Fails if the target is one of the files that are read, the one with the `value` that goes in
-    /// included.
+    /// Fails if the target is one of the files read, including that of the new `value`.
     pub(crate) fn check_apart(&self, target: &Path, value: Option<&Path>) -> Result<(), Failure> {
         let read = self.opened.files().iter().map(PathBuf::as_path);
         check_apart(read.chain(value), target)
     }
 
-    /// Fails if a file in chunks says another type than was asked for.
+    /// Fails if a chunked file records a type other than the requested one.
     fn check_asked(&self, types: &Types) -> Result<(), Failure> {
         match (types.asked(), self.said_type()) {
             (Some(asked), Some(said)) if asked.full_name() != said => {
@@ -339,7 +335,7 @@ impl Input {
     }
 }
 
-/// Fails if the target is one of the files that are read.
+/// Fails if the target is one of the files read.
 pub(crate) fn check_apart<P: AsRef<Path>>(
     read: impl IntoIterator<Item = P>,
     target: &Path,
@@ -348,7 +344,7 @@ pub(crate) fn check_apart<P: AsRef<Path>>(
     apart.map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Where a folder is named that stands for a file in it, names the file.
+/// Replaces the path of a folder by that of the file it stands for.
 pub(crate) fn name_file(named: &mut PathBuf) {
     if named.is_dir()
         && let Some(file) = recognize(named, None).and_then(|format| format.file_in(named))
@@ -357,12 +353,12 @@ pub(crate) fn name_file(named: &mut PathBuf) {
     }
 }
 
-/// The format that knows what is at a path, if one does.
+/// Returns the format that recognizes a path, if any.
 fn recognize(path: &Path, companion: Option<&Path>) -> Option<&'static dyn Format> {
     ALL.recognize_with(&Candidate::new(path).ok()?, companion)
 }
 
-/// Fails if standard input, which comes once, is named twice.
+/// Fails if standard input is named twice, as it can only be read once.
 pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
     let standard = named.iter().filter(|named| is_standard(named));
     if standard.count() > 1 {
@@ -372,15 +368,14 @@ pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result
     Ok(())
 }
 
-/// Whether an argument means standard input, by one of the names that it has.
+/// Returns true if an argument names standard input.
 pub(crate) fn is_standard(named: &Path) -> bool {
     [STANDARD, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"]
         .iter()
         .any(|name| named == Path::new(name))
 }
 
-/// Whether an input comes once and in sequence: standard input, or a pipe, as a shell makes one of
-/// `<(COMMAND)`.
+/// Returns true if an input can only be read once and in sequence: standard input, or a pipe such as the shell's `<(COMMAND)`.
 pub(crate) fn is_stream(named: &Path) -> bool {
     is_standard(named) || fs::metadata(named).is_ok_and(|metadata| is_pipe(&metadata))
 }
@@ -395,19 +390,19 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-/// The format that is named for an input.
+/// Returns the format named for an input.
 fn named_format(args: &CompanionArgs) -> Option<&'static dyn Format> {
     ALL.named(args.input_format.as_deref()?)
 }
 
-/// Finds an input: readers prefer a .cpb to a .pb of the same prefix. What goes with the input may tell
-/// its format, too. No file is opened but a pipe, which is copied.
+/// Finds an input; a .cpb is preferred to a .pb of the same prefix. Companion options can imply the format. Opens no file except a pipe,
+/// which is copied.
 pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failure> {
     if is_standard(named) {
         return standard_input();
     }
     if remote::is_url(named) {
-        // What isn't read where it is was copied before.
+        // Other objects were copied before.
         return Ok(Place::new(named.to_owned(), None));
     }
     let metadata = match fs::metadata(named) {
@@ -451,10 +446,10 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
     }))
 }
 
-/// What standard input is called.
+/// Name of standard input in messages.
 const STANDARD_INPUT: &str = "standard input";
 
-/// What comes in on standard input, from the file itself if it is one.
+/// Returns standard input, directly if it is a file.
 #[cfg(unix)]
 fn standard_input() -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -469,8 +464,7 @@ fn standard_input() -> Result<Place, Failure> {
     Ok(Place::new(path, None))
 }
 
-/// What comes in as a stream. A message isn't read in sequence, so it is first copied to a temporary
-/// file, which has no name in any folder and so is never left behind.
+/// Copies a stream to a temporary file, as messages need random access. The file is unnamed, so it never remains.
 #[cfg(unix)]
 fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -505,7 +499,7 @@ fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     )))
 }
 
-/// Whether a file that couldn't be opened is in chunks.
+/// Returns true if a file that couldn't be opened is in chunks.
 pub(crate) fn is_chunked_at(file: &Path) -> bool {
     is_chunked(file).unwrap_or(false)
 }
@@ -523,7 +517,7 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
     }))
 }
 
-/// Fails if what has to be a file is to go to standard output.
+/// Fails if the output is standard output but must be a file.
 pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
     if output == Path::new(STANDARD) {
         return Err(Failure::usage(
@@ -538,8 +532,7 @@ fn with_prefix(prefix: &Path) -> Option<PathBuf> {
     files.into_iter().find(|file| file.is_file())
 }
 
-/// The prefix that an output was named by, with or without one of the extensions that a prefix
-/// gets.
+/// Returns the prefix of a named output, with or without one of the extensions of a prefix.
 pub(crate) fn prefix_of(named: &Path) -> PathBuf {
     match named.extension() {
         Some(extension) if extension == CHUNKED || extension == PLAIN => named.with_extension(""),

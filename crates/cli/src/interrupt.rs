@@ -1,12 +1,11 @@
-//! Stopping a run of the command from outside.
+//! Stopping a run of the command from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proto_splitter::progress::CancelToken;
 
-/// Stops a run of the command that writes, so that it leaves nothing behind. Clones stop the same
-/// run.
+/// Stops a run of the command cleanly, so that nothing half written remains. Clones stop the same run.
 ///
 /// ```
 /// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
@@ -25,13 +24,12 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Interrupts nothing yet.
+    /// Creates a handle that has interrupted nothing yet.
     pub fn new() -> Self {
         Interrupt::default()
     }
 
-    /// Stops the run, and says whether it will: not if there is nothing that it would have to clean
-    /// up, or if it was told before.
+    /// Stops the run. Returns false if it has nothing to clean up, or was interrupted before, so that the process can end at once.
     #[must_use]
     pub fn raise(&self) -> bool {
         let first = !self.token.is_cancelled();
@@ -39,7 +37,7 @@ impl Interrupt {
         first && self.heeded.load(Ordering::Relaxed)
     }
 
-    /// The token that whoever takes it ends by, soon and cleanly.
+    /// Returns the token by which the work is cancelled.
     pub(crate) fn heed(&self) -> &CancelToken {
         self.heeded.store(true, Ordering::Relaxed);
         &self.token

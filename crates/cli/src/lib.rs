@@ -1,8 +1,7 @@
 //! The `protosplit` command: split, merge, verify, describe and fingerprint protobuf messages of
 //! any size.
 //!
-//! [`run`] is the whole command as a function that takes its arguments and its writers; the binary
-//! calls it and does nothing else.
+//! [`run`] is the whole command as a function of its arguments and writers; the binary only calls it.
 //!
 //! ```
 //! let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -11,8 +10,8 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! The machinery of a subcommand is in the module of its name. Each makes a report first and prints
-//! it last, as text or as JSON, so the two can't say different things.
+//! Each subcommand is in the module of its name. It makes a report first and prints it last, as text or as JSON, so that both have the same
+//! contents.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -88,19 +87,18 @@ pub use terminal::Terminal;
 /// How a run of the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for is done; status 0.
+    /// Success; status 0.
     Done,
-    /// The data is bad, can't be cut, or differs; status 1.
+    /// The data is bad, can't be split, or differs; status 1.
     Bad,
     /// The command line is wrong, or something can't be read or written; status 2.
     Usage,
-    /// It was [interrupted](Interrupt); status 130, as of a process that SIGINT ends. The binary
-    /// ends by the signal itself.
+    /// The run was [interrupted](Interrupt); status 130, as for a process ended by SIGINT. The binary raises the signal again instead.
     Interrupted,
 }
 
 impl Exit {
-    /// The status of the process.
+    /// Returns the exit status of the process.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -119,8 +117,8 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
-/// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with
-/// `protosplit: `. A `stdout` that nobody reads any more is not an error.
+/// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with `protosplit: `. A closed pipe on `stdout` is
+/// not an error.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,
@@ -129,8 +127,7 @@ where
     run_on(args, stdout, stderr, Terminal::none(), &Interrupt::new())
 }
 
-/// As [`run`], with results for this terminal: tables are as wide as it. What writes files ends
-/// when it is interrupted.
+/// Runs the command like [`run`], with results for this terminal: tables fit its width. An interrupt stops work that writes files.
 pub fn run_on<I, T>(
     args: I,
     stdout: &mut dyn Write,
@@ -153,8 +150,8 @@ where
     }
 }
 
-/// As [`run`], for a program: it is told why the run failed, and, by `told`, how many bytes are done
-/// and of how many. What reads ends when it is interrupted, too, and the error isn't printed.
+/// Runs the command like [`run`] for a program: returns the reason of a failure instead of printing it, and calls `told` with the number of
+/// bytes done and the total. An interrupt also stops work that only reads.
 ///
 /// ```
 /// use proto_splitter::ErrorKind;
@@ -175,7 +172,7 @@ where
 ///
 /// # Errors
 ///
-/// Why the run failed. Of a command line that is wrong, what is wrong was printed to `stderr`.
+/// Returns the reason of the failure. For a wrong command line, the message was printed to `stderr`.
 pub fn run_for<I, T>(
     args: I,
     stdout: &mut dyn Write,

@@ -31,8 +31,7 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Standard output that was closed when the process began. The runtime has put `/dev/null` in its
-/// place, where results would be lost without a word.
+/// Standard output that was closed when the process started. The runtime replaces it by `/dev/null`, where results would be lost silently.
 struct Closed;
 
 impl Write for Closed {

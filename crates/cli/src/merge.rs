@@ -21,21 +21,21 @@ use crate::output::Output;
 use crate::remote;
 use crate::size;
 
-/// The most bytes that protobuf reads as a message.
+/// Largest message that protobuf reads, in bytes.
 const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
 
-/// What was merged.
+/// The report of a merge.
 #[derive(Debug, Serialize)]
 struct Report {
     output: String,
     input: String,
-    /// The full name of the message's type, if it is known.
+    /// Full name of the message's type, if known.
     message: Option<String>,
-    /// Whether these are the bytes that were split; none if the file doesn't say.
+    /// True if these are the original bytes; `None` if the file doesn't record it.
     byte_exact: Option<bool>,
     output_bytes: u64,
     crc32c: String,
-    /// Whether the input was in chunks, rather than the message itself.
+    /// True if the input was in chunks.
     split: bool,
 }
 
@@ -44,14 +44,14 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(ended) = in_parts::run(in_parts, "merge", threads, limits, args.json, output) {
         return ended;
     }
-    // Before anything is written: a signal ends what waits for its input.
+    // Opened before anything is written: until then a signal ends the wait for input.
     let place = input::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
         let message = "--json: standard output is where the message goes";
         return Err(Failure::usage(message));
     }
-    // What goes to a pipe leaves nothing to clean up, and may wait for ever.
+    // A write to a pipe has nothing to clean up, and may block forever.
     let progress = if streams {
         output.reading("merging")
     } else {
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// The plan of a merge by several hosts.
+/// Plans a merge by several hosts.
 fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if input.form() == Form::Plain
         || input::is_stream(args.input())
@@ -161,7 +161,7 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
     Ok(Exit::Done)
 }
 
-/// What to say about a result that is too large for others.
+/// Returns a warning if the result is too large for other programs.
 fn warning(target: &Path, bytes: u64) -> Option<String> {
     let target = target.display();
     let shown = size::show(bytes);

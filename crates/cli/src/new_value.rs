@@ -1,4 +1,4 @@
-//! New values: typed on the command line, or in a file.
+//! New values, from the command line or a file.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,8 +13,7 @@ use proto_splitter::{Error, ErrorKind, prost};
 use crate::failure::Failure;
 use crate::input;
 
-/// The bytes of the value that a text stands for where a query leads to: a number or text as it is,
-/// a message as JSON or in protobuf's text format.
+/// Encodes a text for the field that a query selects: a number or text as given, a message from JSON or protobuf's text format.
 pub(crate) fn encode(
     text: &str,
     query: &PathQuery,
@@ -56,7 +55,7 @@ fn parse(text: &str, message: &MessageDescriptor) -> Result<DynamicMessage, Stri
     Ok(parsed)
 }
 
-/// What a schema calls the kind.
+/// Returns the kind's name in a schema.
 fn name(kind: &TargetKind) -> String {
     match kind {
         TargetKind::Scalar(prost_reflect::Kind::Enum(values)) => values.full_name().to_owned(),
@@ -65,7 +64,7 @@ fn name(kind: &TargetKind) -> String {
     }
 }
 
-/// The new value: a file, or all of standard input.
+/// Opens the new value: a file, or all of standard input.
 pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     let failed = |error| Failure::io(with, &error);
     if input::is_stream(with) {

@@ -1,4 +1,4 @@
-//! Objects in stores that a command reads where they are.
+//! Objects in stores that a command reads directly.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,17 +11,17 @@ use proto_splitter_object_store::{ObjectLocation, ObjectReadOptions, ObjectReade
 
 use crate::failure::Failure;
 
-/// The objects that a command reads where they are, open, by their URLs: opening takes a request.
+/// The open objects of a command, by URL. Opening takes a request, so each is opened once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenObjects(Arc<HashMap<PathBuf, Arc<ObjectReader>>>);
 
 impl OpenObjects {
-    /// Objects that are open, by their URLs.
+    /// Creates the map from open objects, by URL.
     pub(crate) fn new(open: HashMap<PathBuf, Arc<ObjectReader>>) -> OpenObjects {
         OpenObjects(Arc::new(open))
     }
 
-    /// An object, to be looked into and opened where it is.
+    /// Returns an object as a candidate for formats to examine and open.
     pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
         let reader = match self.0.get(named) {
             Some(reader) => Arc::clone(reader),

@@ -1,4 +1,4 @@
-//! The two writers, and what holds for all that is written to them.
+//! Standard output and standard error, and the rules for all output.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use crate::open_objects::OpenObjects;
 use crate::progress::Line;
 use crate::terminal::Terminal;
 
-/// Who is told how many bytes are done, and of how many.
+/// A callback for the number of bytes done and the total.
 pub(crate) type Told = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// How much of a long result is printed at a time.
+/// Size of the pieces in which a long result is printed.
 const PIECE: usize = 64 << 10;
 
-/// Where results and notes go.
+/// The destination of results and notes.
 pub(crate) struct Output<'a> {
     stdout: &'a mut dyn Write,
     stderr: &'a mut dyn Write,
-    /// Nobody reads the results any more.
+    /// True once the reader of the results has closed the pipe.
     closed: bool,
-    /// That ended a result that was being written.
+    /// True if that ended a result early.
     abandoned: bool,
-    /// What else ended one.
+    /// Other failure that ended a result early.
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
-    /// A program that is told how far it is, in place of a line on the terminal.
+    /// Callback for progress, instead of a line on the terminal.
     told: Option<Told>,
-    /// What is said once all is where it belongs.
+    /// Output held back until all results are in place.
     held: Option<Vec<u8>>,
-    /// Only errors are said beside the results.
+    /// True to print only errors and results.
     quiet: bool,
     line: Line,
-    /// What is read where it is.
+    /// Objects read directly.
     objects: OpenObjects,
 }
 
@@ -72,13 +72,13 @@ impl<'a> Output<'a> {
         self
     }
 
-    /// The same, for a program that is told how far it is, and may end it at any moment.
+    /// Reports progress to a program, which may also stop the run at any moment.
     pub(crate) fn telling(mut self, told: Told) -> Self {
         self.told = Some(told);
         self
     }
 
-    /// The same, with results for a file.
+    /// Returns a copy that writes results to a file.
     pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
         Output {
             stdout: file,
@@ -96,20 +96,20 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Whether a result was left unfinished because nobody reads it any more, which is not a failure.
+    /// Returns true if a result is incomplete because its reader closed the pipe, which is not a failure.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned
     }
 
-    /// Why a result that was being written couldn't be, if that is so.
+    /// Takes the failure that ended a result early, if any.
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         self.failed.take()
     }
 
-    /// Says as much as is asked for, from now on.
+    /// Applies the options for verbosity and progress.
     pub(crate) fn be_as(&mut self, cli: &Cli) {
         self.quiet = cli.quiet;
-        // What -v tells has lines of its own.
+        // -v prints its own lines.
         let shown = match cli.progress {
             _ if cli.quiet => Shown::Never,
             Shown::Auto if cli.verbose > 0 => Shown::Never,
@@ -118,7 +118,7 @@ impl<'a> Output<'a> {
         self.line = Line::new(shown);
     }
 
-    /// Shows how far this work is. It may be ended at any moment: it leaves nothing behind.
+    /// Returns progress for work that only reads, and so may be stopped at any moment.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         match &self.told {
             Some(_) => self.writing(doing),
@@ -126,7 +126,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Shows how far this work is, which writes files and so ends cleanly when it is interrupted.
+    /// Returns progress for work that writes files, and so stops cleanly when interrupted.
     pub(crate) fn writing(&self, doing: &'static str) -> Progress {
         let progress = match &self.told {
             Some(told) => {
@@ -138,44 +138,44 @@ impl<'a> Output<'a> {
         progress.cancelled_by(self.interrupt.heed())
     }
 
-    /// Shows nothing, but may be interrupted: it ends cleanly then.
+    /// Returns progress that shows nothing, but stops the work cleanly when interrupted.
     pub(crate) fn interruptible(&self) -> Progress {
         Progress::none().cancelled_by(self.interrupt.heed())
     }
 
-    /// The line that shows how far work is.
+    /// Returns the progress line.
     pub(crate) fn line(&self) -> &Line {
         &self.line
     }
 
-    /// What results are shown on, if that is a terminal.
+    /// Returns the terminal for results, if there is one.
     pub(crate) fn terminal(&self) -> Terminal {
         self.terminal
     }
 
-    /// The columns that lines have room in; none if they may have any length.
+    /// Returns the width of lines in columns; `None` if unlimited.
     pub(crate) fn width(&self) -> Option<usize> {
         self.terminal.width()
     }
 
-    /// The objects that the command reads where they are.
+    /// Returns the objects that the command reads directly.
     pub(crate) fn objects(&self) -> &OpenObjects {
         &self.objects
     }
 
-    /// Sets which objects the command reads where they are.
+    /// Sets the objects that the command reads directly.
     #[cfg(feature = "remote")]
     pub(crate) fn read_there(&mut self, objects: OpenObjects) {
         self.objects = objects;
     }
 
-    /// Keeps results back until they are released.
+    /// Holds results back until they are released.
     #[cfg(feature = "remote")]
     pub(crate) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
-    /// Prints what was kept back.
+    /// Prints the results held back.
     #[cfg(feature = "remote")]
     pub(crate) fn release(&mut self) -> Result<(), Failure> {
         match self.held.take() {
@@ -184,13 +184,12 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Prints a result as it is.
+    /// Prints a result unchanged.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
         self.write_out(|stdout| stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints a report: one line of JSON if that is asked for, else a text in which lines have at
-    /// most so many columns.
+    /// Prints a report: one line of JSON if requested, else a text with lines of at most this many columns.
     pub(crate) fn report<R: Serialize>(
         &mut self,
         json: bool,
@@ -209,8 +208,7 @@ impl<'a> Output<'a> {
         self.print(&harmless::lines(&by_given_names(text)))
     }
 
-    /// Reports that something was done or is in order: what nobody needs to be told who asked for
-    /// quiet, unless as JSON.
+    /// Reports success, unless `--quiet` was given without `--json`.
     pub(crate) fn done<R: Serialize>(
         &mut self,
         json: bool,
@@ -233,8 +231,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Prints a result as one line of JSON, an object with a list that is too long to be held: the
-    /// fields of `report` are followed by the list, called `name`, whose values `each` hands out.
+    /// Prints a result as one line of JSON with a list too long to hold in memory: the fields of `report`, followed by the list `name` of
+    /// the values that `each` yields.
     pub(crate) fn json_with_list<R: Serialize, V: Serialize>(
         &mut self,
         report: &R,
@@ -257,17 +255,17 @@ impl<'a> Output<'a> {
         self.print(&format!("{piece}]}}\n"))
     }
 
-    /// Says something beside the results, unless that isn't wanted: one line.
+    /// Prints a note on one line, unless `--quiet` was given.
     pub(crate) fn note(&mut self, message: impl std::fmt::Display) {
         if !self.quiet {
             self.error(message);
         }
     }
 
-    /// Says what went wrong: one line.
+    /// Prints an error on one line.
     pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
         self.line.clear();
-        // If this fails, nothing is left to report to.
+        // If this fails, there is nowhere left to report to.
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
@@ -279,7 +277,7 @@ impl<'a> Output<'a> {
         self.write_out(|stdout| stdout.flush())
     }
 
-    /// Results that go to a terminal aren't mixed with a line that changes.
+    /// Clears the progress line before results are printed to the same terminal.
     fn make_room(&self) {
         if self.terminal.is_there() {
             self.line.end();
@@ -307,7 +305,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Bytes that are a result, of any size: once nobody reads them, there is no use in making more.
+/// A result of any size, as bytes. Fails once the reader has closed the pipe.
 impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.make_room();
@@ -326,12 +324,12 @@ impl Write for Output<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Done once the command ends.
+        // Flushed when the command ends.
         Ok(())
     }
 }
 
-/// The JSON of a value, in which nothing acts on a terminal.
+/// Returns the JSON of a value, without characters that affect a terminal.
 fn to_json(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(value).map_err(|error| refused(&error.into()))?;
     Ok(harmless::json(&by_given_names(&json)).into_owned())
@@ -341,7 +339,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("standard output: {error}"))
 }
 
-/// The text without the numbers of the system's errors, which stand behind what they mean.
+/// Removes the numbers of system errors, which follow their descriptions.
 fn without_numbers(text: &str) -> String {
     let mut pieces = text.split(" (os error ");
     let mut said = pieces.next().unwrap_or_default().to_owned();
@@ -352,12 +350,12 @@ fn without_numbers(text: &str) -> String {
     said
 }
 
-/// A checksum as it is shown everywhere.
+/// Formats a checksum.
 pub(crate) fn hex(crc32c: u32) -> String {
     format!("{crc32c:08x}")
 }
 
-/// A path for a column, where the root must not be nothing.
+/// Returns a path for a column, where the root needs a visible name.
 pub(crate) fn shown_path(path: &str) -> String {
     if path.is_empty() {
         ".".to_owned()

@@ -16,7 +16,7 @@ use crate::size;
 
 pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_named(&args.output)?;
-    // Before anything is written: a signal ends what waits for its input.
+    // Opened before anything is written: until then a signal ends the wait for input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .progress(output.writing("writing"))
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let options = PiecesOptions::new().pieces(wanted);
     let report = pieces(&input, &args.field, &args.output, &options);
     let report = report.map_err(|error| match error.kind() {
-        // What is in the way isn't replaced.
+        // An existing folder isn't overwritten.
         ErrorKind::AlreadyExists => Failure::usage(error.to_string()),
         ErrorKind::InvalidPath => {
             let error = get::with_meant_in(&input, &format!("{}[0]", args.field), error);

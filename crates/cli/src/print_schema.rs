@@ -21,9 +21,9 @@ use crate::types::SCHEMA_NEEDED;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// The full name of the message's type.
+    /// Full name of the message's type.
     message: String,
-    /// What imports comes behind what it imports.
+    /// The files; each follows those it imports.
     files: Vec<ProtoFile>,
 }
 
@@ -65,11 +65,10 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// A file and all that it imports, each behind those that it imports itself. Without recursion: rows
-/// of imports can be long.
+/// Returns a file and all its imports, each after those it imports. Not recursive, as chains of imports can be long.
 fn gathered(file: FileDescriptor) -> Vec<FileDescriptor> {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
-    // Each with whether its imports were put in front of it.
+    // Each with a flag: true once its imports come before it.
     let mut open = vec![(file, false)];
     while let Some((file, is_ready)) = open.pop() {
         if is_ready {
@@ -101,7 +100,7 @@ impl Report {
         }
         check_folder(folder)?;
         let failed = |error: io::Error| Failure::io(folder, &error);
-        // Beside its place, which it takes once it is complete.
+        // Written beside the target and renamed once complete.
         let temporary = new_folder_beside(folder).map_err(|error| failed(error.kind().into()))?;
         for file in &self.files {
             let path = temporary.path().join(relative(&file.name)?);
@@ -114,7 +113,7 @@ impl Report {
     }
 }
 
-/// A folder beside `target`, with the mode of any other.
+/// Creates a folder beside `target`, with the usual mode.
 fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     #[cfg(unix)]
     let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
@@ -123,7 +122,7 @@ fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     TemporaryFolder::beside(target, mode)
 }
 
-/// The name of a file that may come from anywhere, as a path that stays in the folder.
+/// Returns the name of an untrusted file as a path that stays inside the folder.
 fn relative(name: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
     let stays = path

@@ -1,4 +1,4 @@
-//! What a command prints, in a file.
+//! Printing to a file.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,7 @@ use crate::failure::Failure;
 use crate::input::{self, CHUNKED, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 
-/// Runs a command that prints. With `-o FILE` that goes to the file, which appears once it is
-/// complete.
+/// Runs a command that prints. With `-o FILE` the output goes to the file, which appears once it is complete.
 pub(crate) fn run(
     command: &Command,
     output: &mut Output<'_>,
@@ -37,8 +36,7 @@ pub(crate) fn run(
     Ok(exit)
 }
 
-/// The file that a command prints to, if it is one that prints and that was asked for; whether it
-/// replaces another, and what is read.
+/// Returns the file given by `-o` for a command that prints, whether to overwrite it, and the files that the command reads.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&PrintedArgs, Vec<&PathBuf>) = match command {
         Command::Verify(args) => (&args.printed, args.file.iter().collect()),
@@ -63,7 +61,7 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     Some((target, printed.force, read))
 }
 
-/// The files that arguments may mean: themselves, a prefix's, and the model of a folder.
+/// Returns the files that arguments can refer to: themselves, those of a prefix, and the model of a folder.
 pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
     let meant = read.into_iter().flat_map(|path| {
         let model = path.join(MODEL_STEM);
@@ -75,7 +73,7 @@ pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFro
     MadeFrom::files(meant.filter(|path| path.is_file()))
 }
 
-/// Fails if the target is what is read, or a file in a folder that is.
+/// Fails if the target is an input, or a file in an input folder.
 fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());

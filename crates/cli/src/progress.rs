@@ -1,4 +1,4 @@
-//! A line on the terminal that says how far long work is.
+//! A progress line on the terminal.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -12,19 +12,19 @@ use proto_splitter::progress::Progress;
 use crate::args::Shown;
 use crate::size;
 
-/// How long work may take before anything is shown, unless `always` was asked for.
+/// Time before the line appears, except with `always`.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a second the line changes at the most.
+/// Largest number of updates per second.
 const PACE: u8 = 10;
 
-/// The columns of a terminal that doesn't say how many it has.
+/// Width assumed for a terminal that doesn't report it.
 const COLUMNS: u16 = 80;
 
-/// What the line says, and a bar in the rest of it.
+/// Text of the line, followed by a bar.
 const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_bar}";
 
-/// The line, which several kinds of work write to in turn.
+/// The line, shared by consecutive pieces of work.
 #[derive(Clone, Default)]
 pub(crate) struct Line(Option<Arc<Shared>>);
 
@@ -38,21 +38,21 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// Whether nothing is shown any more.
+    /// True once nothing is shown any more.
     over: bool,
 }
 
-/// What is being done, and how far it is.
+/// A piece of work and its progress.
 struct Work {
     doing: String,
     of: u64,
     bar: ProgressBar,
-    /// Whether it was found to take long enough.
+    /// True once the work has taken long enough to be shown.
     shown: bool,
 }
 
 impl Line {
-    /// The line on the terminal behind standard error, if it is wanted.
+    /// Creates the line on standard error, if that is wanted and a terminal.
     pub(crate) fn new(shown: Shown) -> Line {
         let patience = match shown {
             Shown::Auto if io::stderr().is_terminal() => PATIENCE,
@@ -71,7 +71,7 @@ impl Line {
         })))
     }
 
-    /// Shows how far this work is.
+    /// Returns the progress of a new piece of work, shown on the line.
     pub(crate) fn bytes(&self, doing: &'static str) -> Progress {
         match &self.0 {
             None => Progress::default(),
@@ -82,14 +82,14 @@ impl Line {
         }
     }
 
-    /// Makes room for something else on the terminal.
+    /// Clears the line for other output.
     pub(crate) fn clear(&self) {
         if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
             state.clear();
         }
     }
 
-    /// Makes room, and shows nothing from now on.
+    /// Clears the line and shows nothing from now on.
     pub(crate) fn end(&self) {
         if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
             state.clear();
@@ -97,7 +97,7 @@ impl Line {
         }
     }
 
-    /// Shows how far the copy of a file is.
+    /// Returns a callback that shows the progress of copying a file.
     pub(crate) fn copies(&self) -> impl Fn(&Path, u64, u64) + Send + Sync + 'static {
         let line = self.clone();
         move |file, copied, of| {
@@ -139,7 +139,7 @@ impl Shared {
 }
 
 impl Work {
-    /// Work that isn't shown yet. How fast it is counts from now on.
+    /// Creates work that isn't shown yet. Its rate counts from now on.
     fn new(doing: &str, of: u64) -> Work {
         let bar = ProgressBar::with_draw_target(Some(of), ProgressDrawTarget::hidden());
         bar.set_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -154,7 +154,7 @@ impl Work {
 }
 
 impl State {
-    /// Takes the line away.
+    /// Removes the line.
     fn clear(&mut self) {
         if let Some(work) = self.work.take() {
             work.bar.finish_and_clear();
@@ -164,7 +164,7 @@ impl State {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // What comes next begins on an empty line, whether or not the work came to its end.
+        // Later output begins on an empty line, even if the work did not finish.
         if let Ok(state) = self.state.get_mut() {
             state.clear();
         }
@@ -191,7 +191,7 @@ fn style() -> Result<ProgressStyle, indicatif::style::TemplateError> {
         .progress_chars("=> "))
 }
 
-/// Standard error as what a line is drawn on, terminal or not.
+/// Standard error as the draw target of a line, even if it isn't a terminal.
 #[derive(Debug)]
 struct StandardError;
 
@@ -234,7 +234,7 @@ impl TermLike for StandardError {
     }
 }
 
-/// Moves the cursor by this many places.
+/// Moves the cursor by this many columns or lines.
 fn escape(by: usize, direction: char) -> io::Result<()> {
     if by == 0 {
         return Ok(());
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written to terminals of 60 columns.
+    /// Output for terminals of 60 columns.
     static WRITTEN: Mutex<String> = Mutex::new(String::new());
 
     #[derive(Debug)]
@@ -322,7 +322,7 @@ mod tests {
         drop(line);
         assert_eq!(written(), "");
 
-        // Work that is done soon enough is not shown.
+        // Short work is not shown.
         let line = Line::on(|| Box::new(Written), Duration::from_secs(3600));
         line.0.as_ref().unwrap().show(1, 4, "verifying");
         line.clear();

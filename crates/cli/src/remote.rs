@@ -1,9 +1,8 @@
 //! Inputs and outputs in object stores, by their URLs.
 //!
-//! A `.cpb` file that is only read from is read where it is; so is a message that is split, and one
-//! that a value or a tensor is read from. The file that a split or a merge writes goes to the store as
-//! it is written. Work in parts reads and writes objects alone. What else is named by a URL is copied:
-//! inputs to a temporary folder before the command runs, outputs from there once it is done.
+//! A `.cpb` file that is only read is read directly from the store, as is a message to split, and one from which a value or tensor is read.
+//! A split or merge writes its file directly to the store. Work in parts only reads and writes objects. All other URLs are copied: inputs
+//! to a temporary folder before the command runs, outputs from there afterwards.
 
 mod arguments;
 
@@ -34,17 +33,17 @@ use crate::open_objects::{OpenObjects, open};
 use crate::output::Output;
 use arguments::{Arguments, InPlace, arguments};
 
-/// The arguments of a command that name what it reads.
+/// Returns the arguments of a command that name inputs.
 pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }
 
-/// Whether an argument is the URL of an object.
+/// Returns true if an argument is the URL of an object.
 pub(crate) fn is_url(named: &Path) -> bool {
     named.to_str().is_some_and(ObjectLocation::is_url)
 }
 
-/// Has URLs with passwords or tokens shown without them from now on.
+/// Hides passwords and tokens of URLs in all later output.
 pub(crate) fn hide_secrets(args: &[OsString]) {
     for arg in args.iter().filter_map(|arg| arg.to_str()) {
         let authority = arg.find("://").map_or(0, |at| at + 3);
@@ -54,7 +53,7 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
         if let Cow::Owned(shown) = redact(arg) {
             rename(arg, &shown);
         }
-        // What is in the same place has the same password, and logs have it without the scheme.
+        // Objects of the same host have the same password, and logs show it without the scheme.
         if let Some(at) = arg[..host].rfind('@')
             && let Cow::Owned(shown) = redact(&arg[..=at])
         {
@@ -63,12 +62,12 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
     }
 }
 
-/// A text without the secrets of URLs in it.
+/// Returns a text with the secrets of URLs removed.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     redact(text)
 }
 
-/// The scheme of a URL that is of no store; none of a file that is called so.
+/// Returns the scheme of a URL for which there is no store, unless a file has this name.
 fn unknown_scheme(named: &Path) -> Option<&str> {
     let (scheme, _) = named.to_str()?.split_once("://")?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -78,7 +77,7 @@ fn unknown_scheme(named: &Path) -> Option<&str> {
     (is_scheme && !is_url(named) && !named.exists()).then_some(scheme)
 }
 
-/// Fails if an argument is a URL of no store that is known.
+/// Fails if an argument is a URL for which there is no store.
 fn check_scheme(named: &Path) -> Result<(), Failure> {
     let Some(scheme) = unknown_scheme(named) else {
         return Ok(());
@@ -93,8 +92,7 @@ fn location(named: &Path) -> Result<ObjectLocation, Failure> {
     ObjectLocation::parse(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Whether an object that is not in chunks is read where it is by its format. What is wrong with it
-/// is said when it is opened.
+/// Returns true if the format of an unchunked object reads it directly. Errors in the object are reported when it is opened.
 fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     let reader = Arc::clone(reader) as Arc<dyn ReadAt>;
     let opened = Candidate::of_source(named, reader)
@@ -102,12 +100,12 @@ fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     !opened.is_err_and(|error| error.kind() == ErrorKind::NeedsFile)
 }
 
-/// The stores of all URLs, for work in parts.
+/// Returns the stores of all URLs, for work in parts.
 pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     Some(Arc::new(ObjectParts::new()))
 }
 
-/// All of an object that isn't larger than a plan or a report; none if it isn't there.
+/// Reads an object no larger than a plan or a report. Returns `None` if it doesn't exist.
 pub(crate) fn read_small(named: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let location = location(named)?;
     let read = || -> io::Result<Vec<u8>> {
@@ -130,7 +128,7 @@ pub(crate) fn read_small(named: &Path) -> Result<Option<Vec<u8>>, Failure> {
     }
 }
 
-/// Writes a small object, in place of one that is there.
+/// Writes a small object, replacing an existing one.
 pub(crate) fn write_small(named: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut target = Target::create(named, true, bytes.len() as u64)?;
     let written = target.write_all(bytes);
@@ -138,14 +136,14 @@ pub(crate) fn write_small(named: &Path, bytes: &[u8]) -> Result<(), Failure> {
     target.finish()
 }
 
-/// An object that is written from front to end.
+/// An object written sequentially.
 #[derive(Debug)]
 pub(crate) struct Target {
     writer: ObjectWriter,
 }
 
 impl Target {
-    /// Begins to write an object, of about this many bytes.
+    /// Begins to write an object of about this size.
     pub(crate) fn create(named: &Path, force: bool, expected: u64) -> Result<Target, Failure> {
         let options = ObjectWriteOptions::new()
             .force(force)
@@ -179,7 +177,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("{error}{hint}"))
 }
 
-/// What was copied for a command, and what will be copied after it.
+/// The copies made for a command, and those to make after it.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     open: HashMap<PathBuf, Arc<ObjectReader>>,
@@ -190,14 +188,14 @@ pub(crate) struct Staged {
 
 #[derive(Debug)]
 struct StagedOutput {
-    /// The folder of its own that it is in.
+    /// Its temporary folder.
     folder: PathBuf,
-    /// What the command writes there.
+    /// The path that the command writes.
     path: PathBuf,
     location: ObjectLocation,
 }
 
-/// Whether an object that is open is read where it is.
+/// Returns true if an open object is read directly.
 fn is_read_there(
     named: &Path,
     in_place: InPlace,
@@ -215,7 +213,7 @@ fn is_read_there(
     })
 }
 
-/// Copies the other objects that have chunks of one that was copied to a file.
+/// Copies the other objects that contain chunks of an object copied to a file.
 fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
     let main = location(named)?;
     let file = File::open(copy).map_err(|error| Failure::io(copy, &error))?;
@@ -233,12 +231,12 @@ fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Fail
         }
         Ok(File::open(path)?)
     });
-    // Whoever reads the copy says what is wrong with it.
+    // The reader of the copy reports any error.
     drop(copied);
     failed.map_or(Ok(()), Err)
 }
 
-/// Whether a command plans work for several hosts.
+/// Returns true if a command plans work for several hosts.
 fn is_planned(command: &Command) -> bool {
     let in_parts = match command {
         Command::Split(args) => &args.in_parts,
@@ -249,11 +247,10 @@ fn is_planned(command: &Command) -> bool {
     in_parts.plan_only.is_some()
 }
 
-/// Copies what a command can't read where it is, and has it write to a folder what it can't write
-/// to a store as it goes.
+/// Copies the inputs that a command can't read directly, and redirects the outputs that it can't write directly to a temporary folder.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
-    // Other hosts have no copy.
+    // Other hosts don't have the copy.
     let may_copy = !is_planned(command);
     let Arguments {
         inputs, in_place, ..
@@ -265,13 +262,13 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
         }
     }
     output.read_there(OpenObjects::new(std::mem::take(&mut staged.open)));
-    // Those that a command writes to a store itself aren't among the outputs.
+    // Outputs that a command writes directly aren't in this list.
     match command {
         Command::Merge(args) => check_scheme(args.output())?,
         Command::Split(args) => args.output.as_deref().map_or(Ok(()), check_scheme)?,
         _ => {}
     }
-    // What the inputs are decides what is written as it goes.
+    // The inputs decide which outputs are written directly.
     let Arguments { outputs, force, .. } = arguments(command);
     staged.force = force;
     for named in outputs {
@@ -283,7 +280,7 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
 }
 
 impl Staged {
-    /// The URL of an object that is read where it is, or else the path of a copy.
+    /// Returns the URL of an object that is read directly, or else the path of a copy.
     fn input(
         &mut self,
         named: &Path,
@@ -307,7 +304,7 @@ impl Staged {
                     return Ok(named.clone());
                 }
                 Ok(_) => {}
-                // A server that doesn't send ranges.
+                // The server doesn't support ranges.
                 Err(error) if may_copy && error.kind() == io::ErrorKind::Unsupported => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
@@ -350,7 +347,7 @@ impl Staged {
         Ok(path)
     }
 
-    /// A temporary folder that is called by the URL of what it stands for.
+    /// Creates a temporary folder, shown as the URL of its object.
     fn folder(&mut self, called: &str) -> Result<PathBuf, Failure> {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| Failure::io(&std::env::temp_dir(), &error))?;
@@ -360,12 +357,12 @@ impl Staged {
         Ok(path)
     }
 
-    /// Copies what the command has written to where it belongs, and says then what it reported.
+    /// Copies the outputs of a command to the store, and then prints its report.
     pub(crate) fn finish(self, output: &mut Output<'_>) -> Result<(), Failure> {
         let options = ObjectWriteOptions::new().force(self.force);
         for staged in &self.outputs {
             let progress = output.writing("copying");
-            // Readers look at the file of this name, and what it needs is there by then.
+            // The object of this name comes last, so that readers find all others.
             let is_last = |name: &str| {
                 Path::new(name).file_stem() == staged.path.file_stem()
                     || name.ends_with("saved_model.pb")

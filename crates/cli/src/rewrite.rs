@@ -32,19 +32,19 @@ struct Report {
     output: String,
     input: String,
     output_bytes: u64,
-    /// None if the message isn't in chunks.
+    /// `None` if the message isn't in chunks.
     chunk_count: Option<usize>,
-    /// How many chunks were copied as they are stored.
+    /// Number of chunks copied unchanged.
     copied_chunks: Option<usize>,
-    /// Files of an earlier split in several that were removed.
+    /// Files of an earlier split that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     removed_files: Vec<String>,
-    /// The other files that chunks are in.
+    /// The other files that contain chunks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<OtherFile>,
 }
 
-/// What was written.
+/// The report of a written file.
 enum Made {
     Chunked(Rewritten),
     Plain(u64),
@@ -166,7 +166,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     write(&input, &args.output, &args.out, extension, make, output)
 }
 
-/// Fails if several files are asked for of what is written as one in any case.
+/// Fails if several files are requested for an output that is always one file.
 pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Result<(), Failure> {
     let why = match (args.max_file_size, input.folder()) {
         (None, _) => return Ok(()),
@@ -180,7 +180,7 @@ pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Re
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
 }
 
-/// Has a file made, by itself or in a copy of the folder around it, and reports it.
+/// Writes a file, alone or in a copy of its folder, and reports it.
 fn write(
     input: &Input,
     target: &Path,
@@ -202,7 +202,7 @@ fn write(
     Ok(Exit::Done)
 }
 
-/// Has a file made, by itself or in a copy of the folder around it. Gives where it is in that.
+/// Writes a file, alone or in a copy of its folder. Returns its path there.
 pub(crate) fn place<T>(
     input: &Input,
     target: &Path,
@@ -265,7 +265,7 @@ impl Report {
         match (self.chunk_count, self.copied_chunks) {
             (Some(chunks), Some(0)) => {
                 let chunks = size::count(chunks, "chunk");
-                format!("{name}: {bytes}: {chunks}, all written anew\n")
+                format!("{name}: {bytes}: {chunks}, all rewritten\n")
             }
             (Some(chunks), Some(copied)) => {
                 let chunks = size::count(chunks, "chunk");

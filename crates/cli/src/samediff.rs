@@ -52,9 +52,9 @@ struct TagReport {
     operations: usize,
     parameters: usize,
     updater_states: usize,
-    /// Bytes of the arrays that it uses.
+    /// Size of the arrays it uses, in bytes.
     bytes: u64,
-    /// Those of them that lie with another tag.
+    /// Size of those that another tag stores.
     shared_bytes: u64,
 }
 
@@ -229,7 +229,7 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
 
 fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let mut draft = open(&args.file)?;
-    // A tag has no slash in its name, and a variable may have some.
+    // Tag names have no slash; variable names may.
     let renamed = match args.old.split_once('/') {
         Some((tag, variable)) => draft.rename_variable(tag, variable, &args.new),
         None => draft.rename_tag(&args.old, parse_tag(&args.new)?),
@@ -238,7 +238,7 @@ fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     write(&draft, &args.out, &[&args.file], output)
 }
 
-/// Writes a model after one change to it.
+/// Writes a model with one change.
 fn edit(
     args: &CopyArgs,
     output: &mut Output<'_>,
@@ -260,7 +260,7 @@ fn open(path: &Path) -> Result<Draft, Failure> {
         .map_err(failed(path))
 }
 
-/// The options for a file that is made from these, one of which it may be.
+/// Returns the options for a file derived from these inputs, one of which it may replace.
 fn options(args: &WritingArgs, read: &[&Path], output: &Output<'_>) -> SameDiffWriteOptions {
     let read = read.iter().map(|file| file.to_path_buf()).collect();
     SameDiffWriteOptions::new()
@@ -275,7 +275,7 @@ fn write(
     read: &[&Path],
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    // Of several models, none is to blame alone.
+    // An error about several models can't be attributed to one.
     let named = match read {
         [one] => one,
         _ => args.output.as_path(),

@@ -1,5 +1,4 @@
-//! The schemas that a command is given: descriptor sets, and .proto files that are compiled on the
-//! way.
+//! The schemas given to a command: descriptor sets, and .proto files to compile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +10,7 @@ use proto_splitter::schema::add_descriptor_set;
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
 
-/// Reads and compiles all that was given into one pool.
+/// Reads and compiles all given schemas into one pool.
 pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
     let mut pool = DescriptorPool::new();
     for path in &args.descriptor_set {
@@ -28,14 +27,13 @@ fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure
     add_descriptor_set(pool, set).map_err(|error| Failure::of(path, &error))
 }
 
-/// The descriptor set of the .proto files and all they import.
+/// Returns the descriptor set of the .proto files and all their imports.
 fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     let folders = if args.proto_path.is_empty() {
-        // One that isn't there may be known to the compiler, as `google/protobuf/descriptor.proto`
-        // is.
+        // A missing file may be built into the compiler, such as `google/protobuf/descriptor.proto`.
         let there = args.proto.iter().filter(|file| file.exists());
         let beside = there.map(|file| folder_of(file));
-        // Here, too, as protoc does.
+        // The current folder too, as in protoc.
         beside.chain([PathBuf::from(".")]).collect()
     } else {
         args.proto_path.clone()
@@ -58,7 +56,7 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// What the compiler says, which in its `Debug` is with file, line and column.
+/// Returns the error of the compiler. Its `Debug` output has file, line and column.
 fn failure(file: &Path, error: &protox::Error) -> Failure {
     let said = match error.file() {
         Some(_) => format!("{error:?}"),
@@ -74,13 +72,13 @@ fn failure(file: &Path, error: &protox::Error) -> Failure {
     Failure::usage(said + hint)
 }
 
-/// The messages of a pool that can be asked for.
+/// Returns the messages of a pool that `--message` can name.
 pub(crate) fn messages(pool: &DescriptorPool) -> impl Iterator<Item = MessageDescriptor> + '_ {
     pool.all_messages()
         .filter(|message| !message.is_map_entry())
 }
 
-/// The names of the messages that no other holds.
+/// Returns the names of messages that are not part of another.
 pub(crate) fn roots(pool: &DescriptorPool) -> impl Iterator<Item = String> {
     let mut held = BTreeSet::new();
     for message in pool.all_messages() {

@@ -1,7 +1,6 @@
-//! What is sent to the process to stop it.
+//! Signals that stop the process.
 //!
-//! A process that was stopped by a signal ends by it once it has cleaned up, rather than with a
-//! status: that is what shells look at to see whether a loop is to stop, too.
+//! A process stopped by a signal cleans up and then ends by the same signal rather than with a status: shells check for it to stop a loop.
 
 pub(crate) use system::watch;
 
@@ -16,27 +15,27 @@ mod system {
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
-    /// What the system sends for a file that grows larger than a process may write.
+    /// Signal for a file that exceeds the process's size limit.
     const SIGXFSZ: i32 = 25;
 
-    /// The signal that came last.
+    /// The last signal received.
     pub(crate) struct Watched(Arc<AtomicI32>);
 
-    /// Has signals interrupt the run. What cleans up nothing, or is told twice, ends at once.
+    /// Interrupts the run on a signal. A run with nothing to clean up, or a second signal, ends at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let last = Arc::new(AtomicI32::new(0));
-        // A write past the limit on file sizes then is an error like that on a full disk. It would
-        // end the process, and leave what it has written.
+        // A write beyond the limit on file sizes then fails like one on a full disk. The signal would end the process and leave a partial
+        // file.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-        // Not the one that `nohup` has ignored, nor where nobody tells.
+        // Not if `nohup` ignores it, nor if that is unknown.
         let hangup = is_ignored(SIGHUP) == Some(false);
         let wanted = [SIGINT, SIGTERM]
             .into_iter()
             .chain(hangup.then_some(SIGHUP));
-        // Without a handler a signal ends the process, and that is all.
+        // Without a handler a signal simply ends the process.
         if let Ok(mut signals) = Signals::new(wanted) {
             let (last, interrupt) = (Arc::clone(&last), interrupt.clone());
-            // Where no thread can begin, a signal does what it does without a handler.
+            // If no thread can start, the signal has its default effect.
             let heed = move || {
                 for signal in signals.forever() {
                     last.store(signal, Ordering::Relaxed);
@@ -51,7 +50,7 @@ mod system {
     }
 
     impl Watched {
-        /// Ends the process by the signal that stopped it, if it was one.
+        /// Ends the process by the signal that stopped it, if any.
         pub(crate) fn end(&self) {
             let signal = self.0.load(Ordering::Relaxed);
             if signal != 0 {
@@ -60,7 +59,7 @@ mod system {
         }
     }
 
-    /// Whether whoever started this process wants it to ignore the signal.
+    /// Returns true if the parent process wants the signal ignored.
     fn is_ignored(signal: i32) -> Option<bool> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let mask = status
@@ -77,10 +76,10 @@ mod system {
 
     pub(crate) struct Watched;
 
-    /// Has Ctrl-C interrupt the run. What cleans up nothing, or is told twice, ends at once.
+    /// Interrupts the run on Ctrl-C. A run with nothing to clean up, or a second Ctrl-C, ends at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let interrupt = interrupt.clone();
-        // Without a handler Ctrl-C ends the process, and that is all.
+        // Without a handler Ctrl-C simply ends the process.
         let _ = ctrlc::set_handler(move || {
             if !interrupt.raise() {
                 std::process::exit(Exit::Interrupted.code().into());

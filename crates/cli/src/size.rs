@@ -1,12 +1,12 @@
-//! Numbers of bytes, as they are typed and as they are shown.
+//! Parsing and formatting sizes in bytes.
 
 const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// The most digits behind a point that count.
+/// Largest number of decimals that count.
 const MOST_DECIMALS: usize = 18;
 
-/// Reads `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`. Units are binary, but for those that end in
-/// a plain `B`, which are decimal. What is left of a byte isn't counted.
+/// Parses `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`. Units are binary, except for decimal ones that end in a plain `B`. Fractions of a
+/// byte are dropped.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let digits = text.bytes().take_while(is_number).count();
@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         ));
     };
     if fraction.len() > MOST_DECIMALS {
-        return Err(format!("at most {MOST_DECIMALS} digits behind the point"));
+        return Err(format!("at most {MOST_DECIMALS} digits after the point"));
     }
     let too_large = || format!("{text} is more than 64 bits hold");
     let whole: u64 = whole.parse().map_err(|_| too_large())?;
@@ -34,14 +34,14 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         digits => {
             let divisor = digits.bytes().fold(1_u128, |by, _| by * 10);
             let digits: u64 = digits.parse().map_err(|_| not_a_size)?;
-            // Less than the unit, since the digits are less than what they are divided by.
+            // Less than the unit, as the digits are less than their divisor.
             u64::try_from(u128::from(digits) * u128::from(scale) / divisor).unwrap_or(0)
         }
     };
     whole.checked_add(part).ok_or_else(too_large)
 }
 
-/// How many bytes a unit has.
+/// Returns the number of bytes in a unit.
 fn scale(unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let (letter, kind) = match unit.split_at_checked(1) {
@@ -57,14 +57,14 @@ fn scale(unit: &str) -> Option<u64> {
     (0..=power).try_fold(1_u64, |scale, _| scale.checked_mul(base))
 }
 
-/// Shows a size in the largest unit that it fills, to a tenth.
+/// Formats a size in the largest unit that it fills, to one decimal.
 pub(crate) fn show(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
     }
     let (mut power, mut scale) = (1, 1024);
     loop {
-        // What would be rounded to 1024.0 is shown in the next unit.
+        // A value that would be rounded to 1024.0 uses the next unit.
         let tenths = (u128::from(bytes) * 10 + scale / 2) / scale;
         if tenths < 10_240 || power + 1 == UNITS.len() {
             return format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power]);
@@ -73,7 +73,7 @@ pub(crate) fn show(bytes: u64) -> String {
     }
 }
 
-/// How many of what, with a plural.
+/// Formats a number and a noun, with a plural.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

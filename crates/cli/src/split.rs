@@ -72,7 +72,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         (false, false) => job.write(args, output)?,
     };
     if let Some(removed) = &report.removed {
-        output.note(format_args!("removed {removed}, which was in the way"));
+        output.note(format_args!("removed the existing {removed}"));
     }
     note_removed(&report.removed_files, output);
     if args.dry_run {
@@ -90,12 +90,12 @@ fn split_already(input: &Path) -> Failure {
     ))
 }
 
-/// Whether the file goes to standard output.
+/// Returns true if the output is standard output.
 fn streams(args: &SplitArgs) -> bool {
     args.output.as_deref() == Some(Path::new(STANDARD))
 }
 
-/// Fails if it can't.
+/// Fails if standard output can't be used with these arguments.
 fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
     let refuse = |why| Err(Failure::usage(why));
     if args.max_file_size.is_some() {
@@ -107,7 +107,7 @@ fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was written to a store.
+/// The report of a file written to a store.
 #[derive(Debug, serde::Serialize)]
 struct StoreReport {
     output: String,
@@ -116,14 +116,13 @@ struct StoreReport {
     split: bool,
 }
 
-/// A message to be split, and where to.
+/// A message to split, and its destination.
 struct Job {
     input: Input,
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
-    /// None if it goes to standard output, or if nothing is to be written and the place was left
-    /// open.
+    /// `None` for standard output, or for a dry run without an output.
     prefix: Option<PathBuf>,
     is_folder: bool,
 }
@@ -185,7 +184,7 @@ impl Job {
         match (chunked.is_file(), plain.is_file()) {
             (false, true) => {}
             (false, false) => {
-                // A folder that a format knows.
+                // A folder of a known format.
                 if let Ok(place) = input::locate(args.input(), &args.schema.companion) {
                     return Job::of_model(args, opening(args, output).open_at(place)?, output);
                 }
@@ -201,7 +200,7 @@ impl Job {
             }
         }
         if streams(args) || (args.output.is_none() && !args.dry_run) {
-            return refuse("a folder, and needs a new one to be split to: -o OUTPUT".into());
+            return refuse("a folder: name the folder to write with -o".into());
         }
         let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
         check_model(args.input()).map_err(|error| Failure::of(args.input(), &error))?;
@@ -214,7 +213,7 @@ impl Job {
         Job::new(args, input, prefix, true, output)
     }
 
-    /// The message that the files of a model in a folder are.
+    /// Creates a job for the message assembled from the files of a model.
     fn of_model(args: &SplitArgs, input: Input, output: &Output<'_>) -> Result<Job, Failure> {
         let prefix = match &args.output {
             None if !args.dry_run => {
@@ -250,7 +249,7 @@ impl Job {
         }
         let named = |output: &Path| output.extension().is_some_and(|it| it == CHUNKED);
         let options = SplitOptions::new()
-            // Who names a .cpb gets one, whatever the size.
+            // A .cpb named explicitly is written for any size.
             .always_chunked(!is_folder && args.output.as_deref().is_some_and(named))
             .max_chunk_size(args.max_chunk_size)
             .max_slice_size(args.max_slice_size)
@@ -285,14 +284,14 @@ impl Job {
         })
     }
 
-    /// The plan of a split by several hosts.
+    /// Plans a split by several hosts.
     fn plan(&self, args: &SplitArgs) -> Result<PartsPlan, Failure> {
         let prefix = self.prefix.as_deref().filter(|_| !self.is_folder);
         let Some(prefix) = prefix else {
             let message = "--plan-only: hosts share the split of a file to a file: give a .pb, and a prefix by -o";
             return Err(Failure::usage(message));
         };
-        // As many as there are files, if their size was asked for.
+        // As many as there are files, if their size is limited.
         let one = args.max_file_size.map(|_| NonZeroUsize::MIN);
         let planner = in_parts::planner(args.in_parts.count(one));
         let (splitter, options) = (&self.splitter, &self.options);
@@ -368,7 +367,7 @@ impl Job {
             .map_err(|error| Failure::of(self.input.file(), &error))?;
         if !written.is_split {
             output.note(format_args!(
-                "{}: {}: written as it is, a .{PLAIN}",
+                "{}: {}: written unchanged, a .{PLAIN}",
                 shown(args.input()),
                 within(written.source_size, args)
             ));
@@ -412,7 +411,7 @@ impl Job {
     }
 }
 
-/// How what is split is opened.
+/// Returns the options for opening the input.
 fn opening<'a>(args: &'a SplitArgs, output: &Output<'_>) -> Opening<'a> {
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
     Opening::new(&args.schema, limits, output.objects())
@@ -422,7 +421,7 @@ fn open(args: &SplitArgs, named: &Path, output: &Output<'_>) -> Result<Input, Fa
     opening(args, output).open(named)
 }
 
-/// What is split: the file, or the message that its format makes of it and others.
+/// Returns the message to split: the file, or the message that its format assembles.
 fn source(args: &SplitArgs, input: &Input) -> Result<Source, Failure> {
     if input.descriptor().is_none() && !input.is_archive() {
         let (file, example) = (shown(input.file()), Types::load(&args.schema)?.example());

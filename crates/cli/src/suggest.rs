@@ -1,4 +1,4 @@
-//! What was probably meant by a name that nothing has.
+//! Suggestions for names that weren't found.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,13 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter::path::PathQuery;
 use proto_splitter::size_tree::TreePlace;
 
-/// How deep a field is looked for that was named without the way to it.
+/// Greatest depth at which to look for a field named without its path.
 const DEEPEST: usize = 4;
 
-/// How many messages are looked into for it.
+/// Largest number of messages to search for it.
 const MOST_VISITED: usize = 2000;
 
-/// The candidate that a mistyped name is nearest to, if one is near: in any case of letters, with
-/// or without its package.
+/// Returns the candidate nearest to a mistyped name, if one is near, ignoring case and packages.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -31,9 +30,8 @@ pub(crate) fn nearest<'a>(
     (near.0 <= 1 + name.len() / 5).then_some(near.1)
 }
 
-/// The path that was probably meant by one that the type doesn't have: names mended, an index where
-/// one is missing, the way to a field that was named without it. Nothing was mistyped in a path that
-/// the type has, whatever the message lacks.
+/// Suggests a valid path for one that the type lacks: with corrected names, an index where one is missing, and the full path of a field
+/// named alone. Returns `None` for a path that the type has, even if the message lacks the value.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
     if is_sound(typed) {
@@ -42,7 +40,7 @@ pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| is_sound(mended))
 }
 
-/// The same for a path into a tree of sizes, where `[*]` stands for all elements.
+/// Does the same for a path into a size tree, in which `[*]` stands for all elements.
 pub(crate) fn place(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| TreePlace::parse(mended, Some(root)).is_ok())
 }
@@ -56,7 +54,7 @@ fn mended(typed: &str, root: &MessageDescriptor) -> Option<String> {
     (mended != typed).then_some(mended)
 }
 
-/// The steps of a path as they were typed: a name, and what is in brackets behind it.
+/// Splits a path into steps as typed: a name, and the text in brackets after it.
 fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     let (mut steps, mut rest) = (Vec::new(), typed);
     while !rest.is_empty() {
@@ -82,7 +80,7 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// Where the bracket closes around what isn't a key in quotes: an index, a range, or a path and a value.
+/// Returns the position of the bracket that closes an index, range or comparison; quoted keys are handled elsewhere.
 fn value_end(inner: &str) -> Option<usize> {
     let closes = inner.find(']')?;
     let Some(at) = inner[..closes].find(['"', '\'']) else {
@@ -103,8 +101,7 @@ fn closing_quote(key: &str, quote: char) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// The steps from `message` on, with what is near to what was typed; `None` if some step is near to
-/// nothing.
+/// Returns the steps from `message` on, each replaced by the nearest valid one; `None` if a step has no near match.
 fn mend(
     steps: &[(&str, Option<&str>)],
     message: &MessageDescriptor,
@@ -140,7 +137,7 @@ fn mend(
                     path.push_str(&format!("[{select}]"));
                 }
             }
-            // An index on what isn't repeated is left out.
+            // An index on a singular field is dropped.
             Some(_) => {}
             None if field.is_list() && !is_last => path.push_str("[0]"),
             None if field.is_map() && !is_last => return None,
@@ -151,7 +148,7 @@ fn mend(
     Some(path)
 }
 
-/// What stands in brackets: of a path and a value, with the path mended.
+/// Corrects the path in a bracketed comparison of a path and a value.
 fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
     match (select.split_once('='), below(&field.kind(), field.is_map())) {
         (Some((inner, value)), Some(message))
@@ -164,7 +161,7 @@ fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, s
     }
 }
 
-/// Whether the key of such a map is a string, and was typed without quotes.
+/// Returns true if a map's key is a string and was typed without quotes.
 fn needs_quotes(kind: &Kind, select: &str) -> bool {
     match kind {
         Kind::Message(entry) if entry.is_map_entry() => {
@@ -187,8 +184,8 @@ fn below(kind: &Kind, is_map: bool) -> Option<MessageDescriptor> {
     }
 }
 
-/// The shortest way from `root` to a message that has a field of this name, and that message. Maps
-/// aren't entered: their keys are not known.
+/// Returns the shortest path from `root` to a message with a field of this name, and that message. Maps are skipped, as their keys are
+/// unknown.
 fn way_to(name: &str, root: &MessageDescriptor) -> Option<(String, MessageDescriptor)> {
     let mut level = vec![(String::new(), root.clone())];
     let mut visited = 0;
@@ -268,7 +265,7 @@ mod tests {
         for typed in ["", "xyzzy", "meta_graphs[0", "a[\"b]"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
-        // Paths that the type has, in other words than a hint would say them in.
+        // Valid paths, in other spellings than a hint would use.
         for typed in ["2[0].2.1[3]", "metaGraphs[0]", "2[0].collection_def['a']"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }

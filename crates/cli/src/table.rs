@@ -1,27 +1,27 @@
-//! Tables for people: columns as wide as what is in them.
+//! Text tables whose columns fit their contents.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Layout};
 
 use crate::harmless::{one_line, shorten};
 
-/// On which side the text of a column is flush.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// How many columns of the terminal are between two of the table.
+/// Number of spaces between two columns.
 const GAP: u16 = 2;
 
-/// The most characters of a cell, whatever its width.
+/// Largest number of characters in a cell.
 const WIDEST: usize = 1000;
 
-/// How many rows are laid out at a time: each takes the library kilobytes.
+/// Number of rows to lay out at a time: each takes kilobytes in the library.
 pub(crate) const BLOCK: usize = 1000;
 
-/// Rows under a head, to be printed.
+/// Rows under a header, to be printed.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     columns: Columns<N>,
@@ -44,14 +44,13 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Adds a row. What a cell says is on one line, and cut in its middle if it is very long.
+    /// Adds a row. Each cell is put on one line, and shortened in the middle if very long.
     pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(cell));
     }
 
-    /// The table. Cells of the last column are shortened in the middle where a line would be wider
-    /// than `width`: a library would cut their ends, and both ends of a path say more than its
-    /// middle.
+    /// Returns the table. Cells of the last column are shortened in the middle to fit lines into `width`: the library would cut their ends,
+    /// but both ends of a path matter more than its middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         for rows in self.rows.chunks(BLOCK) {
             self.columns.widen(rows);
@@ -68,15 +67,14 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// The columns of a table whose rows come twice, a few at a time: once to be measured, and once to
-/// be printed.
+/// The columns of a table whose rows are visited twice, a block at a time: first to measure, then to print.
 #[derive(Debug)]
 pub(crate) struct Columns<const N: usize> {
     head: [String; N],
     aligns: [Align; N],
     hidden: [bool; N],
     widths: [u16; N],
-    /// The most characters of the last column.
+    /// Largest number of characters in the last column.
     last: usize,
 }
 
@@ -91,7 +89,7 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Makes the columns as wide as these rows need them.
+    /// Widens the columns to fit these rows.
     pub(crate) fn widen(&mut self, rows: &[[String; N]]) {
         let widths = self.layout(rows).column_max_content_widths();
         for (widest, width) in self.widths.iter_mut().zip(widths) {
@@ -99,7 +97,7 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Fits lines into `width`, once all rows were measured, and gives the line of the heads.
+    /// Fits lines into `width` after all rows were measured, and returns the header line.
     pub(crate) fn fit(&mut self, width: Option<usize>) -> String {
         let mut head = [self.head.clone()];
         self.widen(&head);
@@ -119,14 +117,14 @@ impl<const N: usize> Columns<N> {
         self.lines(&mut head)
     }
 
-    /// The lines of these rows, once the columns were fit.
+    /// Returns the lines of these rows. Call it after [`fit`](Self::fit).
     pub(crate) fn lines(&self, rows: &mut [[String; N]]) -> String {
         if let Some(last) = N.checked_sub(1) {
             for row in &mut *rows {
                 row[last] = shorten(&row[last], self.last);
             }
         }
-        // A row that is as wide as any makes the blocks alike.
+        // A row of the widest cells gives all blocks the same widths.
         let widest = self.widths.map(|width| "x".repeat(usize::from(width)));
         let block = self
             .layout(std::iter::once(&widest).chain(&*rows))
@@ -160,15 +158,15 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// The text of a cell: one line, cut in its middle if it is very long.
+/// Returns the text of a cell: on one line, shortened in the middle if very long.
 pub(crate) fn cell(text: impl AsRef<str>) -> String {
     shorten(&one_line(text.as_ref()), WIDEST)
 }
 
-/// The fewest characters that the last column is cut to, however narrow the terminal.
+/// Smallest width of the last column on a narrow terminal.
 const LEAST_LAST: usize = 16;
 
-/// Lines of a name and what belongs to it.
+/// Returns lines of names and values.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     facts

@@ -12,12 +12,12 @@ use crate::output::Output;
 use crate::size;
 use crate::table::{Align, BLOCK, Columns, cell};
 
-/// What is said beside the list.
+/// The report besides the list of tensors.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
     format: Option<&'static str>,
-    /// Of all tensors.
+    /// Size of all tensors.
     bytes: u64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Tensor {
     dtype: String,
     shape: Vec<u64>,
     bytes: u64,
-    /// A path in the message, or a file or entry and the offset in it.
+    /// A path in the message, or a file or entry and the offset within it.
     location: String,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
             Err(error) => Err(failed(&error)),
         }))
     };
-    // They are gone through twice, a few at a time: a model may have them by the million.
+    // The list is visited twice, in blocks, as a model may have millions of tensors.
     let (mut columns, mut block) = (Columns::new(COLUMNS), Vec::new());
     let (mut count, mut bytes) = (0, 0_u64);
     for tensor in tensors()? {
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
     };
     if count == 0 && input.archive().is_none() && input.descriptor().is_none() {
         output.note(format_args!(
-            "{}: nothing is known of the message's type: --message TYPE says it",
+            "{}: the message's type is unknown: name it with --message TYPE",
             report.file
         ));
     }

@@ -1,8 +1,8 @@
-//! What results are written for.
+//! The terminal for results.
 
 use std::io::IsTerminal;
 
-/// The terminal behind standard output, if there is one.
+/// The terminal of standard output, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terminal {
     is_there: bool,
@@ -11,13 +11,13 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// No terminal: lines get as long as they need to be.
+    /// Returns no terminal: lines have any length.
     #[must_use]
     pub fn none() -> Self {
         Terminal::default()
     }
 
-    /// The terminal of this process. The variable `COLUMNS`, if it is set, says how wide it is.
+    /// Detects the terminal of this process. The variable `COLUMNS`, if set, overrides its width.
     #[must_use]
     pub fn detect() -> Self {
         if !std::io::stdout().is_terminal() {
@@ -33,7 +33,7 @@ impl Terminal {
         }
     }
 
-    /// A terminal with this many columns.
+    /// Returns a terminal with this many columns.
     #[must_use]
     pub fn of_width(columns: usize) -> Self {
         Terminal {
@@ -43,33 +43,31 @@ impl Terminal {
         }
     }
 
-    /// Whether there is one.
+    /// Returns true if there is a terminal.
     pub(crate) fn is_there(self) -> bool {
         self.is_there
     }
 
-    /// Whether it shows colours, and its user wants them.
+    /// Returns true if it supports colours, and the user wants them.
     pub(crate) fn is_coloured(self) -> bool {
         self.is_coloured
     }
 
-    /// Its columns.
+    /// Returns its width in columns.
     #[must_use]
     pub fn width(self) -> Option<usize> {
         self.width
     }
 }
 
-/// Whether the environment is for colours: not if `NO_COLOR` says something, nor on a terminal that
-/// only knows characters.
+/// Returns true unless `NO_COLOR` is set or the terminal supports no colours.
 fn is_coloured(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_unwanted = variable("NO_COLOR").is_some_and(|no| !no.is_empty());
     let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
     !is_unwanted && !is_dumb
 }
 
-/// What `COLUMNS` says, or else the terminal itself; not a width of none, as some that aren't real
-/// have.
+/// Returns the width given by `COLUMNS`, or else by the terminal, ignoring the width of 0 that some pseudo-terminals report.
 fn width(columns: Option<&str>, size: Option<usize>) -> Option<usize> {
     let asked = columns.and_then(|columns| columns.trim().parse().ok());
     asked

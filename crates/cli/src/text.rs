@@ -1,4 +1,4 @@
-//! Messages in protobuf's text format, the same every time: fields by number, map entries by key.
+//! Messages in protobuf's text format, in a fixed order: fields by number, map entries by key.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,8 @@ use crate::harmless::harms_quoted;
 
 pub(crate) mod untyped;
 
-/// Writes a message, a line for each value, as `protoc --decode` does. What the type doesn't know
-/// is told in comments, and so is how much more than `most` bytes a value has.
+/// Writes a message, a line for each value, as `protoc --decode` does. Unknown fields are in comments, and a value longer than `most` bytes
+/// is cut with a comment that gives its length.
 pub(crate) fn message(
     message: &DynamicMessage,
     most: usize,
@@ -20,7 +20,7 @@ pub(crate) fn message(
     })
 }
 
-/// The message on one line.
+/// Returns the message on one line.
 pub(crate) fn inline(message: &DynamicMessage) -> String {
     let mut lines = Vec::new();
     // Writing to memory doesn't fail.
@@ -121,19 +121,18 @@ fn is_empty(message: &DynamicMessage) -> bool {
         && message.unknown_fields().next().is_none()
 }
 
-/// A value that is not a message, as the text format has it.
+/// Formats a value that is not a message.
 pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
     shortened(value, kind, usize::MAX)
 }
 
-/// The front of some bytes, up to a limit, and a comment that says how many more there are.
-/// Characters of text are not cut.
+/// Returns the first bytes up to a limit, and a comment with the number of remaining bytes. Doesn't split a character of text.
 fn cut(bytes: &[u8], most: usize, is_text: bool) -> (&[u8], String) {
     if bytes.len() <= most {
         return (bytes, String::new());
     }
     let mut end = most;
-    // What goes on a character.
+    // Continuation bytes of a character.
     while is_text && end > 0 && bytes[end] & 0xc0 == 0x80 {
         end -= 1;
     }
@@ -176,8 +175,7 @@ fn float(text: &str) -> String {
     }
 }
 
-/// Bytes in quotes, with all escaped that isn't ASCII that can be seen; of text, letters of any
-/// language stay as they are.
+/// Returns bytes in quotes, with all but printable ASCII escaped; in text, letters of any language stay.
 fn quoted(bytes: &[u8], is_text: bool) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
@@ -214,7 +212,7 @@ fn compare(a: &MapKey, b: &MapKey) -> std::cmp::Ordering {
         (MapKey::U32(a), MapKey::U32(b)) => a.cmp(b),
         (MapKey::U64(a), MapKey::U64(b)) => a.cmp(b),
         (MapKey::String(a), MapKey::String(b)) => a.cmp(b),
-        // The keys of a map are of one type.
+        // All keys of a map have the same type.
         _ => std::cmp::Ordering::Equal,
     }
 }

@@ -32,18 +32,16 @@ use crate::suggest;
 use shown::{Entered, Limits, Report};
 use text::Look;
 
-/// How many members and fields are shown, from which size on: in a table, in a picture, and in a
-/// page, as far as its data has room.
+/// Default number of members and fields, and smallest size to show, in a table, a picture and, as far as there is space, a page.
 const TEXT: (usize, MinSize) = (10, MinSize::Millionths(10_000));
 const PICTURE: (usize, MinSize) = (200, MinSize::Bytes(0));
 const PAGE: (usize, MinSize) = (5_000, MinSize::Bytes(0));
 
-/// How many members a page can be taken into, and what part of the whole each is at the least.
-/// Each is measured by itself.
+/// Largest number of members that a page can zoom into, each of which is measured separately, and the smallest share of the whole for each.
 const MOST_ENTERED: usize = 200;
 const LEAST_ENTERED: u64 = 1_000;
 
-/// How many members of a field a comparison knows. Each takes some hundred bytes.
+/// Largest number of members of a field to compare. Each takes some hundred bytes.
 const COMPARED: usize = 10_000;
 
 pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -68,7 +66,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     })
 }
 
-/// Writes the report as what was asked for.
+/// Writes the report in the requested format.
 fn show(
     args: &TreeArgs,
     output: &mut Output<'_>,
@@ -99,12 +97,12 @@ fn show(
     Ok(Exit::Done)
 }
 
-/// What is shown unless the arguments say otherwise.
+/// Returns the limits for a format, from the arguments or its defaults.
 fn limits(args: &TreeArgs, whole: u64, (top, least): (usize, MinSize)) -> Limits {
     Limits::of(args, whole, top, least)
 }
 
-/// The most that any of the forms that are asked for shows.
+/// Returns the widest limits of the requested formats.
 fn largest(args: &TreeArgs) -> (usize, MinSize) {
     match (&args.html, &args.svg) {
         (Some(_), _) => PAGE,
@@ -113,14 +111,14 @@ fn largest(args: &TreeArgs) -> (usize, MinSize) {
     }
 }
 
-/// Shows the entries of an archive by their names.
+/// Prints the entries of an archive by name.
 fn of_archive(input: &Input, args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let entries = entries(input);
     let entries = entries.map_err(|error| Failure::of(input.path(), &error))?;
     let path = args.path.as_deref().unwrap_or_default();
     let file = crate::input::shown(input.path());
     let Some(tree) = archive::measure(&entries, path) else {
-        return Err(Failure::bad(format!("{file}: nothing is called {path:?}")));
+        return Err(Failure::bad(format!("{file}: there is no entry {path:?}")));
     };
     let report = |limits| archive::report(file.clone(), input.title(), path, &tree, limits);
     show(args, output, tree.size, report)
@@ -143,8 +141,7 @@ fn write(
     written.map_err(failed)
 }
 
-/// Walks the message, or the part of it that is asked for, and for a page its largest members. What
-/// is kept may depend on how large that is.
+/// Measures the message or the requested part, and for a page its largest members. The limits depend on its size.
 fn measure(
     input: &Input,
     root: Option<&MessageDescriptor>,
@@ -182,7 +179,7 @@ fn measure(
     tree.map_err(|error| failed(&error))
 }
 
-/// Measures the largest members, and the largest in these, each by itself.
+/// Measures the largest members, and the largest within them, each separately.
 fn enter(
     view: &MessageView<'_>,
     tree: &SizeTree,
@@ -197,7 +194,7 @@ fn enter(
         let mut open = vec![&tree.root];
         while let Some(node) = open.pop() {
             open.extend(&node.children);
-            // What has no fields below has nothing to be shown in it.
+            // A node without fields has nothing to zoom into.
             let members = node.members.iter().filter(|_| !node.children.is_empty());
             for member in members {
                 let is_large = member.size.saturating_mul(LEAST_ENTERED) >= whole;
@@ -219,8 +216,7 @@ fn enter(
     Ok(entered)
 }
 
-/// What the library says about a path that was typed, with the one that was meant if that can be
-/// told.
+/// Returns the library's error about a path, with a suggestion if there is one.
 fn failure(input: &Input, typed: &str, root: Option<&MessageDescriptor>, error: &Error) -> Failure {
     let failure = Failure::of(input.file(), error);
     match (error.kind(), root) {
@@ -233,7 +229,7 @@ fn failure(input: &Input, typed: &str, root: Option<&MessageDescriptor>, error: 
     }
 }
 
-/// What a query means that the message has to be looked at for.
+/// Resolves a query that depends on the message's contents.
 fn found(view: &MessageView<'_>, query: &PathQuery) -> Result<TreePlace, Error> {
     let root = view.descriptor();
     let (front, _) = query.singular();

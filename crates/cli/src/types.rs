@@ -1,4 +1,4 @@
-//! The message types that are known by name, and the splitter of each.
+//! The message types known by name, and their splitters.
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
@@ -10,24 +10,23 @@ use crate::failure::Failure;
 use crate::schema;
 use crate::suggest;
 
-/// What to do about a type that a file names and nobody knows.
+/// Hint for a file whose type is unknown.
 pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
 
-/// The type with this full name, if it is built in.
+/// Returns the built-in type with this full name.
 pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
     ALL.message(name)
 }
 
-/// The types that a command knows by name: those of the schemas it was given, then those that are
-/// built in.
+/// The types that a command knows by name: those of the given schemas, then the built-in ones.
 pub(crate) struct Types {
     given: DescriptorPool,
-    /// What `--message` names.
+    /// Type named by `--message`.
     asked: Option<MessageDescriptor>,
 }
 
 impl Types {
-    /// Loads the schemas that were given, and finds the type that was asked for.
+    /// Loads the given schemas and finds the requested type.
     pub(crate) fn load(args: &SchemaArgs) -> Result<Types, Failure> {
         let given = schema::load(args)?;
         let mut types = Types { given, asked: None };
@@ -37,23 +36,23 @@ impl Types {
         Ok(types)
     }
 
-    /// The type with this full name, if it is known.
+    /// Returns the type with this full name, if known.
     pub(crate) fn get(&self, name: &str) -> Option<MessageDescriptor> {
         let given = self.given.get_message_by_name(name);
         given.or_else(|| built_in(name))
     }
 
-    /// The type that was asked for.
+    /// Returns the requested type.
     pub(crate) fn asked(&self) -> Option<&MessageDescriptor> {
         self.asked.as_ref()
     }
 
-    /// The schemas that were given.
+    /// Returns the given schemas.
     pub(crate) fn given(&self) -> &DescriptorPool {
         &self.given
     }
 
-    /// A type to give as an example of `--message`: one that no other is made of.
+    /// Returns an example for `--message`: a type that isn't part of another.
     pub(crate) fn example(&self) -> String {
         let mut roots = schema::roots(&self.given);
         let built_in = || {
@@ -96,7 +95,7 @@ impl Types {
     }
 }
 
-// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// Implemented by hand: the derived `Debug` of a recursive descriptor doesn't end.
 impl std::fmt::Debug for Types {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let asked = self.asked.as_ref().map(MessageDescriptor::full_name);
@@ -106,7 +105,7 @@ impl std::fmt::Debug for Types {
     }
 }
 
-/// The first few names.
+/// Returns the first few names.
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 5;
     let shown = names[..names.len().min(MOST)].join(", ");
@@ -116,7 +115,7 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// The splitter of a type: the one that its format has, or the one for any.
+/// The splitter of a type: that of its format, or the generic one.
 #[derive(Clone, Copy)]
 pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
 

@@ -1,5 +1,4 @@
-//! What the libraries have to tell about their work, on standard error: warnings, and with `-v` what
-//! is done.
+//! Logging of the libraries to standard error: warnings, and with `-v` the stages of the work.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -19,8 +18,7 @@ use crate::harmless::one_line;
 use crate::remote::redacted;
 use crate::size;
 
-/// Shows what is done, with how long it took; at verbosity 0 warnings alone. Once per process: the
-/// first call counts.
+/// Starts logging stages and their times; at verbosity 0 only warnings. Only the first call in a process has an effect.
 pub(crate) fn show(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -28,24 +26,24 @@ pub(crate) fn show(verbosity: u8) {
         _ => LevelFilter::TRACE,
     };
     let subscriber = Registry::default().with(Telling::default().with_filter(level));
-    // Another program that runs the command may have a subscriber of its own.
+    // A program that runs the command may have its own subscriber.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// Tells what is done, in sentences.
+/// Logs stages as sentences.
 #[derive(Default)]
 struct Telling {
-    /// The last warning. An input that is opened twice has the same one twice.
+    /// Last warning, since an input opened twice repeats it.
     warned: Mutex<String>,
 }
 
-/// A step of the work.
+/// A stage of the work.
 #[derive(Debug, Default)]
 struct Step {
     chunk: Option<u64>,
     chunks: Option<u64>,
     bytes: Option<u64>,
-    /// What it is done to, or how.
+    /// Its input or parameters.
     words: Vec<String>,
     begun: Option<Instant>,
     worked: Duration,
@@ -104,9 +102,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
     }
 }
 
-/// One line, as errors are.
+/// Prints one line, in the form of errors.
 fn tell(line: &str) {
-    // If this fails, nothing is left to report to.
+    // If this fails, there is nowhere left to report to.
     let _ = writeln!(
         io::stderr().lock(),
         "protosplit: {}",
@@ -115,7 +113,7 @@ fn tell(line: &str) {
 }
 
 impl Step {
-    /// `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
+    /// Formats a stage, as in `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
     fn said(&self, name: &str) -> String {
         let mut said = vec![verb(name).to_owned()];
         if let Some(chunk) = self.chunk {
@@ -136,7 +134,7 @@ impl Step {
     }
 }
 
-/// What was done in a step of this name.
+/// Returns the verb for a stage of this name.
 fn verb(name: &str) -> &str {
     match name {
         "plan" => "planned",
@@ -170,7 +168,7 @@ impl Visit for Step {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let value = format!("{value:?}");
         match field.name() {
-            // The whole message is at no path.
+            // The empty path is the whole message.
             "path" if value.is_empty() => self.words.push("the message".into()),
             "path" => self.words.push(value),
             name => self.words.push(format!("{name} {value}")),
@@ -178,7 +176,7 @@ impl Visit for Step {
     }
 }
 
-/// What an event says.
+/// The text of an event.
 struct Said(String);
 
 impl Visit for Said {

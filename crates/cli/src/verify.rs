@@ -30,7 +30,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .open_at(place);
     let input = match opened {
         Ok(input) => input,
-        // A file that can't be opened was looked at all the same, and this is what came out.
+        // A file that can't be opened was checked nevertheless, with this result.
         Err(failure) if failure.exit() == Exit::Bad && input::is_chunked_at(&file) => {
             if args.json {
                 let problem = Error::new(ErrorKind::Record, failure.message());
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     told(report, &input, args, output)
 }
 
-/// Fails if a message is asked for that there isn't, or a type that isn't known.
+/// Fails if the options require a message or a known type and there is none.
 fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     let name = input::shown(input.path());
     if (args.deep || args.against.is_some()) && !input.has_message() {
@@ -73,7 +73,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     Err(Failure::usage(format!("{name}: --deep needs {how}")))
 }
 
-/// Opens the message that a merge is compared with.
+/// Opens the message to compare a merge with.
 fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
     let Some(named) = args.against.as_deref() else {
         return Ok(None);
@@ -93,7 +93,7 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
     let input = match opened {
         Ok(input) => input,
         Err(_) if path.is_file() && input::is_chunked_at(&path) => return Err(in_chunks()),
-        // A file that isn't what its name says is the message that its bytes are.
+        // A file that doesn't match its name is read as a plain message.
         Err(_) if path.is_file() => input::open_bytes(place, output.objects())?,
         Err(failure) => return Err(failure),
     };
@@ -109,7 +109,7 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
     Ok(Some(input))
 }
 
-/// The plan of a verification by several hosts.
+/// Plans a verification by several hosts.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if input.form() == Form::Plain || input.is_told() || input::is_stream(args.file()) {
         return Err(in_parts::only_chunked("verification"));
@@ -123,7 +123,7 @@ fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-/// Tells what was found, and what exit that is.
+/// Prints the findings and returns the exit status.
 fn told(
     mut report: VerifyReport,
     input: &Input,
@@ -148,7 +148,7 @@ fn told(
     for failure in &failures {
         output.error(failure.message());
     }
-    // What can't be read outweighs what was read and is bad.
+    // An unreadable file outweighs a damaged one.
     let worst = failures.iter().map(Failure::exit);
     let worst = worst.max_by_key(|exit| exit.code());
     Ok(worst.unwrap_or(Exit::Done))

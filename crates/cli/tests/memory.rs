@@ -1,5 +1,4 @@
-//! What `tree` and `tensors` take of memory and of the disk. Alone in their process, since the most
-//! memory it ever had is asked for, and one after the other.
+//! Memory and disk reads of `tree` and `tensors`. Alone in their process, since the peak of its memory is measured, and one after another.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -23,13 +22,13 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The most memory that the process may ever have had.
+/// Limit on the peak of the process's memory, in bytes.
 const MOST_MEMORY: u64 = 128 << 20;
 
-/// The most that may be read of a model of large constants.
+/// Limit on the bytes read from a model of large constants.
 const MOST_READ: u64 = 1 << 20;
 
-/// What the system says of this process.
+/// Returns a value that the system reports for this process.
 fn told(file: &str, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/self/{file}")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -54,7 +53,7 @@ fn head(number: u64, len: u64) -> Vec<u8> {
     head
 }
 
-/// A SavedModel of three constants of a GiB each, which are holes in the file.
+/// Creates a SavedModel of three constants of a GiB each, which are holes in the file.
 fn large_constants(path: &Path) -> u64 {
     const CONSTANT: u64 = 1 << 30;
     let mut front = head(4, CONSTANT);
@@ -136,7 +135,7 @@ fn a_list_of_many_tensors_takes_their_names_and_two_hundred_bytes_for_each() {
     let mut bytes = vec![8, 10];
     bytes.extend(head(7, graph.len() as u64));
     bytes.append(&mut graph);
-    // An opset, without which no reader takes it for a model.
+    // An opset, without which no reader recognizes the model.
     bytes.extend([0x42, 2, 16, 21]);
     fs::write(&model, &bytes).unwrap();
     drop((graph, bytes));
@@ -157,7 +156,7 @@ fn a_list_of_many_tensors_takes_their_names_and_two_hundred_bytes_for_each() {
     }
 }
 
-/// Counts lines, and keeps none.
+/// Counts lines without storing them.
 struct Lines(usize);
 
 impl Write for Lines {

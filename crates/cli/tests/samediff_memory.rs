@@ -1,4 +1,4 @@
-//! How much memory work on SameDiff models takes whose arrays are larger than that.
+//! Memory use for SameDiff models whose arrays are larger than the limit.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -16,10 +16,10 @@ use serde_json::json;
 
 const MIB: u64 = 1 << 20;
 
-/// The most anonymous memory that any of it may take.
+/// Limit on anonymous memory, in bytes.
 const MOST: u64 = 64 * MIB;
 
-/// Two arrays of this size, which are holes in the file.
+/// Size of two arrays, which are holes in the file.
 const ARRAY: u64 = 96 * MIB;
 
 /// Writes a safetensors file; `last` is the last byte of its second tensor.
@@ -62,7 +62,7 @@ fn models_are_made_edited_and_converted_without_holding_an_array() {
         assert!(peak.anonymous <= MOST, "{arguments}: {peak:?}");
     }
     let size = |name: &str| folder.path().join(name).metadata().unwrap().len();
-    // Three arrays: one of the first checkpoint is that of the second, too.
+    // Three arrays: one is shared by both checkpoints.
     assert_eq!(size("model.zip") / ARRAY, 3);
     assert_eq!(size("a"), ARRAY);
 }

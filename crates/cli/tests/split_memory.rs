@@ -1,4 +1,4 @@
-//! How much memory splitting and merging files take of messages that are larger than that.
+//! Memory use for splitting and merging messages larger than the limit.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -19,8 +19,7 @@ use proto_splitter_testkit::workloads::graph_and_function;
 
 const MIB: u64 = 1 << 20;
 
-/// The most anonymous memory that a split or a merge of files may take, however large the message
-/// is.
+/// Limit on the anonymous memory of splitting or merging files, for messages of any size, in bytes.
 const MOST: u64 = 128 * MIB;
 const MOST_COMPRESSED: u64 = 256 * MIB;
 
@@ -30,13 +29,12 @@ fn write(message: &Parts, path: &Path) {
     out.flush().unwrap();
 }
 
-/// Runs the command; it must take no more than `most` bytes.
+/// Runs the command, and checks that it takes at most `most` bytes.
 fn run(folder: &Path, arguments: &str, most: u64) {
     run_to(folder, arguments, most, Stdio::null());
 }
 
-/// The same with standard output in a pipe that is read only after a while, so that all that may be
-/// made ahead is.
+/// Does the same with standard output in a pipe that is read after a delay, so that everything that may be prepared ahead is.
 fn run_to_slow_reader(folder: &Path, arguments: &str, most: u64) {
     let (mut pipe, output) = io::pipe().unwrap();
     let reader = thread::spawn(move || {

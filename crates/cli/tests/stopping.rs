@@ -1,7 +1,6 @@
-//! Commands that are interrupted, and disks that are full.
+//! Interrupted commands, and full disks.
 //!
-//! In a process of their own: a file that another test has locked would stay locked for as long as
-//! a child that is just being started still has it open.
+//! In a separate process: a file locked by another test would stay locked as long as a starting child process has it open.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -28,8 +27,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A graph of one node with an attribute of so many bytes that don't compress, and many small
-/// nodes.
+/// Creates a graph of a node with an incompressible attribute of this size, and many small nodes.
 fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let noise: Vec<u8> = (0..bytes)
@@ -52,7 +50,7 @@ fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     graph
 }
 
-/// A SavedModel with this graph.
+/// Returns a SavedModel with this graph.
 fn model_of(graph: &[u8]) -> Vec<u8> {
     let field = |content: &[u8]| {
         let mut field = vec![0x12];
@@ -71,8 +69,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     let dir = folder.path();
     let graph_bytes = graph(dir, 2_000_000);
     fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
-    // So large may a file get, in the shell's blocks; a write beyond is an error once the signal is
-    // ignored.
+    // The largest size of a file in the shell's blocks; a write beyond it is an error once the signal is ignored.
     let in_shell = |blocks: u64, command: &str| {
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; {command}");
         let mut command = Command::new("sh");
@@ -124,12 +121,12 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         "recompress chunked -o out/other --compression none".to_owned(),
         "tree graph.pb --message tensorflow.GraphDef --html out/page.html".to_owned(),
     ] {
-        // It is the disk alone that it fails for.
+        // It only fails because of the disk.
         let output = limited(1_000_000, &command);
         assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
         let largest = empty(&out);
         let last = (largest - 1) / block;
-        // From the first byte to the last block, in which the trailer is.
+        // From the first byte to the last block, which contains the trailer.
         for blocks in [
             0,
             1,
@@ -153,7 +150,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     }
 }
 
-/// Removes all that is in a folder, and says how large the largest file was.
+/// Removes the contents of a folder, and returns the size of the largest file.
 fn empty(folder: &Path) -> u64 {
     let mut largest = 0;
     for name in names(folder) {
@@ -175,15 +172,14 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
     let dir = folder.path();
     let out = dir.join("out");
     fs::create_dir(&out).unwrap();
-    // One value of many zeros that are nowhere on the disk, and take long to be compressed or to be
-    // copied.
+    // A value of many zeros that take no disk space, but a long time to compress or copy.
     let sparse = |name: &str, front: &[u8], len: u64| {
         fs::write(dir.join(name), front).unwrap();
         let file = File::options().append(true).open(dir.join(name)).unwrap();
         file.set_len(front.len() as u64 + len).unwrap();
     };
     let len = 2_u64 << 30;
-    // The heads of fields of which each holds the next.
+    // The tags and lengths of nested fields.
     let heads = |numbers: &[u8]| {
         let mut heads = Vec::new();
         for number in numbers {
@@ -242,8 +238,7 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
     }
 }
 
-/// Runs the command until it says how far it is, sends it these signals, and says by which it
-/// ended.
+/// Runs the command until it reports progress, sends it these signals, and returns the one that ended it.
 fn stopped(dir: &Path, mut command: Command, signals: &[&str]) -> Option<i32> {
     command.current_dir(dir);
     let mut child = command
@@ -331,13 +326,13 @@ fn what_writes_to_a_pipe_that_nobody_empties_ends_at_once() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Of what is in the pipe the first byte only is read: the rest fills it.
+        // Only the first byte in the pipe is read, so that more data fills it.
         let mut pipe = child.stdout.take().unwrap();
         pipe.read_exact(&mut [0]).unwrap();
         let pid = child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &pid]).status();
         assert!(sent.unwrap().success());
-        // One that waits for the pipe waits for ever.
+        // A command that waits for the pipe never ends.
         let ended = (0..6000).find_map(|_| {
             sleep(Duration::from_millis(10));
             child.try_wait().unwrap()

@@ -15,10 +15,10 @@ use crate::input::{CHUNKED, check_apart, prefix_of, shown};
 use crate::output::Output;
 use crate::split::note_removed;
 
-/// What the form is called.
+/// Name of the form.
 pub(super) const FORM: &str = "cpb";
 
-/// Whether a file in chunks is asked for: by the form, or else by what the output is called.
+/// Returns true if a chunked file is requested, by the form or else by the name of the output.
 pub(super) fn is_asked(args: &ConvertArgs, target: &Path) -> Result<bool, Failure> {
     let named = target
         .extension()
@@ -46,7 +46,7 @@ pub(super) fn run(
     }
     let is_written = |(name, _): &&(String, String)| !is_read(opened, name);
     if let Some((name, _)) = args.set.iter().find(is_written) {
-        let message = format!("--set {name}: of a file in chunks nothing is set");
+        let message = format!("--set {name}: a chunked file has no settings");
         return Err(Failure::usage(message));
     }
     let (Some((bytes, size)), Some(descriptor)) = (opened.plain(), opened.descriptor()) else {

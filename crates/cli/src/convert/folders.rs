@@ -1,4 +1,4 @@
-//! The folder of an output, where it isn't there yet.
+//! Creating the missing parent folders of an output.
 
 use std::fs;
 use std::io;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Folders that were made for an output. Dropped, those that are empty are removed again.
+/// Folders created for an output. Removes those that are empty when dropped.
 #[derive(Debug)]
 pub(super) struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
-    /// Makes the folders that lead to an output.
+    /// Creates the folders that lead to an output.
     pub(super) fn around(target: &Path) -> Result<MadeFolders, Failure> {
         let above = target.ancestors().skip(1);
         let missing = above.take_while(|folder| {
@@ -22,7 +22,7 @@ impl MadeFolders {
         while let Some(folder) = missing.pop() {
             match fs::create_dir(&folder) {
                 Ok(()) => made.0.push(folder),
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Failure::io(&folder, &error)),
             }
@@ -30,7 +30,7 @@ impl MadeFolders {
         Ok(made)
     }
 
-    /// Leaves them where they are.
+    /// Keeps the folders.
     pub(super) fn keep(mut self) {
         self.0.clear();
     }
@@ -39,7 +39,7 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // One that isn't empty has something of somebody else.
+            // A folder with files of another process isn't empty, and stays.
             let _ = fs::remove_dir(folder);
         }
     }

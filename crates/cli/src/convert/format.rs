@@ -1,4 +1,4 @@
-//! Inputs of formats that know themselves how they are converted.
+//! Inputs of formats that have their own conversions.
 
 use std::path::Path;
 
@@ -20,20 +20,20 @@ use crate::size;
 pub(super) struct Report {
     pub(super) format: &'static str,
     pub(super) to: &'static str,
-    /// The main one first.
+    /// Files written, the main one first.
     pub(super) files: Vec<String>,
     pub(super) output_bytes: u64,
     pub(super) notes: Vec<String>,
 }
 
-/// The input, if it is of a format with forms of its own.
+/// Opens the input if its format has its own forms.
 pub(super) fn open(args: &ConvertArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
     let companion = &args.schema.companion;
     let is_said = args.schema.message.is_some() || companion.is_named();
     let place = match input::locate(&args.input, companion) {
         Ok(place) => place,
         Err(failure) if is_said || failure.exit() == Exit::Bad => return Err(failure),
-        // What is wrong with a SavedModel's folder, its own code says.
+        // The code for SavedModels reports the error of a SavedModel's folder.
         Err(_) => return Ok(None),
     };
     if place.folder.is_some() {
@@ -46,7 +46,7 @@ pub(super) fn open(args: &ConvertArgs, output: &Output<'_>) -> Result<Option<Inp
     Ok(Some(input).filter(|input| input.format().is_some_and(has_targets)))
 }
 
-/// Whether a setting is one of how the input is opened.
+/// Returns true if a setting applies to opening the input.
 pub(super) fn is_read(opened: &Opened, name: &str) -> bool {
     let settings = opened.format().map(|format| format.open_settings());
     opened.chunked().is_none() && settings.unwrap_or_default().contains(&name)
@@ -92,7 +92,7 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// The form of this name; the usual one for `auto`, if the format has none that is called so.
+/// Returns the form of this name, or for `auto` the usual form, unless the format has one named `auto`.
 pub(crate) fn form(
     format: &'static dyn Format,
     name: &str,
@@ -113,7 +113,7 @@ pub(crate) fn form(
     })
 }
 
-/// The value of a setting as the format takes it: a size in bytes.
+/// Returns the value of a setting as the format expects it: a size in bytes.
 fn setting(
     format: &dyn Format,
     form: &ConvertTarget,
@@ -122,7 +122,7 @@ fn setting(
 ) -> Result<String, Failure> {
     let known = format.convert_settings();
     let Some(known) = known.iter().find(|known| known.name == name) else {
-        // The format says which there are.
+        // The format's own error lists its settings.
         return Ok(value.to_owned());
     };
     if !known.forms.contains(&form.name) {

@@ -11,7 +11,7 @@ use crate::table::facts;
 
 use super::{check_folder, chunked, format};
 
-/// What asks for the list instead of a form.
+/// Value of `--to` that requests the list.
 pub(super) const HELP: &str = "help";
 
 #[derive(Debug, Serialize)]
@@ -32,11 +32,11 @@ struct Form {
 struct Setting {
     name: &'static str,
     title: &'static str,
-    /// The forms that it is for; none if it says how the input is read.
+    /// Forms to which it applies; empty if it applies to reading the input.
     forms: Vec<&'static str>,
 }
 
-/// A form that every message has.
+/// The form available for every message.
 const CHUNKED: Form = Form {
     name: chunked::FORM,
     title: "file in chunks",

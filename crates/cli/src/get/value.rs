@@ -14,19 +14,18 @@ use serde_json::Value;
 use crate::harmless;
 use crate::text;
 
-/// The most memory that a message may take to be shown, as it is decoded: what is larger is for
-/// `--format binary`, or for a longer path.
+/// Largest memory for decoding a message to show, in bytes. Larger messages need `--format binary` or a longer path.
 const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
-/// The value at a path as protobuf's JSON mapping has it.
+/// Returns the value at a path in protobuf's JSON mapping.
 pub(super) fn json(view: &MessageView<'_>, path: &FieldPath, most: usize) -> Result<Value, Error> {
     let root = typed(view)?;
     let json = Shape::of(path, root)?.json(view.get(path)?, most);
     json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
-/// Writes the value at a path: a message in text format; a string as it is, but for what harms a
-/// terminal; another value as JSON has it, without quotes. Without a type it is a guess.
+/// Writes the value at a path: a message in text format, a string unchanged except for characters that harm a terminal, any other value as
+/// in JSON but without quotes. Without a type the result is a guess.
 pub(super) fn text(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -48,7 +47,7 @@ fn untyped(
 ) -> Result<(), Error> {
     let mut selected = view.select(&PathQuery::from(path), &[])?;
     let Some(size) = selected.next().transpose()? else {
-        // The error says what is there instead.
+        // The error names the actual contents.
         return view.get(path).map(drop);
     };
     if size > MAX_SHOWN_MEMORY {
@@ -61,7 +60,7 @@ fn untyped(
     text::untyped::value(&selected.value()?, wire, most, sink)
 }
 
-/// Shortens the strings in a value of JSON.
+/// Shortens the strings in a JSON value.
 fn shorten(value: &mut Value, most: usize) {
     match value {
         Value::String(text) if text.len() > most => {
@@ -79,7 +78,7 @@ fn shorten(value: &mut Value, most: usize) {
     }
 }
 
-/// The type of the whole message, without which a value is but bytes.
+/// Returns the type of the whole message, without which a value is only bytes.
 pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
@@ -88,7 +87,7 @@ pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescript
     })
 }
 
-/// What is at a path, and so at all that differ from it by indices and keys.
+/// The type of a value, shared by all paths that differ only in indices and keys.
 pub(super) enum Shape {
     Message(MessageDescriptor),
     Scalar(Kind, Holder),
@@ -107,7 +106,7 @@ impl Shape {
         }
     }
 
-    /// The value with these bytes, as protobuf's JSON mapping has it.
+    /// Returns the value with these bytes in protobuf's JSON mapping.
     pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
         let mut json = match self {
             Shape::Message(message) => to_json(&decoded(message, bytes)?, &SerializeOptions::new()),
@@ -134,7 +133,7 @@ impl Shape {
     }
 }
 
-/// The message with these bytes, unless it would take more memory than it is shown in.
+/// Decodes a message, unless that would exceed the memory limit.
 fn decoded(message: &MessageDescriptor, bytes: Bytes) -> Result<DynamicMessage, Error> {
     check_decoded_size(&bytes, message, MAX_SHOWN_MEMORY)?;
     DynamicMessage::decode(message.clone(), bytes).map_err(undecodable)
@@ -144,7 +143,7 @@ fn undecodable(why: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidMessage, why.to_string())
 }
 
-/// A value that is not a message, by way of a message that has nothing but it.
+/// Decodes a value that is not a message, as the only field of a message.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     let wire = wire_type(kind, false);
     let mut bytes = Vec::with_capacity(value.len() + 16);
@@ -164,7 +163,7 @@ fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// The message that has a value as a field, and as which.
+/// A message type with a value as its field.
 pub(super) struct Holder {
     message: MessageDescriptor,
     number: FieldNumber,
@@ -172,7 +171,7 @@ pub(super) struct Holder {
     is_list: bool,
 }
 
-/// The message that the path leads to a field of; of a map, its entry.
+/// Returns the message type whose field is at the path; for a map, its entry.
 fn holder(path: &FieldPath, root: &MessageDescriptor) -> Option<Holder> {
     let mut above = path.clone();
     let step = above.pop()?;

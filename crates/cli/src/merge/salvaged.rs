@@ -1,4 +1,4 @@
-//! Merging what can be had of a damaged file.
+//! Merging the readable part of a damaged file.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ struct Report {
     lost: Vec<LostPlace>,
 }
 
-/// What is missing of the message.
+/// A missing part of the message.
 #[derive(Debug, Serialize)]
 struct LostPlace {
     path: String,

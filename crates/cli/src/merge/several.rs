@@ -1,4 +1,4 @@
-//! Merging a message that several files make: they are written as one.
+//! Merging a message that consists of several files: they are written as one.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use crate::size;
 struct Report {
     output: String,
     input: String,
-    /// The full name of the message's type.
+    /// Full name of the message's type.
     message: Option<String>,
     output_bytes: u64,
-    /// The files that the message was put together from.
+    /// The files that make up the message.
     files: Vec<String>,
     split: bool,
 }

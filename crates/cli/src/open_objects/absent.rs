@@ -1,4 +1,4 @@
-//! A build without stores, where no objects are open.
+//! A build without object stores.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use proto_splitter::formats::Candidate;
 
 use crate::failure::Failure;
 
-/// None are open.
+/// An empty map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenObjects;
 
@@ -16,7 +16,7 @@ impl OpenObjects {
     }
 }
 
-/// The refusal of a URL.
+/// Creates the error for a URL.
 pub(crate) fn only_files(named: &Path) -> Failure {
     let name = named.display();
     Failure::usage(format!("{name}: this build reads and writes files alone"))

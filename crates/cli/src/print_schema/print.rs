@@ -15,10 +15,10 @@ use prost_reflect::{
 
 use crate::text;
 
-/// The number behind the largest of a field.
+/// End of the range of field numbers.
 const MAX_FIELD: i32 = 1 << 29;
 
-/// The text of a file, which compiles to this descriptor again.
+/// Returns the text of a file, which compiles to the same descriptor.
 pub(super) fn file(file: &FileDescriptor) -> String {
     let proto = file.file_descriptor_proto();
     let mut printer = Printer {
@@ -52,12 +52,12 @@ pub(super) fn file(file: &FileDescriptor) -> String {
     printer.text
 }
 
-/// The language that a file is printed in.
+/// The language in which a file is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Language {
     Proto2,
     Proto3,
-    /// Edition 2023, for files that have what proto2 has no words for.
+    /// Edition 2023, for files with features that proto2 lacks.
     Edition,
 }
 
@@ -124,7 +124,7 @@ impl Printer {
         self.close();
     }
 
-    /// What stands between the braces of a message or group.
+    /// Writes the contents of the braces of a message or group.
     fn body(&mut self, message: &MessageDescriptor, proto: &DescriptorProto) {
         let options = self.options(&message.options());
         let options = options.into_iter().filter(|(name, _)| name != "map_entry");
@@ -139,7 +139,7 @@ impl Printer {
                 self.message(&child, nested);
             }
         }
-        // A oneof stands where its first field does.
+        // A oneof is printed at its first field.
         for (at, field) in proto.field.iter().enumerate() {
             let Some(oneof) = real_oneof(field) else {
                 self.field(field, proto, message, "");
@@ -235,7 +235,7 @@ impl Printer {
         }
     }
 
-    /// Extensions, those of one message together.
+    /// Writes extensions, grouped by the message they extend.
     fn extensions<'a>(
         &mut self,
         extensions: impl Iterator<Item = (&'a FieldDescriptorProto, DynamicMessage)>,
@@ -283,7 +283,7 @@ impl Printer {
             options.push(("features.enum_type".to_owned(), "CLOSED".to_owned()));
         }
         self.statements(options);
-        // In the order in which they are declared: the first is the default.
+        // In declaration order: the first is the default.
         for proto in &proto.value {
             let known = values.values().find(|value| value.name() == proto.name());
             let options = known.map_or(Vec::new(), |value| self.options(&value.options()));
@@ -291,7 +291,7 @@ impl Printer {
             self.line(format_args!("{name} = {number}{};", bracketed(&options)));
         }
         let ranges = proto.reserved_range.iter();
-        // Of an enum the end is part of the range.
+        // Ranges of an enum include their end.
         let ranges = ranges.map(|range| match (range.start(), range.end()) {
             (start, i32::MAX) => format!("{start} to max"),
             (start, end) if start == end => start.to_string(),
@@ -373,13 +373,13 @@ impl Printer {
         bracketed(&all)
     }
 
-    /// Options by their names, with their values as text.
+    /// Returns options by name, with their values as text.
     fn options(&self, options: &DynamicMessage) -> Vec<(String, String)> {
         let mut fields: Vec<_> = options.fields().collect();
         fields.sort_by_key(|(field, _)| field.number());
         let known = fields
             .into_iter()
-            // Features were said in the words of proto2 when the schema was read.
+            // Reading the schema has translated features to proto2.
             .filter(|(field, _)| !matches!(field.name(), "uninterpreted_option" | "features"))
             .map(|(field, value)| (field.name().to_owned(), field.kind(), value));
         let mut extensions: Vec<_> = options.extensions().collect();
@@ -404,12 +404,12 @@ impl Printer {
         all
     }
 
-    /// Whether a field is printed as a group, with its type's body.
+    /// Returns true if a field is printed as a group, with the body of its type.
     fn is_group(&self, field: &FieldDescriptorProto) -> bool {
         field.r#type() == Type::Group && self.language != Language::Edition
     }
 
-    /// Whether a type is the body of a group that is one of these fields.
+    /// Returns true if a type is the body of a group that is one of these fields.
     fn is_group_of(
         &self,
         fields: &[FieldDescriptorProto],
@@ -447,7 +447,7 @@ impl Printer {
         name.to_owned()
     }
 
-    /// The shortest name that means this type where `scope` is around it.
+    /// Returns the shortest name that resolves to this type inside `scope`.
     fn shortest(&self, full_name: &str, scope: &str) -> String {
         let full_name = full_name.trim_start_matches('.');
         let mut around = Some(scope);
@@ -468,8 +468,7 @@ impl Printer {
         format!(".{full_name}")
     }
 
-    /// Whether a name is found to be this type: the innermost scope that has something of its first
-    /// part's name decides.
+    /// Returns true if a name resolves to this type: the innermost scope that contains its first part decides.
     fn means(&self, name: &str, scope: &str, full_name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let mut around = Some(scope);
@@ -489,7 +488,7 @@ impl Printer {
         }
     }
 
-    /// Whether anything has this name: a type, a package, or a field, which would be in the way.
+    /// Returns true if a name is taken by a type, a package or a field, any of which would hide another.
     fn has(&self, name: &str) -> bool {
         let is_package = |package: &str| {
             package
@@ -523,12 +522,12 @@ fn bracketed(options: &[(String, String)]) -> String {
     format!(" [{}]", options.join(", "))
 }
 
-/// The oneof that a field was written in; that of an `optional` field is synthetic.
+/// Returns the oneof in which a field was declared; that of an `optional` field is synthetic.
 fn real_oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }
 
-/// A range of numbers whose end is not part of it.
+/// Returns the text of a range whose end is exclusive.
 fn span(start: i32, end: i32, behind_all: i32) -> String {
     match end.saturating_sub(1) {
         _ if end >= behind_all => format!("{start} to max"),
@@ -537,7 +536,7 @@ fn span(start: i32, end: i32, behind_all: i32) -> String {
     }
 }
 
-/// The name in JSON that a field has unless it is given another.
+/// Returns the default JSON name of a field.
 fn json_name(name: &str) -> String {
     let mut json = String::with_capacity(name.len());
     let mut upper = false;

@@ -1,4 +1,4 @@
-//! A build that reads no objects in stores.
+//! A build without object stores.
 
 #[allow(
     dead_code,
@@ -19,12 +19,12 @@ use crate::open_objects::only_files;
 use crate::output::Output;
 use arguments::arguments;
 
-/// The arguments of a command that name what it reads.
+/// Returns the arguments of a command that name inputs.
 pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }
 
-/// Nothing goes to a store.
+/// Nothing to copy to a store.
 #[derive(Debug)]
 pub(crate) struct Staged;
 
@@ -38,7 +38,7 @@ pub(crate) fn stage(_: &mut Command, _: &mut Output<'_>) -> Result<Staged, Failu
     Ok(Staged)
 }
 
-/// Arguments are paths, which have no secrets.
+/// Does nothing: arguments are paths, which contain no secrets.
 pub(crate) fn hide_secrets(_: &[OsString]) {}
 
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
@@ -49,7 +49,7 @@ pub(crate) fn is_url(_: &Path) -> bool {
     false
 }
 
-/// Without stores there are no schemes.
+/// Returns `None`: without stores there are no schemes.
 fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }
@@ -66,7 +66,7 @@ pub(crate) fn write_small(named: &Path, _: &[u8]) -> Result<(), Failure> {
     Err(only_files(named))
 }
 
-/// Never there.
+/// An uninhabited type.
 #[derive(Debug)]
 pub(crate) struct Target;
 

@@ -1,4 +1,4 @@
-//! Which arguments of each command name inputs and outputs.
+//! The arguments of each command that name inputs and outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use proto_splitter::directory::MODEL_STEM;
 use super::{is_url, unknown_scheme};
 use crate::args::{Command, SameDiffCommand, SchemaArgs};
 
-/// The arguments of a command that may be URLs.
+/// The arguments of a command that can be URLs.
 pub(super) struct Arguments<'a> {
-    /// What it reads.
+    /// Inputs.
     pub(super) inputs: Vec<&'a mut PathBuf>,
-    /// What it writes, unless it writes to a store as it goes.
+    /// Outputs, except those written directly to a store.
     pub(super) outputs: Vec<&'a mut PathBuf>,
-    /// What it reads where it is.
+    /// The inputs read directly.
     pub(super) in_place: InPlace,
-    /// Whether it replaces what is there.
+    /// True if existing outputs are overwritten.
     pub(super) force: bool,
 }
 
-/// What a command reads where it is, rather than from a copy.
+/// The inputs that a command reads directly rather than from a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InPlace {
     Nothing,
     /// Files in chunks.
     Chunked,
-    /// And what its format reads from any source.
+    /// Chunked files, and files whose format reads them from any source.
     Opened,
-    /// Files in chunks, and any other as the message that it is.
+    /// Chunked files, and any other file as a plain message.
     Message,
 }
 
-/// The arguments of a command that name inputs and outputs.
+/// Returns the arguments of a command that name inputs and outputs.
 pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let (mut in_place, mut replaces) = (InPlace::Nothing, false);
@@ -71,7 +71,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         Command::Merge(args) => {
             replaces = args.force;
             in_place = InPlace::Chunked;
-            // Only then: looking into a pipe would empty it.
+            // Only then: examining a pipe would empty it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             if goes_there && !is_chunked(args.input()).unwrap_or(false) {
                 outputs.extend(&mut args.output);
@@ -80,7 +80,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Split(args) => {
             replaces = args.force;
-            // Whose type is known without a look at it, and of no format that has more files.
+            // The type is known without examining the input, and its format has no other files.
             if args.schema.message.is_some() || is_model(args.input()) {
                 in_place = InPlace::Message;
             }
@@ -198,8 +198,8 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// What a command reads where it is that opens an input of any format. A file that goes with another
-/// is found beside a copy of it, and what isn't recognised is opened as a file.
+/// Returns the inputs that a command for all formats reads directly. The companion of a file is found beside its copy, and an unknown
+/// format is opened as a file.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {
@@ -208,7 +208,7 @@ fn opened(schema: &SchemaArgs) -> InPlace {
     }
 }
 
-/// Whether a file is the message of a SavedModel, by its name.
+/// Returns true if a file is a SavedModel's message, by its name.
 fn is_model(file: &Path) -> bool {
     file.file_stem().is_some_and(|stem| stem == MODEL_STEM)
 }

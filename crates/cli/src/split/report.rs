@@ -1,4 +1,4 @@
-//! What `protosplit split` says of a message that was split, or would be.
+//! The report of `protosplit split`.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::output::{Output, shown_path};
 use crate::size;
 use crate::table::{Align, Table};
 
-/// What was split, or would be.
+/// The report of a split or of a dry run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// The file; none if that is left open.
+    /// The file; `None` for a dry run without an output.
     output: Option<String>,
     split: bool,
     byte_exact: bool,
@@ -23,19 +23,19 @@ pub(super) struct Report {
     output_bytes: Option<u64>,
     chunks: Vec<Chunk>,
     dry_run: bool,
-    /// Whether the file was written: not if it is the input itself.
+    /// False if the output is the input itself.
     written: bool,
-    /// A file in the way that was removed.
+    /// An existing file of the same prefix that was removed.
     pub(super) removed: Option<String>,
-    /// Files of an earlier split in several that were removed.
+    /// Files of an earlier split that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) removed_files: Vec<String>,
-    /// The other files that chunks are in.
+    /// The other files that contain chunks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<OtherFile>,
 }
 
-/// A file beside the main one.
+/// A file with chunks beside the main one.
 #[derive(Debug, Serialize)]
 pub(crate) struct OtherFile {
     file: String,
@@ -61,14 +61,14 @@ struct Chunk {
     size: u64,
     stored_size: Option<u64>,
     compression: Option<String>,
-    /// Which of `files` it is in, counted from 1; none: the file itself.
+    /// Index in `files`, counted from 1; `None` for the main file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<usize>,
     position: Option<u64>,
 }
 
 impl Report {
-    /// Of a plan for this output, which would be `written`, or is there already.
+    /// Returns the report of a plan for this output, which is to be `written` or exists already.
     pub(super) fn of_plan(
         plan: &SplitPlan,
         source: &Source,
@@ -105,7 +105,7 @@ impl Report {
         }
     }
 
-    /// Of what was written, unless nothing was and the output is what was there.
+    /// Returns the report of a split. Not `changed` if the existing output was already up to date.
     pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
         let chunks = written.chunks.iter().map(|chunk| Chunk {
             index: chunk.index.get(),
@@ -199,13 +199,13 @@ impl Report {
     }
 }
 
-/// Why nothing was cut of a message of this many bytes.
+/// Returns the reason why a message of this size wasn't split.
 pub(super) fn within(bytes: u64, args: &SplitArgs) -> String {
     let (bytes, most) = (size::show(bytes), size::show(args.max_chunk_size));
     format!("{bytes}, within the maximum chunk size of {most}")
 }
 
-/// Says which files of an earlier split in several were removed.
+/// Prints the files of an earlier split that were removed.
 pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
     for removed in files {
         output.note(format_args!(

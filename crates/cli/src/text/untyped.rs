@@ -1,4 +1,4 @@
-//! Messages of an unknown type as text, as `protoc --decode_raw` guesses them.
+//! Messages of unknown type as text, as guessed by `protoc --decode_raw`.
 
 use std::io::Write;
 
@@ -8,12 +8,11 @@ use proto_splitter::wire::{WireCursor, WireType, decode_varint};
 
 use super::{cut, quoted};
 
-/// How deep messages are looked into; what lies deeper is shown as bytes.
+/// Greatest nesting to decode; deeper messages are shown as bytes.
 const MAX_DEPTH: usize = 100;
 
-/// Writes a value by how it is written, `None` for a whole message: the fields of a message in
-/// their order, by number, and up to `most` bytes of each string of bytes; a number as it stands on
-/// the wire. What is length-delimited and looks like a message is shown as one.
+/// Writes a value by its wire type, `None` for a whole message: fields in their order, by number, with up to `most` bytes of each string or
+/// bytes value, and numbers as encoded. A length-delimited value that looks like a message is shown as one.
 ///
 /// # Errors
 ///

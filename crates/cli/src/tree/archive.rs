@@ -7,7 +7,7 @@ use proto_splitter::formats::Entry;
 use super::shown::{Chunks, Field, Limits, Report, Rest};
 use crate::args::SortBy;
 
-/// How many parts of a name are told apart. What follows is one part.
+/// Largest number of name parts to separate. The remainder is one part.
 const MOST_PARTS: usize = 64;
 
 #[derive(Debug, Default)]
@@ -19,13 +19,13 @@ pub(super) struct Node {
     below: BTreeMap<String, Node>,
 }
 
-/// What stands between the parts of the names.
+/// Returns the separator between the parts of the names.
 fn separator(entries: &[Entry]) -> char {
     let slashes = entries.iter().any(|entry| entry.name.contains('/'));
     if slashes { '/' } else { '.' }
 }
 
-/// The entries below a part of their names, which may be empty; none if no name begins so.
+/// Returns the tree of the entries whose names start with these parts, which may be empty; `None` if there are none.
 pub(super) fn measure(entries: &[Entry], path: &str) -> Option<Node> {
     let separator = separator(entries);
     let mut root = Node::default();
@@ -52,7 +52,7 @@ impl Node {
     }
 }
 
-/// What of the tree is shown.
+/// Returns the report of the tree within limits.
 pub(super) fn report(file: String, title: &str, path: &str, tree: &Node, limits: Limits) -> Report {
     let whole = tree.size;
     Report {

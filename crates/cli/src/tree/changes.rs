@@ -1,4 +1,4 @@
-//! What changed between two messages.
+//! The changes between two messages.
 
 use proto_splitter::size_tree::{MemberChange, Sum, TreeChange};
 use serde::Serialize;
@@ -15,9 +15,9 @@ pub(super) struct Report {
     pub(super) new: String,
     pub(super) old_size: u64,
     pub(super) new_size: u64,
-    /// Fields by path and members by name, the largest change first; enclosing messages too.
+    /// Fields by path and members by name, the largest change first, including enclosing messages.
     pub(super) changes: Vec<Row>,
-    /// How many smaller changes are not listed.
+    /// Number of smaller changes not listed.
     pub(super) other_changes: u64,
     #[serde(skip)]
     pub(super) lines: Vec<(usize, Row)>,
@@ -27,7 +27,7 @@ pub(super) struct Report {
 pub(super) struct Row {
     pub(super) what: What,
     pub(super) path: String,
-    /// A member, rather than all values at the path.
+    /// True for one member, false for all values at the path.
     member: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
@@ -40,8 +40,7 @@ pub(super) struct Row {
     old_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     new_count: Option<u64>,
-    /// It may have been there, or be there still, with no more than these bytes: only the largest
-    /// members are compared.
+    /// The member may exist in the other message with at most this many bytes, as only the largest members are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unseen_up_to: Option<u64>,
     #[serde(skip)]
@@ -55,7 +54,7 @@ pub(super) enum What {
     Shrank,
     Appeared,
     Went,
-    /// Members changed, but not the sum.
+    /// Members changed, but their sum did not.
     Changed,
 }
 
@@ -137,7 +136,7 @@ impl Report {
     }
 }
 
-/// Whether a change this large is hidden in changes that make up for each other.
+/// Returns true if the node contains a change this large, even if others compensate for it.
 fn holds(change: &TreeChange, least: u64) -> bool {
     let large = |change: i64| change.unsigned_abs() >= least.max(1);
     change.members.iter().any(|member| large(member.change()))
@@ -184,7 +183,7 @@ impl Row {
         }
     }
 
-    /// By how many they became more or fewer.
+    /// Returns the change in the number of values.
     pub(super) fn counts(&self) -> String {
         let (old, new) = (self.old_count.unwrap_or(0), self.new_count.unwrap_or(0));
         match new.cmp(&old) {

@@ -19,7 +19,7 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
     let [old, new] = Opening::of(&args.reading, output.objects())
         .progress(output.reading("reading"))
         .open_both([old, &args.file])?;
-    // A name that doesn't tell the type is no reason to compare names with numbers.
+    // If only one of the types is known, use it for both: names can't be compared with numbers.
     let old_type = old.descriptor().or(new.descriptor());
     let (old_tree, _) = measure(&old, old_type, args, keep)?;
     let (new_tree, _) = measure(&new, new.descriptor(), args, keep)?;

@@ -1,4 +1,4 @@
-//! What changed between two messages, as a page that needs nothing but a browser.
+//! The changes between two messages as a self-contained page.
 
 use super::changes::{Report, Row, signed};
 use super::page::escape;
@@ -20,7 +20,7 @@ td.bar { width: 10rem; }
 tr:hover { background: #8882; }
 ";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(report: &Report) -> String {
     let title = format!("{}: what changed since {}", report.new, report.old);
     let title = escape(&title);
@@ -82,7 +82,7 @@ fn line(depth: usize, row: &Row, largest: u64) -> String {
     )
 }
 
-/// A bar from the middle: to the right for what there is more of.
+/// Returns a bar that starts in the middle and extends to the right for growth.
 fn bar(change: i64, largest: u64) -> String {
     let permille = u128::from(change.unsigned_abs()) * 500 / u128::from(largest);
     let (class, start) = match change {

@@ -1,4 +1,4 @@
-//! The tree as a page that needs nothing but a browser.
+//! The tree as a self-contained page.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/page.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-/// The most bytes of data in a page. What is smallest is left to the sums until it fits.
+/// Largest data of a page, in bytes. The smallest nodes are summed up until it fits.
 const MOST_DATA: usize = 4 << 20;
 
-/// The most characters of a name or a place.
+/// Largest number of characters in a name or selector.
 const MOST_TEXT: usize = 200;
 
 #[derive(Serialize)]
@@ -23,17 +23,17 @@ struct Data<'a> {
     message: Option<&'a str>,
     chunked: bool,
     tree: Item,
-    /// What a click on a member goes into, by the member's path.
+    /// The trees to zoom into, by the member's path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inside: BTreeMap<String, Item>,
 }
 
-/// A field, with names of one letter: there may be many thousands.
+/// A field. Names have one letter, as there may be many thousands of fields.
 #[derive(Serialize)]
 struct Item {
-    /// Its step in a path; of the root the path.
+    /// Step in a path; for the root, the path.
     n: String,
-    /// The type, or a guess at it.
+    /// Type, or a guess at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     t: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,20 +46,20 @@ struct Item {
     /// Members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     m: Vec<Row>,
-    /// Other members: how many, size.
+    /// Other members: number and size.
     #[serde(skip_serializing_if = "Option::is_none")]
     r: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     f: Vec<Item>,
-    /// Other fields.
+    /// Other fields: number and size.
     #[serde(skip_serializing_if = "Option::is_none")]
     x: Option<(u64, u64)>,
 }
 
-/// A member: place, name, detail, size, chunk, path.
+/// A member: selector, name, detail, size, chunk, path.
 type Row = (String, Option<String>, Option<String>, u64, String, String);
 
-/// The page for the largest report that fits in one: `report` makes one within limits.
+/// Returns the page for the largest report that fits; `report` makes one within limits.
 pub(super) fn page(limits: Limits, report: impl Fn(Limits) -> Report) -> Result<String, Failure> {
     let mut limits = limits;
     loop {
@@ -72,7 +72,7 @@ pub(super) fn page(limits: Limits, report: impl Fn(Limits) -> Report) -> Result<
             .min_size
             .max(report.tree.size >> 20)
             .saturating_mul(4);
-        // All members of a field are worth more than small ones of every field.
+        // All members of a field matter more than small ones of every field.
         if limits.min_size >= report.tree.size >> 12 {
             limits.top = (limits.top / 2).max(1);
         }
@@ -86,8 +86,7 @@ fn title(report: &Report) -> String {
     format!("{}: sizes by field", report.file)
 }
 
-/// What the script reads. In a script element nothing but `<` could end it, and JSON has another
-/// way to write that.
+/// Returns the data for the script. Only `<` could end a script element, and JSON can escape it.
 fn data(report: &Report) -> Result<String, Failure> {
     let data = Data {
         file: &report.file,
@@ -100,14 +99,13 @@ fn data(report: &Report) -> Result<String, Failure> {
     Ok(json.replace('<', "\\u003c"))
 }
 
-/// A member that can be gone into. A path that is too long for the page leads to none.
+/// Returns a member to zoom into, unless its path is too long for the page.
 fn inside(field: &Field) -> Option<(String, Item)> {
     let is_whole = field.path.chars().count() <= MOST_TEXT;
     is_whole.then(|| (field.path.clone(), Item::of(field)))
 }
 
-/// Fills in the template, the texts from outside last, so that none of them is taken for a place to
-/// fill in.
+/// Fills in the template, untrusted text last, so that none of it is taken for a placeholder.
 fn fill(title: &str, data: &str) -> String {
     let page = PAGE
         .replace("{{style}}", STYLE)
@@ -117,8 +115,7 @@ fn fill(title: &str, data: &str) -> String {
     [front, &escape(title), middle, data, end].concat()
 }
 
-/// The text as XML and HTML have it, in elements and in quoted attributes. Characters that XML
-/// can't have are left out.
+/// Escapes text for elements and quoted attributes of XML and HTML. Drops characters that XML doesn't allow.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

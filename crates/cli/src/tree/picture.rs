@@ -1,4 +1,4 @@
-//! The tree as a picture that stands still.
+//! The tree as a static picture.
 
 use std::fmt::Write;
 
@@ -11,23 +11,23 @@ use crate::size;
 const WIDTH: f64 = 1280.0;
 const HEIGHT: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Room above the treemap for what it is of, and below for its colours.
+/// Space above the treemap for its title, and below for its legend.
 const HEAD: f64 = 78.0;
 const FOOT: f64 = 52.0;
-/// The line of a field's name above its parts.
+/// Height of a field's label above its parts.
 const LABEL: f64 = 18.0;
 const PADDING: f64 = 2.0;
-/// The shortest side that is drawn, and the least that is worth cutting up.
+/// Shortest side that is drawn or divided further.
 const LEAST_SIDE: f64 = 2.5;
 const LEAST_FRAME: (f64, f64) = (28.0, 18.0);
-/// The least that a member is worth drawing for.
+/// Smallest area of a member that is drawn.
 const LEAST_MEMBER: f64 = 700.0;
-/// How wide a character is, about.
+/// Approximate width of a character.
 const CHARACTER: f64 = 7.0;
 
 const STYLE: &str = include_str!("assets/picture.css");
 
-/// What a field is cut into: fields, or the largest members where those say more.
+/// A part of a field: a field, or a large member if members tell more.
 enum Part<'a> {
     Field(&'a Field),
     Member(&'a Listed),
@@ -85,7 +85,7 @@ fn share(size: u64, whole: u64) -> String {
     })
 }
 
-/// What colours a field, as in the page.
+/// Returns the kind of field that determines its colour, as in the page.
 fn kind(field: &Field) -> &'static str {
     if !field.fields.is_empty() || field.other_fields.is_some() {
         return "message";
@@ -124,8 +124,7 @@ fn parts(field: &Field) -> Vec<Part<'_>> {
     parts
 }
 
-/// Whether members say more than fields: they have names, and what is below them has none, or
-/// hardly any of the bytes.
+/// Returns true if members tell more than fields: they have names, and the fields below have no names or only a few of the bytes.
 fn by_member(field: &Field) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))
@@ -140,7 +139,7 @@ fn has_named(field: &Field, least: u64) -> bool {
     large.any(|below| (below.members.len() > 1 && is_named(below)) || has_named(below, least))
 }
 
-/// The picture of a report, as SVG.
+/// Returns the picture of a report as SVG.
 pub(super) fn svg(report: &Report) -> String {
     let root = &report.tree;
     let map = Rect {
@@ -216,7 +215,7 @@ fn draw(out: &mut String, part: &Part<'_>, rect: Rect, depth: usize, whole: u64)
     }
 }
 
-/// Whether all that a field is cut into are members too small for their names.
+/// Returns true if all parts of a field are members too small for their names.
 fn is_dust(field: &Field, within: &Rect) -> bool {
     let largest = field.members.first().map_or(0, |member| member.size);
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
@@ -224,8 +223,7 @@ fn is_dust(field: &Field, within: &Rect) -> bool {
     by_member(field) && area < LEAST_MEMBER
 }
 
-/// The name, and if there is room for it the size: on the same line for what has parts below it,
-/// else on the next.
+/// Writes the name and, if it fits, the size: on the same line if parts follow below, else on the next.
 fn label(out: &mut String, part: &Part<'_>, rect: Rect, is_frame: bool) {
     if rect.height < LABEL - 3.0 || rect.width < 5.0 * CHARACTER {
         return;
@@ -285,7 +283,7 @@ fn legend(out: &mut String) {
     out.push('\n');
 }
 
-/// The text in this many characters, cut at its end.
+/// Cuts a text at its end to this many characters.
 fn fit(text: &str, most: usize) -> String {
     let mut shown: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {

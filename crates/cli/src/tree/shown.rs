@@ -1,4 +1,4 @@
-//! What of a tree is shown: the report, as JSON has it.
+//! The part of a tree to show: the report, as in JSON.
 
 use proto_splitter::ChunkIndex;
 use proto_splitter::path::Select;
@@ -8,52 +8,52 @@ use serde::Serialize;
 use crate::args::{MinSize, SortBy, TreeArgs};
 use crate::input::Input;
 
-/// A tree of sizes, cut down to what is worth a line.
+/// A size tree reduced to the nodes worth a line.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) file: String,
-    /// The full name of the message's type, if it is known.
+    /// Full name of the message's type, if known.
     pub(super) message: Option<String>,
     pub(super) tree: Field,
-    /// For a page: the fields of members, each by itself.
+    /// For a page: the trees of members, each separate.
     #[serde(skip)]
     pub(super) inside: Vec<Field>,
 }
 
-/// The trees of members, each by itself; the largest first.
+/// The trees of members, each separate, the largest first.
 pub(super) type Entered = Vec<SizeTree>;
 
 /// All values at one path.
 #[derive(Debug, Serialize)]
 pub(super) struct Field {
-    /// From the root of the message.
+    /// Path from the root of the message.
     pub(super) path: String,
     #[serde(skip)]
     pub(super) label: String,
-    /// What is known of the one value besides, for a reader.
+    /// Further description of a single value, for people.
     #[serde(skip)]
     pub(super) detail: Option<String>,
     #[serde(rename = "type")]
     pub(super) type_name: Option<String>,
-    /// What the values look like, where the type doesn't tell.
+    /// Kind of data, guessed if the type is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) guess: Option<&'static str>,
     pub(super) count: u64,
     pub(super) size: u64,
-    /// Bytes that belong to no field below.
+    /// Bytes outside the fields below.
     pub(super) own: u64,
-    /// Of the root of this tree.
+    /// Share of the root of this tree.
     pub(super) share: f64,
     #[serde(flatten)]
     pub(super) chunks: Chunks,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<Listed>,
-    /// The members that are not listed.
+    /// Members not listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) other_members: Option<Rest>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) fields: Vec<Field>,
-    /// The fields that are not listed, but for those that are too deep.
+    /// Fields not listed, except for those that are too deep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) other_fields: Option<Rest>,
 }
@@ -62,10 +62,10 @@ pub(super) struct Field {
 #[derive(Debug, Serialize)]
 pub(super) struct Listed {
     pub(super) path: String,
-    /// The end of the path that tells it from other members.
+    /// The end of the path, which distinguishes it from other members.
     #[serde(skip)]
     pub(super) short: String,
-    /// The index or key alone.
+    /// The index or key.
     #[serde(skip)]
     pub(super) selector: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,12 +78,12 @@ pub(super) struct Listed {
     pub(super) chunks: Chunks,
 }
 
-/// The chunks that something lies in; none for a message in one piece.
+/// The chunks that contain a node; empty for a message in one piece.
 #[derive(Debug, Serialize)]
 pub(super) struct Chunks {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     chunks: Vec<u64>,
-    /// Whether there are more than are listed.
+    /// True if there are more than listed.
     #[serde(skip_serializing_if = "is_false")]
     more_chunks: bool,
 }
@@ -98,7 +98,7 @@ pub(super) struct Rest {
     pub(super) size: u64,
 }
 
-/// What is worth a line.
+/// The limits on the nodes to show.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) depth: usize,
@@ -108,8 +108,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// What is asked for, or the default: `top`, and a share of the whole. What is asked for by
-    /// number or by another order is shown however small it is.
+    /// Returns the requested or default limits: `top`, and a share of the whole. A requested number or order includes nodes of any size.
     pub(super) fn of(args: &TreeArgs, whole: u64, top: usize, least: MinSize) -> Limits {
         let is_asked_for = args.top.is_some() || args.sort != SortBy::Size;
         let least = if is_asked_for {
@@ -145,7 +144,7 @@ impl Report {
         }
     }
 
-    /// Whether the message is in chunks.
+    /// Returns true if the message is in chunks.
     pub(super) fn is_chunked(&self) -> bool {
         !self.tree.chunks.chunks.is_empty()
     }
@@ -220,7 +219,7 @@ impl Cut {
 
     fn fields(&self, node: &TreeNode, path: &str, depth: usize) -> (Vec<Field>, Option<Rest>) {
         let shown = |child: &&TreeNode| child.size >= self.limits.min_size;
-        // They come by size.
+        // Sorted by size.
         let mut shown: Vec<&TreeNode> = node.children.iter().filter(shown).collect();
         if self.limits.sort == SortBy::Count {
             shown.sort_by_key(|child| std::cmp::Reverse(child.count));
@@ -264,7 +263,7 @@ fn selector(member: &Member) -> String {
 }
 
 impl Chunks {
-    /// Of what is in no chunks.
+    /// Returns the set for a message without chunks.
     pub(super) fn none() -> Self {
         Chunks {
             chunks: Vec::new(),
@@ -279,7 +278,7 @@ impl Chunks {
         }
     }
 
-    /// As `3`, `0, 3` or `0..7`; long sets by how many there are.
+    /// Formats the set as `3`, `0, 3` or `0..7`; long sets as their number.
     pub(super) fn text(&self) -> String {
         let listed = &self.chunks;
         match (listed.as_slice(), self.more_chunks) {

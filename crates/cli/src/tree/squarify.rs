@@ -1,6 +1,6 @@
-//! Cutting a rectangle into parts as square as can be.
+//! Dividing a rectangle into parts that are as square as possible.
 
-/// A place in a picture.
+/// A rectangle in a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rect {
     pub(super) x: f64,
@@ -14,7 +14,7 @@ impl Rect {
         self.width * self.height
     }
 
-    /// What is left inside of margins; none if nothing is.
+    /// Returns the rectangle inside margins; `None` if it is empty.
     pub(super) fn inset(&self, side: f64, top: f64) -> Option<Rect> {
         let inner = Rect {
             x: self.x + side,
@@ -26,8 +26,8 @@ impl Rect {
     }
 }
 
-/// A rectangle for each size, in proportion; sizes come largest first. After Bruls, Huizing and van
-/// Wijk: along the shorter side a row takes parts for as long as they become squarer by it.
+/// Returns a rectangle for each size, in proportion; sizes come largest first. After Bruls, Huizing and van Wijk: a row along the shorter
+/// side takes parts as long as they become squarer.
 pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let sizes: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
@@ -89,7 +89,7 @@ pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
         left -= sum;
         rest = behind;
     }
-    // What is so small that nothing is left of the rectangle.
+    // For parts too small to leave any rectangle.
     let none = Rect {
         width: 0.0,
         height: 0.0,

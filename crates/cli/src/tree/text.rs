@@ -5,30 +5,30 @@ use crate::harmless::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 
-/// A line: what stands in its columns, and how deep it is.
+/// A line: the contents of its columns, and its depth.
 struct Line {
     cells: [String; 5],
-    /// Of the whole; none where others are summed up.
+    /// Share of the whole; `None` for sums.
     share: Option<f64>,
     label: String,
 }
 
-/// How a table looks.
+/// The style of a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
-    /// The columns that there is room for.
+    /// Available width in columns.
     pub(super) width: Option<usize>,
-    /// Whole paths, of any length, instead of what hangs below what.
+    /// True for whole paths of any length, instead of a drawn tree.
     pub(super) full_paths: bool,
-    /// Bars beside the shares, for a reader at a terminal.
+    /// True for bars beside the shares, on a terminal.
     pub(super) bars: bool,
     pub(super) colour: bool,
 }
 
-/// How many characters a bar has that is as long as the whole.
+/// Number of characters of a full bar.
 const BAR: usize = 10;
 
-/// A bar's last character, by eighths.
+/// Last character of a bar, by eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 impl Report {
@@ -76,10 +76,10 @@ impl Report {
     }
 }
 
-/// The column of bars needs no words.
+/// Title of the column of bars.
 const BARS: &str = "";
 
-/// A bar for a share of the whole.
+/// Returns a bar for a share of the whole.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -91,7 +91,7 @@ fn bar(share: f64) -> String {
     format!("{}{last}", "█".repeat(eighths / 8))
 }
 
-/// The table with its header bold and its bars in colour.
+/// Returns the table with a bold header and coloured bars.
 fn coloured(text: &str) -> String {
     let is_bar = |c: char| c == '█' || EIGHTHS.iter().any(|part| part.starts_with(c));
     let mut lines = text.lines();
@@ -125,8 +125,8 @@ fn cells(field: &Field) -> [String; 5] {
     ]
 }
 
-/// What hangs below a field: its members, then its fields. Either add up to the field, the fields
-/// with its own bytes, so a member hangs on a line of another kind.
+/// Appends the lines below a field: its members, then its fields. Both add up to the field, the fields together with its own bytes, so
+/// members have lines of another style.
 fn field_lines(field: &Field, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[Listed] = if only_member(field).is_some() {
         &[]
@@ -192,7 +192,7 @@ fn field_lines(field: &Field, indent: &str, full_paths: bool, lines: &mut Vec<Li
     }
 }
 
-/// The member of a field that has one only, and so no line to itself.
+/// Returns the member of a field that has only one, which gets no separate line.
 fn only_member(field: &Field) -> Option<&Listed> {
     match field.members.as_slice() {
         [only] if field.count == 1 => Some(only),
@@ -237,7 +237,7 @@ fn rest_line(rest: Rest, tip: &str, what: &str) -> Line {
     }
 }
 
-/// What a member is called, to be put behind its place.
+/// Returns a member's name and detail, to follow its selector.
 pub(super) fn called(name: Option<&str>, detail: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(name) = name {
@@ -256,7 +256,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// A number with commas between its thousands.
+/// Formats a number with commas between thousands.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,5 +1,5 @@
-//! Small files that claim much, in memory that is bounded: each command ends with an answer or
-//! with one line of error. `tests/bombs/run.sh` tries a hundred times as much, and takes the time.
+//! Small files that claim to be huge, with limited memory: each command returns a result or an error on one line. `tests/bombs/run.sh`
+//! tries a hundred times as much.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use proto_splitter_testkit::bombs::{Scale, write};
 
 use crate::support::Dir;
 
-/// The most memory that a command may map, in KiB: its code, its threads' stacks and what it reads.
+/// Largest memory that a command may map, in KiB: its code, stacks and data.
 const MOST: u64 = 1 << 20;
 
 #[test]

@@ -99,7 +99,7 @@ fn a_delimited_field_of_an_edition_is_printed_as_one() {
         &types,
     ])
     .ok();
-    // As protoc takes it, for the same bytes on the wire.
+    // As protoc accepts it, for the same bytes on the wire.
     let expected = r#"// edition_2023.proto
 
 edition = "2023";
@@ -157,7 +157,7 @@ fn without_a_schema_the_text_is_guessed() {
 #[test]
 fn elements_without_a_schema_are_counted_and_shown_by_how_they_are_written() {
     let dir = Dir::new();
-    // Three messages with a number and a string, three strings, two numbers, and one of 4 bytes.
+    // Three messages with a number and a string, three strings, two numbers, and four bytes.
     let message = [
         &b"\x0a\x03\x40\xec\x07\x0a\x03\x40\xed\x07\x0a\x03\x40\xee\x07"[..],
         b"\x12\x02hi\x12\x03you\x12\x02xy\x18\x05\x18\x96\x01\x25\x01\x00\x00\x00",
@@ -192,7 +192,7 @@ fn elements_without_a_schema_are_counted_and_shown_by_how_they_are_written() {
 #[test]
 fn what_would_repaint_a_terminal_is_escaped_in_every_format() {
     let dir = Dir::new();
-    // A node's name with an escape of C1, and one that turns the text around.
+    // A node's name with a C1 escape, and a character that reverses the text.
     let name = "a\u{9b}31m\u{202e}gpj.exe caf\u{e9}";
     let node = [
         &[0x0a, u8::try_from(name.len()).unwrap()][..],
@@ -336,7 +336,7 @@ fn what_is_printed_goes_to_a_file_by_the_same_option_everywhere() {
         };
         assert_eq!(to_file().ok(), "", "{name}");
         assert_eq!(fs::read_to_string(&out).unwrap(), printed, "{name}");
-        // As everywhere, what is in the way stays.
+        // As everywhere, an existing file is kept.
         let line = to_file().failed(Exit::Usage);
         assert!(line.contains("--force"), "{name}: {line}");
     }

@@ -1,5 +1,5 @@
-//! Files of released versions: what they read as, and whether the same commands still write the
-//! same bytes. `UPDATE_COMPAT=1` rewrites those of the version that is being worked on.
+//! Files of released versions: their contents, and whether the same commands still write the same bytes. `UPDATE_COMPAT=1` rewrites those
+//! of the current version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use crate::onnx;
 use crate::support::{Dir, files, run_all};
 use prost_reflect::prost::Message;
 
-/// The version whose files are written anew.
+/// The version whose files are rewritten.
 const VERSION: &str = "0.1.0";
 
 /// A form of file or folder that a command writes.
 struct Form {
-    /// The folder below the version's.
+    /// Folder below the version's.
     name: &'static str,
-    /// What it is made of.
+    /// Source file or folder.
     source: &'static str,
-    /// The command, where `IN` is the source and `OUT` a path below the folder.
+    /// Command that writes it, where `IN` is the source and `OUT` a path below the folder.
     written_by: &'static str,
-    /// The command that reads it, where `IN` is the folder and `OUT` the result.
+    /// Command that reads it, where `IN` is the folder and `OUT` the result.
     read_by: &'static str,
-    /// Whether the result is the source, and not what is kept below `reads-as`.
+    /// True if the result is the source, rather than the file stored below `reads-as`.
     gives_back: bool,
 }
 
@@ -104,7 +104,7 @@ const FORMS: [Form; 15] = [
     },
 ];
 
-/// The folder of a version's files.
+/// Returns the folder of a version's files.
 fn version(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/compat")
@@ -130,7 +130,7 @@ impl Form {
         run_all(words.iter().map(|word| word as &dyn AsRef<Path>)).ok();
     }
 
-    /// What the form is made of.
+    /// Returns the form's source.
     fn source(&self, dir: &Dir) -> PathBuf {
         match self.source {
             MODEL => dir.file(MODEL, onnx::model().encode_to_vec()),
@@ -141,7 +141,7 @@ impl Form {
     }
 }
 
-/// All files below a folder, or the one that it is, with their contents.
+/// Returns all files below a folder, or the file itself, with their contents.
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     if path.is_file() {
         return vec![(String::new(), fs::read(path).unwrap())];
@@ -157,7 +157,7 @@ fn update() -> bool {
     std::env::var_os("UPDATE_COMPAT").is_some()
 }
 
-/// Puts a file or folder in the place of one that is kept.
+/// Replaces a stored file or folder.
 fn keep(made: &Path, kept: &Path) {
     let _ = fs::remove_dir_all(kept).or_else(|_| fs::remove_file(kept));
     for (name, bytes) in contents(made) {

@@ -1,4 +1,4 @@
-//! SavedModels in another form, and their fingerprints.
+//! Conversions of SavedModels, and their fingerprints.
 
 use std::fs;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn splits_and_merges_of_folders_carry_their_fingerprint_along() {
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["stored"], original["computed"]);
     assert_eq!(report["differs_in"].as_array().unwrap().len(), 5);
-    // What was kept is right again once the model is in one piece.
+    // The kept fingerprint is valid again once the model is in one piece.
     run([
         &"merge",
         &kept,

@@ -9,7 +9,7 @@ use crate::support::{Dir, run, run_all};
 
 const GRAPH: &str = "tensorflow.GraphDef";
 
-/// A graph of these nodes, each a name and an op.
+/// Creates a graph of these nodes, each with a name and an op.
 fn graph(dir: &Dir, file: &str, nodes: &[(&str, &str)]) -> PathBuf {
     let field = |number: u8, value: &[u8]| {
         let len = u8::try_from(value.len()).unwrap();
@@ -24,7 +24,7 @@ fn graph(dir: &Dir, file: &str, nodes: &[(&str, &str)]) -> PathBuf {
     dir.file(file, bytes.concat())
 }
 
-/// What is different, as `PATH (NAME): HOW`.
+/// Returns the differences as `PATH (NAME): HOW`.
 fn differences(first: &Path, second: &Path) -> Vec<String> {
     let args: [&dyn AsRef<Path>; 6] = [&"diff", &first, &second, &"--message", &GRAPH, &"--json"];
     let ran = run_all(args);

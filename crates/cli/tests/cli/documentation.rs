@@ -1,4 +1,4 @@
-//! Pages that show what commands print: they are run, and print that.
+//! Runs the commands shown in pages and compares their output.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Dir, fixture};
 
-/// The commands of a page, each with what it is said to print.
+/// Returns the commands of a page, each with its expected output.
 fn commands(page: &str) -> Vec<(&str, &str)> {
     let blocks = page.split("```console\n").skip(1);
     let blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));

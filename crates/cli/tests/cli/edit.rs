@@ -10,7 +10,7 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const GRAPH: &str = "tensorflow.GraphDef";
 
-/// A graph with nodes of these names.
+/// Creates a graph with nodes of these names.
 fn graph(dir: &Dir, name: &str, nodes: &[&str]) -> PathBuf {
     let mut bytes = Vec::new();
     for node in nodes {
@@ -25,7 +25,7 @@ fn graph(dir: &Dir, name: &str, nodes: &[&str]) -> PathBuf {
     dir.file(name, bytes)
 }
 
-/// The same graph in one piece and in chunks.
+/// Creates the same graph in one piece and in chunks.
 fn both(dir: &Dir, nodes: &[&str]) -> [PathBuf; 2] {
     let plain = graph(dir, "graph.pb", nodes);
     let options = ["--message", GRAPH, "--max-chunk-size", "20"];
@@ -51,15 +51,15 @@ fn value(file: &Path, path: &str) -> Value {
     serde_json::from_str(&run(args).ok()).unwrap()
 }
 
-/// Runs a command on a file, and gives what it wrote.
+/// Runs a command on a file, and returns the path of its output.
 #[track_caller]
 fn changed(dir: &Dir, verb: &str, file: &Path, rest: &[&str]) -> PathBuf {
     let extension = file.extension().unwrap();
-    // One form of an output goes when the other is written over it.
+    // Writing one form of an output removes the other.
     let stem = format!("out of {verb} {}", extension.display());
     let out = dir.path(&stem).with_extension(extension);
     let args: [&dyn AsRef<Path>; 7] = [&verb, &file, &"-o", &out, &"--message", &GRAPH, &"--force"];
-    // `replace` keeps the chunks that are there.
+    // `replace` keeps the existing chunks.
     let size = (verb != "replace").then_some(&"--max-chunk-size=40");
     let rest = rest.iter().chain(size).map(|arg| arg as &dyn AsRef<Path>);
     run_all(args.into_iter().chain(rest)).ok();

@@ -1,4 +1,4 @@
-//! What holds for every command: streams, status, JSON, widths, suggestions.
+//! Requirements of every command: streams, status, JSON, widths, suggestions.
 
 use std::io::pipe;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use crate::support::{Dir, fixture, run_all};
 
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 
-/// A folder with all that the commands below take.
+/// Creates a folder with all inputs of the commands below.
 fn prepared() -> Dir {
     let dir = Dir::new();
     for model in ["model", "other"] {
@@ -48,8 +48,7 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
     command(dir, args).output().unwrap()
 }
 
-/// Every command that reports something, and whether it has `--json`. Those that write have another
-/// output each.
+/// Every command with a report, and whether it supports `--json`. Each that writes has a different output.
 const REPORTING: [(&[&str], bool); 25] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),
@@ -380,7 +379,7 @@ fn progress_is_shown_where_it_is_asked_for_and_goes_before_results_come() {
         let never = ran(&dir, &[args, &["--progress", "never"]].concat());
         assert_eq!(always.status.code(), never.status.code(), "{args:?}");
         let err = String::from_utf8(always.stderr).unwrap();
-        // What is small is done before the first report, and its end clears the line.
+        // Short work is done before the first report, and its end clears the line.
         let rest = err.rsplit("\x1b[K").next().unwrap();
         assert_eq!(
             rest,
@@ -428,7 +427,7 @@ fn tables_are_as_wide_as_the_terminal() {
             let exit = protosplit_cli::run_on(all, &mut out, &mut err, terminal, &Interrupt::new());
             assert_eq!(exit, Exit::Done, "{args:?}");
             let out = String::from_utf8(out).unwrap();
-            // Facts aren't columns: a file's name is told as a whole.
+            // Facts aren't columns: a file's name is printed in full.
             let rows = out.lines().filter(|line| !line.contains(small));
             let longest = rows.map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width, "{longest} of {width}: {args:?}\n{out}");

@@ -63,7 +63,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     let all = info["chunks"].as_array().unwrap().len();
     assert_eq!(chunks(&layout) + in_others, all);
 
-    // What is made of it has all of its chunks in one file.
+    // A changed copy has all of its chunks in one file,
     let one = dir.path("one.cpb");
     let recompress: [&dyn AsRef<std::path::Path>; 6] = [
         &"recompress",
@@ -85,7 +85,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         fs::remove_file(made).unwrap();
     }
 
-    // Unless that is to be several again.
+    // unless several files are requested again.
     let several = dir.path("several");
     fs::create_dir(&several).unwrap();
     let target = several.join("m.cpb");
@@ -126,7 +126,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         fs::read(&input).unwrap()
     );
 
-    // Not over what is read, not even with force.
+    // An input is never overwritten, not even with `--force`.
     let part = files[0]["file"].as_str().unwrap().to_owned();
     let output: [&dyn AsRef<std::path::Path>; 3] = [&"-o", &part, &"--force"];
     for mut args in [
@@ -143,7 +143,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         );
     }
 
-    // Another split has another number of files: what is left of this one goes, and is named.
+    // Another split has another number of files: leftover files of this one are removed and listed.
     let (exit, _, err) = split(&["--max-chunk-size", "3KiB"]);
     assert_eq!(exit, Exit::Usage, "{err}");
     let (exit, out, err) = split(&["--max-chunk-size", "3KiB", "--force"]);

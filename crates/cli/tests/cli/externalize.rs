@@ -1,4 +1,4 @@
-//! SavedModels whose constants move out, and back.
+//! SavedModels with constants moved out, and back.
 
 use std::fs;
 use std::path::Path;
@@ -41,14 +41,14 @@ fn a_model_goes_out_and_comes_back_byte_for_byte() {
     let bytes = |folder: &std::path::Path| fs::read(folder.join("saved_model.pb")).unwrap();
     assert!(bytes(&again) == bytes(&model));
     assert!(bytes(&runs).len() < bytes(&model).len());
-    // Once is enough, and a model that wasn't externalized has no original.
+    // A second time changes nothing, and a model that wasn't externalized has no original.
     let twice = dir.path("twice");
     run([&"externalize", &runs, &"-o", &twice]).failed(Exit::Usage);
     run([&"internalize", &model, &"-o", &twice]).failed(Exit::Usage);
     assert!(!twice.exists());
 }
 
-/// A folder with the model `model` and what it is externalized, `runs`.
+/// Creates a folder with a model, `model`, and its externalized form, `runs`.
 fn externalized() -> Dir {
     let dir = Dir::new();
     let (model, runs) = (fixture("functions_consts"), dir.path("runs"));
@@ -104,7 +104,7 @@ fn an_externalized_model_is_shown_as_the_model_that_it_was() {
     assert_eq!(different.exit, Exit::Bad);
 }
 
-/// What a process of the command writes to standard output, which may be bytes.
+/// Returns the standard output of the command in a process, as bytes.
 fn process(args: &[&dyn AsRef<Path>]) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     command.args(args.iter().map(|arg| arg.as_ref()));
@@ -182,7 +182,7 @@ fn a_checkpoint_is_known_by_its_prefix_and_by_any_of_its_files() {
         let data = fs::read(prefix.with_extension("data-00000-of-00001")).unwrap();
         assert!(npy.ends_with(&data[..1200]));
     }
-    // In two data files, one of which is damaged then.
+    // In two data files, one of which is damaged afterwards.
     let info = run([&"info", &sharded, &"--json"]).json();
     assert_eq!(info["files"].as_array().unwrap().len(), 3);
     run([&"verify", &sharded]).ok();

@@ -1,9 +1,8 @@
-//! Every verb that writes, with its system calls failing or killing it, one after the other: a reader
-//! finds the old or the new, and the status says which.
+//! Every verb that writes, with its system calls failing or killing it in turn: a reader finds the old or the new state, and the status
+//! tells which.
 //!
-//! `strace` injects the failures; where there is none, or it may not trace, nothing is tested here.
-//! `PROTOSPLIT_FAULTS=1` takes every call of every kind, as `tests/faults/run.sh` does; without it,
-//! each [`STRIDE`]th.
+//! `strace` injects the failures; if it is missing or may not trace, nothing is tested. `PROTOSPLIT_FAULTS=1` tests every call, as
+//! `tests/faults/run.sh` does; otherwise only each [`STRIDE`]th.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -25,10 +24,10 @@ use scenarios::{
     Found, SCENARIOS, SEVERAL, Scenario, inputs, ok, old_in_several, protosplit, read_prefix,
 };
 
-/// One in so many calls is made to fail in the short form.
+/// Interval between the tested calls in the short form.
 const STRIDE: usize = 97;
 
-/// What is made to fail: whatever can change a file or a folder, or say that it did.
+/// The tested calls: all that change a file or folder, or report that they did.
 const CALLS: [&str; 22] = [
     "openat",
     "read",
@@ -54,7 +53,7 @@ const CALLS: [&str; 22] = [
     "getdents64",
 ];
 
-/// How a call goes wrong.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Error(&'static str),
@@ -63,8 +62,7 @@ enum Fault {
 
 const FAULTS: [Fault; 3] = [Fault::Error("EIO"), Fault::Error("ENOSPC"), Fault::Kill];
 
-/// Runs a verb with one of its calls going wrong: the `number`th (from 1) of that name, on whatever
-/// thread.
+/// Runs a verb with a fault in the `number`th (from 1) call of that name, on any thread.
 fn run_with(scenario: &Scenario, dir: &Dir, call: &str, number: usize, fault: Fault) -> ExitStatus {
     let how = match fault {
         Fault::Error(name) => format!("error={name}"),
@@ -90,8 +88,7 @@ fn traced_command(args: &[&str], dir: &Dir, options: &[&str]) -> ExitStatus {
     command.status().unwrap()
 }
 
-/// The calls that a verb makes without a fault, by kind and by number on their thread; but for
-/// those before it begins, as the loader's, and what it says.
+/// Returns the calls of a verb without a fault, by name and number on their thread, except those of the loader and of printing.
 fn calls(scenario: &Scenario) -> Vec<(&'static str, usize)> {
     let dir = Dir::new();
     (scenario.prepare)(&dir);
@@ -102,7 +99,7 @@ fn calls(scenario: &Scenario) -> Vec<(&'static str, usize)> {
     let mut made = std::collections::BTreeMap::new();
     let mut found = BTreeSet::new();
     for line in fs::read_to_string(log).unwrap().lines() {
-        // `PID  CALL(ARGUMENTS) = RESULT`; a call that another thread's came in between of is resumed.
+        // `PID  CALL(ARGUMENTS) = RESULT`; a call interrupted by one of another thread is resumed later.
         let Some((thread, call)) = line.split_once(char::is_whitespace) else {
             continue;
         };
@@ -142,7 +139,7 @@ fn stride() -> usize {
     std::env::var("PROTOSPLIT_FAULTS").map_or(STRIDE, |stride| stride.parse().unwrap())
 }
 
-/// Temporary files, but for those that were there before: parts of a merge share one.
+/// Returns new temporary files; existing ones are excluded, as the parts of a merge share one.
 fn temporary(dir: &Dir, before: &[String]) -> Vec<String> {
     let mut left = dir.files();
     left.retain(|file| file.contains(".protosplit-") && !before.contains(file));
@@ -192,7 +189,7 @@ fn with_any_call_failing_the_status_says_whether_the_old_or_the_new_is_there() {
                         code == 0 || found == old,
                         "{what}: failed, and the new is there"
                     );
-                    // What can't be removed stays, and so does what a crash could bring back.
+                    // A file that can't be removed stays, as may one that a crash could bring back.
                     let may_stay = ["unlink", "unlinkat", "getdents64", "openat"].contains(&call)
                         || (code == 0 && call == "fsync");
                     if !may_stay {

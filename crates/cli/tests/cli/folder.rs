@@ -1,4 +1,4 @@
-//! SavedModels' folders, split and merged as a whole.
+//! Folders of SavedModels, split and merged as a whole.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is not a message is named.
+//! Errors name the kind of a file that isn't a message.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn an_error_says_what_the_file_is_instead() {
     }
 }
 
-/// What each verb is given beside the file.
+/// Arguments of each verb apart from the file.
 const VERBS: &[&[&str]] = &[
     &["info"],
     &["ls"],

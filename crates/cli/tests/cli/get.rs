@@ -8,7 +8,7 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, foreign, run, run_all};
 
-/// A SavedModel as it was, and in chunks of at most 10 KiB.
+/// Returns a SavedModel in one piece, and in chunks of at most 10 KiB.
 fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
     let plain = dir.copy(
         &fixture("functions_consts/saved_model.pb"),
@@ -19,7 +19,7 @@ fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
     [plain, small]
 }
 
-/// The paths of what left the message, and of some that stayed.
+/// Returns the paths of chunks, and of some values in other chunks.
 fn paths(dir: &Dir) -> Vec<String> {
     let info = run([&"info", &dir.path("small.cpb"), &"--json"]).json();
     let chunks = info["chunks"].as_array().unwrap();
@@ -246,7 +246,7 @@ fn rows_of_a_tensor_are_its_first_dimension_s() {
     let array = fs::read(&out).unwrap();
     assert!(String::from_utf8_lossy(&array).contains("(2, 2)"));
     assert!(array.ends_with(b"cdef") && array.len() % 64 == 4);
-    // A file that is called so is an array, unless something else is asked for.
+    // The extension selects the format, unless another is requested.
     let all: [&dyn AsRef<Path>; 7] = [&"get", &file, &".", &of[1], &"-o", &out, &"--force"];
     run_all(all).ok();
     let array = fs::read(&out).unwrap();
@@ -399,7 +399,7 @@ fn what_cannot_be_got_says_why() {
     let exists = run([&"get", &chunked, &"", &"-o", &plain]);
     assert!(exists.failed(Exit::Usage).contains("--force"));
 
-    // Nobody says what this is.
+    // The type of this file is unknown.
     let nameless = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
     let named = run([&"get", &nameless, &"node[0].name"]).failed(Exit::Usage);
     assert!(
@@ -487,7 +487,7 @@ fn keys_may_stand_in_single_quotes() {
     assert!(error.contains(meant), "{error}");
 }
 
-/// A model with functions, and the way to its graph.
+/// A model with functions, and the path of its graph.
 const GRAPH: &str = "meta_graphs[0].graph_def";
 
 #[test]
@@ -514,7 +514,7 @@ fn elements_are_told_by_name_by_value_and_from_the_end() {
     ] {
         assert_eq!(get(&path).json(), by_index, "{path}");
     }
-    // A function is called what its signature is called.
+    // A function has the name of its signature.
     let function = get("library.function[0]").json();
     let name = function["signature"]["name"].as_str().unwrap();
     assert_eq!(
@@ -588,7 +588,7 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
         let told = format!("did you mean `{GRAPH}.{meant}`?");
         assert!(error.ends_with(&told), "{typed}: {error}");
     }
-    // A sound path leads nowhere: another way to write it isn't what was meant.
+    // A valid path without a value: another spelling would be a wrong suggestion.
     let error = run([
         &"get",
         &model,

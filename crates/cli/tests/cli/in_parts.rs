@@ -1,4 +1,4 @@
-//! Work that several hosts share: `--plan-only`, `--plan --part`, `--plan --commit`.
+//! Work divided among several hosts: `--plan-only`, `--plan --part`, `--plan --commit`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const MODEL: &str = "functions_consts/saved_model.pb";
 
-/// A plan to split the model to `small.cpb`.
+/// Plans to split the model into `small.cpb`.
 fn plan(dir: &Dir, parts: &str) -> usize {
     let source = dir.copy(&fixture(MODEL), "saved_model.pb");
     let (prefix, plan) = (dir.path("small"), dir.path("plan"));
@@ -123,7 +123,7 @@ fn reports_can_be_given_and_what_is_missing_is_said() {
         &report(1),
     ]);
     assert!(failed.failed(Exit::Usage).contains(&missing));
-    // Beside the plan there are none.
+    // There are none beside the plan.
     let failed = run([&"split", &"--plan", &plan, &"--commit"]).failed(Exit::Usage);
     assert!(failed.contains("no report of part 0"), "{failed}");
     run([
@@ -230,7 +230,7 @@ fn what_a_plan_is_not_for_is_refused_in_a_line() {
     assert!(failed.failed(Exit::Bad).contains("not a plan"));
 }
 
-/// Processes that are killed at random moments, and run again.
+/// Processes are killed at random moments, and run again.
 #[cfg(unix)]
 #[test]
 fn whatever_host_is_killed_the_parts_come_together() {
@@ -304,7 +304,7 @@ fn what_the_plan_says_is_refused_beside_it() {
         let said = said.failed(Exit::Usage);
         assert!(said.contains(option) && said.contains("--plan"), "{said}");
     }
-    // What each host decides for itself isn't.
+    // Options that each host sets for itself are not in the plan.
     run([
         &"split",
         &"--plan",

@@ -31,7 +31,7 @@ fn chunks_that_share_a_record_chunk_name_each_other() {
     for record in [&b"base"[..], b"one", b"two"] {
         writer.write_record(record).unwrap();
     }
-    // The first record chunk is behind the signature, and its records are counted from there.
+    // The first record chunk follows the signature, and its records are counted from there.
     let chunks = [(64, 4), (65, 3), (66, 3)].map(|(offset, size)| ChunkInfo {
         r#type: 1,
         size,
@@ -160,7 +160,7 @@ fn a_samediff_model_says_its_variables_with_the_shapes_of_their_arrays() {
             }
         }
     }
-    // What the file left out is left out again.
+    // Fields missing from the file stay missing.
     let classic = samediff.join("classic.fb");
     run([&"convert", &classic, &"-o", &zip, &"--force"]).ok();
     run([&"convert", &zip, &"-o", &back, &"--to", &"fb"]).ok();

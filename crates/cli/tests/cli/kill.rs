@@ -1,4 +1,4 @@
-//! Conversions in place, killed.
+//! Killed conversions in place.
 
 #![cfg(unix)]
 
@@ -33,7 +33,7 @@ fn field(number: u64, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A fixture with one more meta graph, so large that a conversion takes its time.
+/// Creates a fixture with another meta graph, so large that a conversion takes time.
 fn large_model(dir: &Dir) -> Vec<u8> {
     let mut bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
     let mut nodes = Vec::new();
@@ -56,7 +56,7 @@ fn large_model(dir: &Dir) -> Vec<u8> {
     bytes
 }
 
-/// The model as a message, whatever form it is in.
+/// Returns the model as a message, in any form.
 fn content(model: &Path) -> Vec<u8> {
     let to = tempfile::tempdir().unwrap();
     let dir = SavedModelDir::open(model).unwrap();
@@ -75,7 +75,7 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
     let whole_run = started.elapsed();
     let (mut killed, mut side_by_side) = (0, 0);
     let mut to = "pb";
-    // Steps that share no factor with the number of kills go everywhere, in no order.
+    // Steps coprime to the number of kills cover everything, in no order.
     for kill in 0..KILLS {
         let mut child = convert(&model, to).stderr(Stdio::null()).spawn().unwrap();
         let share = u32::try_from(kill * 73 % KILLS).unwrap();
@@ -110,12 +110,12 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
             to = if to == "pb" { "cpb" } else { "pb" };
         }
     }
-    // Else the machine was too fast or too slow for this to show anything.
+    // Otherwise the machine was too fast or too slow for a meaningful test.
     let seen = format!("{killed} of {KILLS} were killed, {side_by_side} left both forms");
     assert!(killed > KILLS / 4 && side_by_side > 0, "{seen}");
 }
 
-/// A run of `externalize --in-place`, killed at the `number`th of its calls of this name.
+/// Runs `externalize --in-place`, killed at the `number`th call of this name.
 #[cfg(target_os = "linux")]
 fn externalize_killed(model: &Path, call: &str, number: usize) -> std::process::ExitStatus {
     let inject = format!("inject={call}:signal=KILL:when={number}");

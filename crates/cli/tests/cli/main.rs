@@ -1,5 +1,4 @@
-//! The command, run as a whole: in this process where only its results count, as a process of its
-//! own where more does.
+//! The command as a whole: run in this process if only its results matter, otherwise in a separate process.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;

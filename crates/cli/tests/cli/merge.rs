@@ -200,12 +200,12 @@ fn the_file_that_is_named_is_the_one_that_is_merged() {
     let whole = fixture("keras_mlp/saved_model.pb");
     let chunked = dir.split(&whole, "m", &["--max-chunk-size", "10KiB"]);
     let back = dir.path("back.pb");
-    // A message beside a file of chunks that it is the prefix of.
+    // A message beside a chunked file of which it is the prefix.
     let named = dir.file("x.pb", b"\x0a\x01a");
     dir.copy(&chunked, "x.pb.cpb");
     run([&"merge", &named, &"-o", &back]).ok();
     assert_eq!(fs::read(&back).unwrap(), b"\x0a\x01a");
-    // Chunks under a name of their own, alone and beside another file.
+    // Chunks under a different name, alone and beside another file.
     for beside in [false, true] {
         let named = dir.copy(&chunked, "g.chunks");
         if beside {

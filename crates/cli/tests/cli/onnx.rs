@@ -1,4 +1,4 @@
-//! ONNX models, which every command takes with no options: in one file, beside their data, in chunks.
+//! ONNX models, which every command accepts without options: in one file, with external data, in chunks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Dir, run, run_all};
 
-/// So many bytes that are not all equal.
+/// Returns this many bytes that are not all equal.
 fn noise(seed: u8, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at * 31 + at / 251).to_le_bytes()[0] ^ seed)
@@ -29,7 +29,7 @@ fn tensor(name: &str, bytes: Vec<u8>) -> TensorProto {
     }
 }
 
-/// A model with two initializers, one of them twice, and a constant of 6-bit floats.
+/// Returns a model with two initializers, one of them twice, and a constant of 6-bit floats.
 pub(crate) fn model() -> ModelProto {
     let six_bits = TensorProto {
         dims: vec![4],
@@ -71,7 +71,7 @@ pub(crate) fn model() -> ModelProto {
     }
 }
 
-/// The same model in one file, beside its data, and in chunks.
+/// Returns the same model in one file, with external data, and in chunks.
 fn forms(dir: &Dir) -> [PathBuf; 3] {
     let one = dir.file("one.onnx", model().encode_to_vec());
     let (pair, chunks) = (dir.path("pair.onnx"), dir.path("chunks.cpb"));
@@ -169,7 +169,7 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
         };
         assert_eq!(
             ran(&folder, "of-folder-"),
-            // As long a name, since a pair has it in its references.
+            // A name of the same length, since a pair has it in its references.
             ran(&model, "of-model--"),
             "{command}"
         );
@@ -186,7 +186,7 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
     run([&"split", &model, &"-o", &chunks]).ok();
     let report = run([&"verify", &chunks, &"--against", &folder, &"--json"]).json();
     assert_eq!(report["against"]["result"], "byte-exact");
-    // Of two nobody knows which is meant.
+    // With two models the folder is ambiguous.
     fs::copy(&one, folder.join("other.onnx")).unwrap();
     for command in ["info", "tensors", "tree", "verify", "cat"] {
         let error = run([&command, &folder]);
@@ -265,7 +265,7 @@ fn a_model_goes_from_each_form_to_each_other_and_has_the_same_bytes_in_each() {
             same(&merged, &one);
         }
     }
-    // Of the two tensors with the same bytes one is stored.
+    // Of two equal tensors one is stored.
     let stored = fs::metadata(dir.path("pair.onnx.data")).unwrap().len();
     assert_eq!(stored, 14_000);
 }
@@ -325,7 +325,7 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
         }
         // Six bits each in the model, a byte each in NumPy.
         let npy = dir.path(&format!("{at}.npy"));
-        // By its name, and by its place.
+        // By name, and by path.
         let name = ["c", "c", "graph.node[0].attribute[0].t"][at];
         run([
             &"get",
@@ -437,7 +437,7 @@ fn external_data_is_found_in_another_folder_or_left_where_it_is() {
     assert!(fs::read(&kept).unwrap() == fs::read(&pair).unwrap());
 }
 
-/// The arguments of each verb that changes a message, and what the change leaves in it.
+/// Arguments of each verb that changes a message, and the expected result.
 const CHANGES: [(&str, &[&str]); 5] = [
     ("edit", &["--replace", "domain=d"]),
     ("insert", &["domain", "--value", "d"]),

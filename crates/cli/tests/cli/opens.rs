@@ -1,5 +1,5 @@
-//! An input is opened once, whatever is done with it: its type is recognised, its trailer parsed and its
-//! message read through the same open file. The system counts.
+//! Every command opens an input once: its type is recognized, its trailer parsed and its message read through the same open file. The test
+//! counts system calls.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -11,8 +11,7 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, run_all};
 
-/// An input, and the verbs that read it. `IN` is the argument, `TWIN` another file with the same, and
-/// `OUT/NAME` an output.
+/// An input, and the verbs that read it. `IN` is the argument, `TWIN` another file with the same contents, and `OUT/NAME` an output.
 struct Input {
     name: &'static str,
     argument: &'static str,
@@ -284,7 +283,7 @@ fn checkpoint(folder: &Path) {
     }
 }
 
-/// Runs a line, and says what went wrong.
+/// Runs a command line, and returns its error, if any.
 fn run_line(line: &str, input: &Path, twin: &Path, out: &Path) -> Option<String> {
     let word = |word: &str| -> PathBuf {
         match word {

@@ -1,4 +1,4 @@
-//! Messages that have nothing to do with TensorFlow, through the command with schemas at run time.
+//! Messages unrelated to TensorFlow, with schemas given at run time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,19 +50,18 @@ fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>
             report["chunks"].as_array().unwrap().len() > part / 2,
             "{report}"
         );
-        // Neither needs the schema: the file says where everything belongs.
+        // Neither needs the schema: the file records every position.
         let verified = run([&"verify", &prefix, &"--against", &file, &"--json"]).json();
         assert_eq!(verified["against"]["result"], "byte-exact");
         run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
         assert!(fs::read(&back).unwrap() == bytes, "{message} at {max}");
-        // With it, all of the message parses.
+        // With it, the whole message parses.
         let deep = run([&"verify", &prefix, &"--deep", &"--json", a, b, c, d]).json();
         assert_eq!(deep["ok"], true, "{message}");
     }
 }
 
-/// What protobuf's compiler makes of these files and all they import, comments and places in the
-/// source too.
+/// Returns the output of protobuf's compiler for these files and all they import, including comments and source positions.
 fn descriptor_set(files: &[&str]) -> Vec<u8> {
     let mut compiler = protox::Compiler::new([root("proto")]).unwrap();
     compiler.include_imports(true).include_source_info(true);
@@ -77,7 +76,7 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
     let file = dir.file("descriptor.pb", descriptor_set(&[name]));
     let set = dir.file("descriptor.binpb", descriptor_set(&[name]));
     let message = "google.protobuf.FileDescriptorSet";
-    // The compiler has it; the set describes itself.
+    // The compiler includes it; the set describes itself.
     goes_through(&dir, &file, message, [&"--proto", &name, &"--proto", &name]);
     goes_through(
         &dir,
@@ -135,7 +134,7 @@ fn written(parts: &Parts) -> Vec<u8> {
     bytes
 }
 
-/// Asserts that the schema knows all that is in the message.
+/// Checks that the schema covers the whole message.
 fn parsed(bytes: &[u8], schema: &str, message: &str) {
     let folder = root("tests/data/schemas");
     let set = protox::compile([schema], [folder]).unwrap();
@@ -145,7 +144,7 @@ fn parsed(bytes: &[u8], schema: &str, message: &str) {
     assert_eq!(decoded.unknown_fields().count(), 0);
 }
 
-/// A tensor of floats: its shape, its name, and its content as bytes.
+/// Returns a tensor of floats: its shape, its name, and its content as bytes.
 fn tensor(name: &str, seed: u64, len: u64) -> Parts {
     Parts::new()
         .varint(1, len / 4)
@@ -154,7 +153,7 @@ fn tensor(name: &str, seed: u64, len: u64) -> Parts {
         .floats(9, seed, len)
 }
 
-/// A model with weights of all sizes, a graph inside a node, and a table of strings.
+/// Returns a model with weights of all sizes, a graph inside a node, and a table of strings.
 fn onnx() -> Vec<u8> {
     let node = |index: u64| {
         Parts::new()
@@ -249,14 +248,14 @@ fn a_file_by_any_name_is_the_message_itself_or_in_chunks_by_what_it_begins_with(
     assert_eq!(info["format"], "onnx", "{info}");
 }
 
-/// A packed run of varints, as the content of a field of text: all are below 128.
+/// Returns a packed run of varints as the content of a string field: all are below 128.
 fn packed(count: u32, step: u32) -> String {
     (0..count)
         .map(|n| char::from_u32(n * step % 128).unwrap())
         .collect()
 }
 
-/// A trace: packets of a few fields, bundles of events, packed runs, screenshots in an extension.
+/// Returns a trace: packets of a few fields, bundles of events, packed runs, screenshots in an extension.
 fn perfetto() -> Vec<u8> {
     let event = |at: u64| {
         let switch = Parts::new()

@@ -1,4 +1,4 @@
-//! Paddle's models: every verb, their layouts, and what several files make.
+//! Paddle's models: every verb, their layouts, and messages of several files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn paddle(name: &str) -> PathBuf {
     fixture("../paddle").join(name)
 }
 
-/// What is in a folder and below, by name.
+/// Returns the contents of a folder and its subfolders, by name.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| {
         let bytes = fs::read(folder.join(&name)).unwrap();
@@ -21,7 +21,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files(folder).into_iter().map(read).collect()
 }
 
-/// Only those of a model's folder that are the model: no tensors of a test run beside them.
+/// Returns the files of a folder that belong to the model, without tensors of test runs.
 fn model_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = contents(folder);
     all.retain(|(name, _)| !name.ends_with(".npy"));
@@ -237,7 +237,7 @@ fn every_layout_is_written_from_the_model_and_from_one_file_and_leads_back() {
             let back = dir.path(&format!("{to}-back"));
             run([&"convert", &there, &"-o", &back, &"--to", &home]).ok();
             let mut wanted = model_files(&model);
-            // Separate files have no file of all that one could go with.
+            // Separate files have no combined file for it to accompany.
             wanted.retain(|(name, _)| to != "separate" || !name.ends_with(".info"));
             let bytes = |all: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
                 let mut bytes: Vec<_> = all.into_iter().map(|(_, bytes)| bytes).collect();
@@ -416,7 +416,7 @@ fn what_is_no_program_is_named() {
 #[test]
 fn parameters_without_their_program_are_read_by_every_verb() {
     let dir = Dir::new();
-    // What `paddle.static.save_vars` writes: no program, in a file for each or in one.
+    // The output of `paddle.static.save_vars`: no program, in one file or one per variable.
     let weights = dir.path("weights");
     fs::create_dir(&weights).unwrap();
     for name in ["fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"] {
@@ -468,7 +468,7 @@ fn parameters_without_their_program_are_read_by_every_verb() {
         };
         assert_eq!(fs::read(made).unwrap(), fs::read(original).unwrap());
     }
-    // What is in chunks says itself what it is.
+    // A chunked file records its type.
     let one = dir.path("one.cpb");
     run([&"convert", &paddle("infer_fc"), &"-o", &one]).ok();
     let line = run([

@@ -1,4 +1,4 @@
-//! Outputs that are made from private files, which nobody else can read either.
+//! Outputs made from private files are private, too.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -10,11 +10,11 @@ use proto_splitter::prost::Message;
 
 use crate::support::{Dir, fixture};
 
-/// Names of members of the model.
+/// Names of elements of the model.
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 
-/// Every command that makes a file of what it reads, with arguments, each with an output of its own.
+/// Every command that writes a file derived from its input, each with a different output.
 const WRITING: &[&[&str]] = &[
     &["split", "model", "-o", "split", "--max-chunk-size", "20KiB"],
     &[
@@ -129,7 +129,7 @@ const WRITING: &[&[&str]] = &[
     ],
 ];
 
-/// The commands that write nothing of what they read to a file.
+/// The commands that don't write any of their input to a file.
 const OTHERS: &[&str] = &["cat", "completions", "help", "man", "schema"];
 
 /// Runs the command in a shell whose new files are readable by all.
@@ -146,7 +146,7 @@ fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {
         .unwrap()
 }
 
-/// Models of every format, as their owner alone can read them.
+/// Creates models of every format, readable only by their owner.
 fn prepared() -> Dir {
     let dir = Dir::new();
     fs::create_dir(dir.path("model")).unwrap();
@@ -216,7 +216,7 @@ fn every_command_is_among_those_that_write_or_those_that_do_not() {
         let name = page
             .trim_start_matches("pages/protosplit")
             .trim_end_matches(".1");
-        // The page of a command within another is of the other's.
+        // The page of a subcommand belongs to its parent.
         let Some(command) = name
             .trim_start_matches('-')
             .split('-')

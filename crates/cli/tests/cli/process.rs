@@ -1,4 +1,4 @@
-//! What only a process of its own shows: status, streams, and names that are not Unicode.
+//! Behaviour that only a separate process shows: status, streams, and names that are not Unicode.
 
 use std::io::pipe;
 use std::path::Path;
@@ -131,7 +131,7 @@ fn names_that_are_no_unicode_are_fine() {
     assert_eq!(ran.status.code(), Some(0));
 }
 
-/// What needs a file or a folder to change doesn't take a pipe, and isn't stopped by one.
+/// Options that require a file or a folder don't accept a pipe, nor wait for it.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_not_waited_for_where_a_folder_is_meant() {

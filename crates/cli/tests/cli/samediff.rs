@@ -1,4 +1,4 @@
-//! SameDiff models: what all formats have, and `protosplit samediff`.
+//! SameDiff models: features of all formats, and `protosplit samediff`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Dir, Ran, run, run_all};
 
-/// A model in a form that others write.
+/// Returns a model in a form that other programs write.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/samediff")
@@ -33,7 +33,7 @@ fn array(dtype: Nd4jType, shape: &[u64], bytes: &[u8]) -> Array {
     Array::from_bytes(info, bytes.to_vec()).unwrap()
 }
 
-/// A tag with a variable, a state of it, and a constant.
+/// Returns a tag with a variable, a state of it, and a constant.
 fn content(first: f32) -> TagContent {
     let mut graph = Graph::default();
     graph.variables = vec![
@@ -52,7 +52,7 @@ fn content(first: f32) -> TagContent {
         .updater_states("layer/w", [state])
 }
 
-/// A model of three checkpoints that differ in one parameter: `one`, `two` and `Three`.
+/// Creates a model of three checkpoints that differ in one parameter: `one`, `two` and `Three`.
 pub(crate) fn model(dir: &Dir) -> PathBuf {
     let mut draft = Draft::new();
     for (tag, first) in [("one", 1.0), ("two", 2.0), ("Three", 3.0)] {
@@ -63,7 +63,7 @@ pub(crate) fn model(dir: &Dir) -> PathBuf {
     path
 }
 
-/// The bytes of a tensor.
+/// Returns the bytes of a tensor.
 #[track_caller]
 fn raw(dir: &Dir, file: &Path, name: &str) -> Vec<u8> {
     let out = dir.path("raw");
@@ -79,7 +79,7 @@ fn names(file: &Path) -> Vec<String> {
     tensors.iter().map(name).collect()
 }
 
-/// The names of the tags, oldest first.
+/// Returns the names of the tags, oldest first.
 #[track_caller]
 fn tags(file: &Path) -> Vec<String> {
     let listed = run([&"samediff", &"tags", &file, &"--json"]).json();
@@ -88,7 +88,7 @@ fn tags(file: &Path) -> Vec<String> {
     tags.iter().map(name).collect()
 }
 
-/// The warnings of a model that is good. Safetensors are looked into by the same crate.
+/// Returns the warnings for a valid model. The same crate examines safetensors files.
 #[track_caller]
 fn verified(file: &Path) -> Vec<String> {
     let ran = run([&"verify", &file, &"--json"]);
@@ -255,7 +255,7 @@ fn models_are_compared_by_their_tensors() {
     );
 }
 
-/// Converts a file, and gives what was written.
+/// Converts a file, and returns the path of the output.
 #[track_caller]
 fn converted(dir: &Dir, file: &Path, to: &str, name: &str) -> PathBuf {
     let out = dir.path(name);
@@ -276,7 +276,7 @@ fn models_of_every_form_are_read_and_converted() {
         let file = fixture(name);
         let listed = names(&file);
         assert_eq!(listed.len(), 2, "{name}: {listed:?}");
-        // Of all fixtures, the one of another writer is odd.
+        // Of all fixtures, only that of another writer has warnings.
         let odd = match name {
             "other.zip" => vec![
                 "tags.txt is not the first entry",
@@ -286,7 +286,7 @@ fn models_of_every_form_are_read_and_converted() {
         };
         assert_eq!(verified(&file), odd, "{name}");
         let zip = converted(&dir, &file, "samediff", "model.zip");
-        // What is written is in order, and files come along even so.
+        // The output is valid, and extra files are copied nevertheless.
         assert_eq!(verified(&zip), odd.get(1..).unwrap_or_default(), "{name}");
         assert_eq!(
             tags(&zip),
@@ -372,7 +372,7 @@ fn tensors_are_exported_by_tag_and_name() {
     );
 }
 
-/// Runs `samediff` with an output, and gives the output.
+/// Runs `samediff` with an output, and returns its path.
 #[track_caller]
 fn edited(dir: &Dir, name: &str, args: &[&dyn AsRef<Path>]) -> PathBuf {
     let out = dir.path(name);
@@ -475,7 +475,7 @@ fn checkpoints_are_added() {
     verified(&file);
     assert_eq!(tags(&file), ["start", "next"]);
     assert_eq!(raw(&dir, &file, "next/w"), floats(W));
-    // All of it is the same, so all of it is shared.
+    // All of it is equal, so all of it is shared.
     let report = run([&"samediff", &"tags", &file, &"--json"]).json();
     assert_eq!(
         report["tags"][1]["shared_bytes"],
@@ -548,7 +548,7 @@ fn files_that_nothing_refers_to_are_collected() {
             .filter(|there| there == b"params/9.fb")
             .count()
     };
-    // Its name is in front of its data and in the directory.
+    // Its name precedes its data and is in the directory.
     let file = fixture("other.zip");
     assert_eq!(bytes(&file), 2);
     let copy = converted(&dir, &file, "samediff", "copy.zip");

@@ -1,4 +1,4 @@
-//! Types that aren't built in: schemas that are given on the command line.
+//! Types that aren't built in, with schemas given on the command line.
 
 use std::fs;
 use std::path::Path;
@@ -21,8 +21,7 @@ const EVENT: &str = r#"
     message Event { uint64 time = 1; string name = 2; }
 "#;
 
-/// Two .proto files, one of which imports the other, and a message of theirs: 64 events of about 30
-/// bytes.
+/// Creates two .proto files, one of which imports the other, and a message of their type: 64 events of about 30 bytes.
 fn schema(dir: &Dir) {
     fs::create_dir_all(dir.path("protos/perf")).unwrap();
     dir.file("protos/perf/trace.proto", TRACE);
@@ -109,7 +108,7 @@ fn a_descriptor_set_and_source_say_the_same() {
         ])
         .json()
     };
-    // A set that is given twice, and a file that is found by the name that it is imported by.
+    // A set given twice, and a file found by the name under which it is imported.
     let by_set = split([&"--descriptor-set", &set, &"--descriptor-set", &set]);
     let by_source = split([&"--proto", &"perf/trace.proto", &"-I", &folder]);
     assert_eq!(by_set, by_source);
@@ -134,7 +133,7 @@ fn the_commands_that_read_take_a_schema_too() {
         &"perf.Trace",
     ])
     .ok();
-    // The file says its type; the schema says what that is.
+    // The file names its type; the schema defines it.
     let name = run([
         &"get",
         &prefix,

@@ -1,4 +1,4 @@
-//! Stores that answer badly or not at all, each asked by a process with an environment of its own.
+//! Stores that respond wrongly or not at all, each accessed by a process with a separate environment.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Dir, fixture, run};
 
-/// What a server does with each request.
+/// The behaviour of a server.
 enum Server {
-    /// Nothing, for some seconds.
+    /// No response for some seconds.
     Silent,
-    /// Answers with this status.
+    /// A response with this status.
     Refusing(u16),
-    /// Answers 404 with this body.
+    /// A 404 response with this body.
     Lacking(&'static str),
-    /// Sends all of a file, whatever range of it is asked for, and knows no other.
+    /// The whole file for any range; other paths don't exist.
     Sending(&'static str, Vec<u8>),
 }
 
 impl Server {
-    /// Starts it on a port of its own that only this machine reaches, and returns its address.
+    /// Starts it on a local port, and returns its address.
     fn start(self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -31,7 +31,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = Arc::clone(&server);
-                // A client that goes away ends its connection, and nothing else.
+                // A client that disconnects only ends its connection.
                 thread::spawn(move || drop(server.answer(&stream)));
             }
         });
@@ -69,7 +69,7 @@ impl Server {
     }
 }
 
-/// Runs the command without what the environment says of stores, but for these variables.
+/// Runs the command without the environment's settings for stores, except for these variables.
 fn asked(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     for (name, _) in std::env::vars() {
@@ -80,7 +80,7 @@ fn asked(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
             command.env_remove(name);
         }
     }
-    // Whatever proxy there is, these servers are here.
+    // These servers are local, whatever the proxy.
     command.env("NO_PROXY", "*").env("no_proxy", "*");
     command.envs(variables.iter().copied());
     command.args(arguments).output().unwrap()
@@ -116,11 +116,11 @@ fn a_file_of_a_server_without_ranges_is_copied_first() {
         let of_file = of_file.replace(file.to_str().unwrap(), &url);
         assert_eq!(of_url, of_file);
     }
-    // It has no lists of folders either.
+    // It can't list folders either.
     let missing = format!("http://{server}/other");
     let error = said(&asked(&["ls", &missing], &[]));
     assert_eq!(error, format!("protosplit: {missing}: no such object\n"));
-    // What hosts share they can't copy.
+    // Files shared by hosts can't be copied.
     let plan = dir.path("plan");
     let arguments = ["verify", &url, "--plan-only", plan.to_str().unwrap()];
     let error = said(&asked(&arguments, &[]));

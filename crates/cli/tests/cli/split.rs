@@ -233,7 +233,7 @@ fn who_names_a_cpb_gets_one_whatever_the_size() {
         &dir.path("n.cpb"),
     ])
     .ok();
-    // What it is made of isn't in the way.
+    // The input isn't an existing output.
     let beside = run([
         &"split",
         &file,
@@ -292,7 +292,7 @@ fn what_is_in_the_way_is_replaced_only_by_force() {
             report["removed"].as_str(),
             removed.as_ref().and_then(|path| path.to_str())
         );
-        assert_eq!(ran.err.contains("which was in the way"), removed.is_some());
+        assert_eq!(ran.err.contains("removed the existing"), removed.is_some());
         assert_eq!(dir.files(), ["m.cpb"]);
         fs::remove_file(dir.path("m.cpb")).unwrap();
     }

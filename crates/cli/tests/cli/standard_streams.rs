@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::{Dir, fixture};
 
-/// Runs the command with what comes in through a pipe.
+/// Runs the command with input from a pipe.
 fn piped(args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"))
         .args(args)
@@ -17,7 +17,7 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that fails early may not have read it.
+    // A command that fails early may not have read it.
     match child.stdin.take().unwrap().write_all(input) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written.unwrap(),
@@ -25,7 +25,7 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// As [`piped`], with the file itself as standard input.
+/// Runs the command like [`piped`], with the file itself as standard input.
 fn from_file(args: &[&str], input: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_protosplit"))
         .args(args)
@@ -84,7 +84,7 @@ fn a_message_that_needs_no_cut_goes_to_standard_output_as_it_is_with_a_note() {
     let ran = piped(&["split", model.to_str().unwrap(), "-o", "-"], b"");
     assert!(ran.stdout == fs::read(&model).unwrap());
     let said = String::from_utf8(ran.stderr).unwrap();
-    assert!(said.ends_with(": written as it is, a .pb\n"), "{said}");
+    assert!(said.ends_with(": written unchanged, a .pb\n"), "{said}");
     assert!(said.contains("within the maximum chunk size"), "{said}");
 }
 
@@ -251,7 +251,7 @@ message Layer {
 }
 ";
 
-/// A pipe with a name, and a thread that writes something to it when it is opened.
+/// Creates a named pipe, and a thread that writes to it once it is opened.
 fn named_pipe(dir: &Dir, name: &str, bytes: &[u8]) -> PathBuf {
     let pipe = dir.path(name);
     if !pipe.exists() {
@@ -259,7 +259,7 @@ fn named_pipe(dir: &Dir, name: &str, bytes: &[u8]) -> PathBuf {
         assert!(made.success());
     }
     let (bytes, target) = (bytes.to_vec(), pipe.clone());
-    // Nobody waits for it: a command that doesn't open the pipe fails by itself.
+    // Not joined: a command that doesn't open the pipe fails without it.
     std::thread::spawn(move || fs::write(target, bytes));
     pipe
 }
@@ -273,7 +273,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     let bytes = fs::read(&chunked).unwrap();
     let (file, chunked) = (file.to_str().unwrap(), chunked.to_str().unwrap());
 
-    // A pipe with a name.
+    // A named pipe.
     let pipe = named_pipe(&dir, "pipe", &bytes);
     let pipe = pipe.to_str().unwrap();
     assert!(done(piped(&["merge", pipe, "-o", "-"], b"")) == model);
@@ -308,7 +308,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
         "{said}"
     );
 
-    // The names that standard input has.
+    // The names of standard input.
     for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         assert!(
             done(piped(&["merge", name, "-o", "-"], &bytes)) == model,
@@ -339,7 +339,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     }
 }
 
-/// Runs the command with its standard output closed, and gives its status and what it says.
+/// Runs the command with its standard output closed, and returns its status and errors.
 fn without_stdout(args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" \"$@\" >&-"]);
@@ -377,7 +377,7 @@ fn a_result_for_a_standard_output_that_is_closed_is_an_error() {
         );
         assert_eq!(code, Some(2), "{args:?}");
     }
-    // Where nothing is printed, nothing is missing.
+    // Without output nothing is lost.
     let back = dir.path("back.pb");
     let to_file = ["merge", chunked, "-o", back.to_str().unwrap(), "--quiet"];
     assert_eq!(without_stdout(&to_file), (Some(0), String::new()));

@@ -1,5 +1,5 @@
-//! The rule for all formats: whatever has a stored checksum is compared whenever all of its bytes are
-//! read. So a verb that reads a file in which a bit was flipped fails, or does what it did before.
+//! A stored checksum of any format is verified whenever all of its bytes are read. So a verb that reads a file with a flipped bit fails, or
+//! its result is unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,16 +14,16 @@ use sha1::{Digest, Sha1};
 
 use crate::support::{Dir, files, fixture, run_all};
 
-/// Bits that are flipped in each input, for each verb.
+/// Number of bits to flip in each input, for each verb.
 const FLIPS: usize = 24;
 
-/// A model, the files of it that checksums cover, and the verbs that read all of these.
+/// A model, its files covered by checksums, and the verbs that read all of these.
 struct Input {
     name: &'static str,
-    /// What the verbs are given, below the folder that `make` fills.
+    /// Argument of the verbs, below the folder that `make` fills.
     argument: &'static str,
     covered: &'static [&'static str],
-    /// `IN` is the argument, `TWIN` a sound copy, and `OUT/NAME` an output.
+    /// `IN` is the argument, `TWIN` an undamaged copy, and `OUT/NAME` an output.
     verbs: &'static [&'static str],
     make: fn(&Path),
 }
@@ -191,7 +191,7 @@ fn archive(folder: &Path, compression: ZipCompression) {
     draft.write(folder.join("model.zip"), &options).unwrap();
 }
 
-/// A model whose tensors are in a file, with the SHA-1 of all of that.
+/// Creates a model with tensors in a file, and the SHA-1 of that file.
 fn onnx_pair(folder: &Path) {
     let mut model = crate::onnx::model();
     let tensors = &mut model.graph.as_mut().unwrap().initializer;
@@ -229,7 +229,7 @@ fn executable(folder: &Path) {
     fs::copy(executable, folder.join("executable.aot")).unwrap();
 }
 
-/// Bytes at the front of a file that checksums cover: of an archive its entries, without the directory.
+/// Returns the length of a file's prefix covered by checksums: for an archive its entries, without the directory.
 fn covered_len(name: &str, bytes: &[u8]) -> u64 {
     let end = bytes.len().saturating_sub(22);
     match name.strip_suffix(".zip") {
@@ -240,7 +240,7 @@ fn covered_len(name: &str, bytes: &[u8]) -> u64 {
     }
 }
 
-/// The content of all files in a folder and below.
+/// Returns the contents of all files in a folder and its subfolders.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |name: String| (name.clone(), fs::read(folder.join(&name)).unwrap());
     files(folder).into_iter().map(read).collect()
@@ -289,7 +289,7 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
             }
         }
         let all = FLIPS * input.verbs.len();
-        // The rest hit names, padding, or what another place says, too.
+        // The others are in names, padding, or redundant data.
         assert!(refused * 4 > all, "{}: {refused} of {all}", input.name);
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments that are URLs of objects. The store `memory://` is that of this process.
+//! Arguments that are URLs of objects. The store `memory://` belongs to this process.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, run, run_all};
 
-/// A file in chunks and what it was split from, both in a folder, and the same file in a store.
+/// Creates a chunked file and its source in a folder, and the same file in a store.
 fn split_to(dir: &Dir, name: &str) -> (std::path::PathBuf, std::path::PathBuf, String) {
     let source = dir.path("saved_model.pb");
     fs::copy(fixture("functions_consts/saved_model.pb"), &source).unwrap();
@@ -40,7 +40,7 @@ fn what_reads_a_file_in_chunks_reads_an_object_alike() {
             .map(|file| run([&command, &file]).ok().replace(file, "F"));
         assert_eq!(of_file, of_object, "{command}");
     }
-    // How a chunk is stored would be a request for each.
+    // Details of how a chunk is stored would take a request each.
     let [mut of_file, of_object] = [here.to_str().unwrap(), &there]
         .map(|file| run([&"ls", &file, &"--json"]).json()["chunks"].take());
     for chunk in of_file.as_array_mut().unwrap() {
@@ -108,7 +108,7 @@ fn tensors_of_an_object_are_those_of_the_file() {
             let name = has_width.unwrap()["name"].as_str().unwrap();
             let (one, all) = (dir.path("one.npy"), dir.path("all.safetensors"));
             run([&"get", &input, &"--tensor", &name, &"-o", &one, &"--force"]).ok();
-            // Strings have no place in it, which is remarked.
+            // The format lacks strings, which causes a note.
             let exported = run([&"export", &input, &"-o", &all, &"--force"]);
             assert_eq!(exported.exit, Exit::Done, "{}", exported.err);
             (
@@ -185,7 +185,7 @@ fn errors_name_what_was_given() {
     assert_eq!(refused, format!("{url}: a web server is only read from"));
 }
 
-/// Has all parts of a plan done, and committed.
+/// Executes all parts of a plan, and commits it.
 fn run_parts(verb: &str, plan: &str) -> String {
     let mut part = 0;
     loop {

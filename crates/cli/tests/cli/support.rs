@@ -1,4 +1,4 @@
-//! A folder to work in, a run of the command, and the fixtures.
+//! A temporary folder, runs of the command, and fixtures.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,7 @@ use protosplit_cli::Exit;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a run of the command did.
+/// The result of a run of the command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: Exit,
@@ -18,7 +18,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The results of a run that went well and had nothing to remark.
+    /// Returns the output of a run that succeeded without notes.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(
@@ -35,7 +35,7 @@ impl Ran {
         serde_json::from_str(&self.ok()).unwrap()
     }
 
-    /// The one line of a run that failed, without the command's name.
+    /// Returns the error of a failed run, one line without the command's name.
     #[track_caller]
     pub(crate) fn failed(self, exit: Exit) -> String {
         assert_eq!(self.exit, exit, "{self:?}");
@@ -54,7 +54,7 @@ pub(crate) fn run<const N: usize>(args: [&dyn AsRef<Path>; N]) -> Ran {
     run_all(args)
 }
 
-/// As [`run`], with any number of arguments.
+/// Does the same as [`run`] with any number of arguments.
 pub(crate) fn run_all<'a>(args: impl IntoIterator<Item = &'a dyn AsRef<Path>>) -> Ran {
     let args = args
         .into_iter()
@@ -96,7 +96,7 @@ impl Dir {
         self.file(name, fs::read(from).unwrap())
     }
 
-    /// Splits a message in a file, with options, and gives the `NAME.cpb` made of it.
+    /// Splits a message in a file, with options, and returns the path of `NAME.cpb`.
     #[track_caller]
     pub(crate) fn split(&self, message: &Path, name: &str, options: &[&str]) -> PathBuf {
         let prefix = self.path(name);
@@ -106,13 +106,13 @@ impl Dir {
         self.path(&format!("{name}.cpb"))
     }
 
-    /// All files in it and below, sorted.
+    /// Returns all files in it and its subfolders, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         files(self.0.path())
     }
 }
 
-/// All files in a folder and below, sorted.
+/// Returns all files in a folder and its subfolders, sorted.
 pub(crate) fn files(root: &Path) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -135,21 +135,21 @@ pub(crate) fn files(root: &Path) -> Vec<String> {
     found
 }
 
-/// A file or folder that TensorFlow wrote.
+/// Returns a file or folder written by TensorFlow.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/tensorflow")
         .join(name)
 }
 
-/// A chunked file by another writer.
+/// Returns a chunked file of another writer.
 pub(crate) fn foreign(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/tensorflow_cpb")
         .join(name)
 }
 
-/// A record file by another writer.
+/// Returns a record file of another writer.
 pub(crate) fn riegeli(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/riegeli")
@@ -163,7 +163,7 @@ pub(crate) const SAVED_MODELS: [&str; 4] = [
     "tf1_two_metagraphs",
 ];
 
-/// All messages that TensorFlow wrote, with their types.
+/// Returns all messages written by TensorFlow, with their types.
 pub(crate) fn messages() -> Vec<(PathBuf, &'static str)> {
     MESSAGES
         .map(|(file, message)| (fixture(file), message))

@@ -1,5 +1,4 @@
-//! What the system sets bounds to: threads, the size of files, modes; and what ends a run that
-//! waits.
+//! Limits of the system: threads, file sizes, modes; and signals that end a waiting run.
 
 #![cfg(unix)]
 
@@ -26,7 +25,7 @@ fn model(dir: &Dir) {
     );
 }
 
-/// Runs the command in a shell that was told something before.
+/// Runs the command in a shell after other commands.
 fn in_shell(dir: &Dir, before: &str, arguments: &str) -> Output {
     let script = format!(
         "{before}; exec {} {arguments}",
@@ -41,7 +40,7 @@ fn in_shell(dir: &Dir, before: &str, arguments: &str) -> Output {
 fn where_threads_cannot_begin_the_work_is_done_without_them() {
     let dir = Dir::new();
     model(&dir);
-    // There is no room for the stacks of so many.
+    // There is not enough memory for the stacks of this many.
     let most = if cfg!(target_os = "linux") {
         "ulimit -v 200000"
     } else {
@@ -197,7 +196,7 @@ fn one_signal_ends_what_waits_for_its_input() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Once it has read that much of what it waits for the rest of, which fills the pipe.
+        // After it has read this much, it waits for more, which fills the pipe.
         let mut pipe = child.stdin.take().unwrap();
         std::io::Write::write_all(&mut pipe, &[8; 200_000]).unwrap();
         let pid = child.id().to_string();
@@ -208,7 +207,7 @@ fn one_signal_ends_what_waits_for_its_input() {
                 .unwrap()
                 .success()
         );
-        // One that waits on would wait for ever: its input stays open until here.
+        // A command that continued to wait would never end: its input stays open until here.
         assert_eq!(child.wait().unwrap().signal(), Some(15), "{command}");
         drop(pipe);
         assert_eq!(dir.files(), before, "{command}");
@@ -218,7 +217,7 @@ fn one_signal_ends_what_waits_for_its_input() {
 #[test]
 fn no_name_in_a_file_speaks_to_the_terminal() {
     let dir = Dir::new();
-    // A node whose name clears the screen, and turns what follows around.
+    // A node whose name clears the screen, and reverses the text after it.
     let name = "n\u{1b}[2J\u{202e}x";
     let field = |number: u8, content: &[u8]| {
         [
@@ -283,7 +282,7 @@ fn a_folder_that_may_be_written_to_but_not_read_is_no_reason_to_fail() {
     let dir = Dir::new();
     model(&dir);
     fs::create_dir(dir.path("out")).unwrap();
-    // The superuser may read any folder: somebody else tries it then.
+    // The superuser may read any folder, so another user tries it then.
     let is_super = fs::metadata(dir.path("out")).unwrap().uid() == 0;
     let protosplit = |command: &str| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_protosplit"));

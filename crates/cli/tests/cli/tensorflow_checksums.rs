@@ -1,5 +1,5 @@
-//! Bits flipped in TensorFlow's checkpoints and in externalized models: every verb that reads all of a
-//! tensor compares its checksum, and names the file, the tensor and the offset.
+//! Flipped bits in TensorFlow's checkpoints and in externalized models: every verb that reads a whole tensor verifies its checksum, and
+//! names the file, the tensor and the offset.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, Ran, fixture, run_all};
 
-/// How many bits are flipped in each file.
+/// Number of bits to flip in each file.
 const FLIPS: usize = 16;
 
-/// Places to flip a bit at: the same in every run of the test.
+/// Returns places at which to flip a bit, the same in every run of the test.
 fn places(len: usize, count: usize) -> impl Iterator<Item = (usize, u8)> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(move || {
@@ -32,7 +32,7 @@ fn command(words: &[&dyn AsRef<Path>]) -> Ran {
     run_all(words.iter().copied())
 }
 
-/// What the wheel does for `tensors[...]`, and for `tensors.load()`.
+/// Reads tensors in the ways of the wheel's `tensors[...]` and `tensors.load()`.
 fn as_the_wheel(path: &Path, wanted: impl Fn(&TensorInfo) -> bool) -> [Option<String>; 2] {
     let open = || {
         let opened = formats::ALL.open(path, &OpenOptions::new()).unwrap();
@@ -119,7 +119,7 @@ fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
         assert_eq!(ran.exit, Exit::Done, "{verb}: {ran:?}");
     }
     assert_eq!(as_the_wheel(&prefix, is_number), [None, None]);
-    // All of what the model has, and whatever there is.
+    // All tensors of the model, and all others.
     let mut of_numbers = 0;
     for (at, bit) in places(sound.len(), FLIPS).chain([(sound.len() - 1, 0)]) {
         let mut bytes = sound.clone();
@@ -147,7 +147,7 @@ fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
     assert!(of_numbers > 0);
 }
 
-/// A model, externalized to `name`.
+/// Externalizes a model to `name`.
 fn externalized(dir: &Dir, name: &str, mapped: bool) -> PathBuf {
     let (model, runs) = (fixture("functions_consts"), dir.path(name));
     let mut words: Vec<&dyn AsRef<Path>> = vec![&"externalize", &model, &"-o", &runs];

@@ -10,7 +10,7 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const TYPE: [&dyn AsRef<Path>; 2] = [&"--message", &"tensorflow.GraphDef"];
 
-/// A graph with constants, as one message and in chunks.
+/// Returns a graph with constants, as one message and in chunks.
 fn graphs(dir: &Dir) -> [PathBuf; 2] {
     let plain = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
     let options = [
@@ -29,7 +29,7 @@ fn tensors(file: &Path) -> Vec<Value> {
     listed["tensors"].as_array().unwrap().clone()
 }
 
-/// The bytes of a tensor, written to a file.
+/// Returns the bytes of a tensor, written to a file.
 fn bytes(dir: &Dir, file: &Path, name: &str, format: &str) -> Vec<u8> {
     let out = dir.path("out");
     let args: [&dyn AsRef<Path>; 9] = [
@@ -200,7 +200,7 @@ fn a_numpy_archive_has_every_tensor_as_get_gives_it() {
         if text(&tensor, "dtype") != "float32" {
             continue;
         }
-        // Stored as it is, behind an entry's header that ends with its name.
+        // Stored uncompressed, after an entry's header that ends with its name.
         let entry = [
             format!("{name}.npy").as_bytes(),
             &bytes(&dir, &plain, name, "npy"),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::support::{Dir, fixture, messages, run};
 
-/// Fails unless the sizes of the fields add up.
+/// Checks that the sizes of the fields add up.
 fn check(field: &Value, shown: &mut usize) {
     *shown += 1;
     let size = |field: &Value| field["size"].as_u64().unwrap();
@@ -114,8 +114,7 @@ fn a_path_that_is_shown_can_be_asked_for() {
             continue;
         }
         let again = run([&"tree", &model, &path, &"--json", &"--depth", &"0"]).json();
-        // A member is its value, without the tag and length that stand before it, or the entry that
-        // it is in.
+        // The size of a member is that of its value, without the tag and length before it, or its entry.
         let size = |field: &Value| field["size"].as_u64().unwrap();
         let (asked_for, shown) = (size(&again["tree"]), size(&field));
         assert_eq!(again["tree"]["path"], path);
@@ -144,7 +143,7 @@ fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
             "meta_graphs[0].graph_def.node",
             Exit::Usage,
         ),
-        // Below all elements, a field is looked for in what is there.
+        // Below all elements, a field is searched in the existing ones.
         (
             "meta_graphs[*].graph_def.nod[*]",
             "meta_graphs[*].graph_def.node[*]",
@@ -237,7 +236,7 @@ fn pages_and_pictures_are_written_like_any_file() {
     assert_eq!(run([&"tree", &model, &"--svg", &"-"]).ok(), picture_text);
 }
 
-/// What the script of a page reads.
+/// Returns the data for a page's script.
 fn data_of(page: &std::path::Path) -> serde_json::Value {
     let text = std::fs::read_to_string(page).unwrap();
     let (_, data) = text.split_once("id=\"data\">").unwrap();
@@ -267,7 +266,7 @@ fn a_page_lists_the_members_of_every_level_and_what_is_in_each() {
     assert!(node.starts_with(&format!("{path}.node_def[")), "{node}");
     step(&data["inside"][node], "attr[*]");
 
-    // Thousands of small ones are told one by one.
+    // Thousands of small ones are listed separately.
     let node = |at: u32| [&[0x0a, 10, 0x0a, 8][..], format!("{at:08}").as_bytes()].concat();
     let many = dir.file("many.pb", (0..3645).flat_map(node).collect::<Vec<u8>>());
     let typed = "tensorflow.GraphDef";

@@ -1,4 +1,4 @@
-//! What `-v` and `-vv` tell of the work.
+//! The log of `-v` and `-vv`.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Dir, fixture};
 
-/// A step that is done: whether it is one of the whole, what was done, and its bytes.
+/// A finished step: whether it is a stage, its verb, and its bytes.
 #[derive(Debug)]
 struct Told {
     is_stage: bool,
@@ -14,7 +14,7 @@ struct Told {
     bytes: Option<u64>,
 }
 
-/// Runs the command, and says what it told.
+/// Runs the command, and returns its log.
 fn told(dir: &Dir, args: &str) -> Vec<Told> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     let command = command.args(args.split(' ')).current_dir(dir.path(""));
@@ -24,7 +24,7 @@ fn told(dir: &Dir, args: &str) -> Vec<Told> {
     err.lines().filter_map(step).collect()
 }
 
-/// `protosplit: wrote 3 chunks, 2.0 KiB (2048 bytes), in 1.5ms`; steps with a chunk are indented.
+/// Parses `protosplit: wrote 3 chunks, 2.0 KiB (2048 bytes), in 1.5ms`; steps for a chunk are indented.
 fn step(line: &str) -> Option<Told> {
     let said = line.strip_prefix("protosplit: ")?;
     let (said, _time) = said.rsplit_once(", in ")?;
@@ -38,7 +38,7 @@ fn step(line: &str) -> Option<Told> {
     })
 }
 
-/// The bytes of the steps of one name, in ascending order.
+/// Returns the bytes of the steps with one name, in ascending order.
 fn bytes(told: &[Told], is_stage: bool, verb: &str) -> Vec<u64> {
     let steps = told
         .iter()
@@ -79,7 +79,7 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
             assert_eq!(bytes(told, true, "wrote"), [all]);
             assert_eq!(bytes(told, false, "read"), chunks);
         }
-        // Neighbours that are small are written to a file together.
+        // Small neighbours are written to a file together.
         assert_eq!(bytes(&plain, false, "wrote").iter().sum::<u64>(), all);
         assert!(bytes(&plain, false, "compressed").is_empty());
         assert_eq!(bytes(&compressed, false, "compressed"), chunks);

@@ -1,12 +1,12 @@
-//! Files of editions: what proto2 has no words for, and what it has others for.
+//! Files of editions: features that proto2 lacks or expresses differently.
 
 use std::collections::HashSet;
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{FieldDescriptorProto, FileDescriptorProto};
 
-/// Whether a file has a group that proto2 can't say: there its type stands where the field does, once,
-/// and gives the field its name. Fields of editions are delimited whatever they are called.
+/// Returns true if a file has a group that proto2 can't express: in proto2 a group's type is declared with its field, once, and names it.
+/// In editions any message field can be delimited.
 pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     let mut scopes = vec![(file.package().to_owned(), &file.message_type)];
     let mut fields = vec![(0, &file.extension)];
@@ -42,7 +42,7 @@ pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     })
 }
 
-/// Says in the words of an edition what proto2 has a label, a type or an option for.
+/// Expresses the label, type and options of proto2 as features of an edition.
 pub(super) fn say_as_features(field: &FieldDescriptorProto, options: &mut Vec<(String, String)>) {
     let packed = options.iter().position(|(name, _)| name == "packed");
     let is_packed = packed.map(|at| options.remove(at).1 == "true");

@@ -31,8 +31,7 @@ fn compile(texts: HashMap<String, String>) -> DescriptorPool {
     compiler.descriptor_pool()
 }
 
-/// What a file says, whatever the order of nested types is, in which map entries and groups have no
-/// fixed place.
+/// Returns a file independent of the order of nested types, in which map entries and groups have no fixed place.
 fn plain(file: &FileDescriptorProto) -> FileDescriptorProto {
     fn sort(messages: &mut [DescriptorProto]) {
         messages.sort_by(|a, b| a.name().cmp(b.name()));
@@ -70,7 +69,7 @@ fn assert_compiles_to_the_same(pool: &DescriptorPool) {
             texts.get(name).map_or("", String::as_str)
         );
         assert_eq!(of.options().to_string(), same.options().to_string());
-        // A second time nothing changes any more, options of one's own included.
+        // A second round changes nothing, including custom options.
         assert_eq!(file(&of), file(&same), "{name}");
     }
 }

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use super::scenarios::{SCENARIOS, Scenario};
 use crate::support::Dir;
 
-/// Runs a verb that may write at most a kilobyte to a file, and gives its status and what it says.
+/// Runs a verb that may write at most a kilobyte to a file, and returns its status and output.
 fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
     let mut command = Command::new("sh");
-    // Without the signal, a write beyond the limit fails as one to a full disk does.
+    // Without the signal, a write beyond the limit fails as on a full disk.
     command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
     command
         .arg(env!("CARGO_BIN_EXE_protosplit"))
@@ -19,14 +19,14 @@ fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
     (ran.status.success(), said)
 }
 
-/// How a name of what the verb writes begins, one of which an error has to have.
+/// Returns prefixes of the names of outputs, one of which an error must contain.
 fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     let beside = |name: &str| vec![name.to_owned(), dir.path(name).display().to_string()];
     match scenario.args {
         // The data of a pair is written first.
         ["convert", _, "-o", to, "--to", "external", ..] => beside(&format!("{to}.data")),
         ["convert", from, "--in-place", ..] => beside(&format!("{from}/saved_model.")),
-        // The folder that takes the place of another once it is complete.
+        // The folder that replaces another once it is complete.
         ["convert", ..] => beside(".protosplit-"),
         ["split", "--plan", ..] => beside("m."),
         ["merge", "--plan", ..] => beside(".protosplit-"),
@@ -37,7 +37,7 @@ fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     }
 }
 
-/// Returns true if a text begins with this name, and not with a longer word.
+/// Returns true if a text begins with this name, as a whole word.
 fn begins_with(text: &str, name: &str) -> bool {
     let rest = text.strip_prefix(name);
     rest.is_some_and(|rest| {
@@ -54,7 +54,7 @@ fn a_verb_that_finds_no_room_names_the_file_that_it_writes() {
         let old = (scenario.read)(&dir);
         let (is_done, said) = run_without_room(scenario, &dir);
         if is_done {
-            // Putting the parts of a merge together writes nothing.
+            // Combining the parts of a merge writes nothing.
             assert!(scenario.args.contains(&"--commit"), "{}", scenario.name);
             continue;
         }

@@ -55,7 +55,7 @@ fn a_split_to_several_files_that_is_killed_at_any_of_its_last_steps_is_done_by_t
             let is_there = dir.path("m.cpb").exists();
             placed += usize::from(!is_there && dir.files().len() > 3);
             let again = protosplit(&dir, &split).status().unwrap();
-            // What is complete is in the way, as after a run that wasn't killed.
+            // A complete output is in the way, as after a run that wasn't killed.
             assert_eq!(again.success(), !is_there, "{call} {number}");
             let mut files = dir.files();
             if is_there {
@@ -72,7 +72,7 @@ fn a_split_to_several_files_that_is_killed_at_any_of_its_last_steps_is_done_by_t
     );
 }
 
-/// A merge to where nothing is, all of whose parts are done.
+/// Prepares a merge to a new file, with all parts done.
 fn merge_in_parts(dir: &Dir) {
     inputs(dir);
     let typed = [

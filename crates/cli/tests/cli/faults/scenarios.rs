@@ -1,4 +1,4 @@
-//! The verbs that write, what is there before each, and what a reader finds.
+//! The verbs that write, the files before each, and what a reader finds.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ use proto_splitter::prost::Message as _;
 
 use crate::support::{Dir, fixture};
 
-/// What a reader finds where the verb writes.
+/// The contents of a verb's output, as found by a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
     Message(Vec<u8>),
-    /// What no reader is ever to find.
+    /// A state that no reader should ever find.
     Broken(String),
 }
 
@@ -26,19 +26,18 @@ fn found(read: proto_splitter::Result<impl AsRef<[u8]>>) -> Found {
     }
 }
 
-/// A verb, and what it replaces.
+/// A verb and the files before it.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// What is there before.
+    /// Creates the files before the run.
     pub(super) prepare: fn(&Dir),
     pub(super) args: &'static [&'static str],
     pub(super) read: fn(&Dir) -> Found,
 }
 
 impl Scenario {
-    /// Whether a run that failed may leave this file: the chunks of a part of a split, named by
-    /// what is in them. Nobody reads them without the part's report, and another host that did the
-    /// same part has the same file, so they can't be removed.
+    /// Returns true if a failed run may leave this file: the chunks of a part of a split, named after their contents. No reader uses them
+    /// without the part's report, and another host that executed the same part has the same file, so they can't be removed.
     pub(super) fn may_leave(&self, file: &str) -> bool {
         self.name == PART_OF_A_SPLIT && file.starts_with("m.0") && file.ends_with(".cpb")
     }
@@ -119,7 +118,7 @@ pub(super) fn old_in_several(dir: &Dir) {
     );
 }
 
-/// A file in several, which is read, and an older one, which is replaced.
+/// Creates an input in several files, and an older one to overwrite.
 fn read_and_old_in_several(dir: &Dir) {
     old_in_several(dir);
     ok(
@@ -216,7 +215,7 @@ fn read_source_folder(dir: &Dir) -> Found {
     read_folder_at(&dir.path("from"))
 }
 
-/// Two models.
+/// Creates two models.
 fn onnx_models(dir: &Dir) {
     dir.file("a.onnx", crate::onnx::model().encode_to_vec());
     let mut other = crate::onnx::model();
@@ -242,14 +241,14 @@ fn read_onnx(dir: &Dir) -> Found {
     found(opened.and_then(|opened| opened.bytes()))
 }
 
-/// Plans work in two parts, and does the second.
+/// Plans work in two parts, and executes the second.
 fn plan_and_do_one(dir: &Dir, work: &[&str]) {
     let planned = ["--force", "--plan-only", "plan", "--parts", "2"];
     ok(dir, &[work, &planned].concat());
     ok(dir, &[work[0], "--plan", "plan", "--part", "1"]);
 }
 
-/// One part is left to do. An older file stands where the result goes.
+/// One part remains, and an older file has the name of the result.
 fn one_part_is_left(dir: &Dir) {
     old_in_one(dir);
     let split = [
@@ -279,7 +278,7 @@ fn all_parts_of_a_merge_are_done(dir: &Dir) {
     ok(dir, &["merge", "--plan", "plan", "--part", "0"]);
 }
 
-/// With the report of the first part, what there is once the parts are put together; none without.
+/// Commits with the report of the first part, if there is one, and reads the result.
 fn read_committed(dir: &Dir, verb: &str, read: fn(&Dir) -> Found) -> Found {
     if !dir.path("plan.00000.report").exists() {
         return Found::Nothing;

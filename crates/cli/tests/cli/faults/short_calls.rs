@@ -1,4 +1,4 @@
-//! Calls that do less than they were asked for, and are interrupted.
+//! Calls that do only part of their work, or are interrupted.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use super::scenarios::{Found, SCENARIOS, ok, protosplit};
 use crate::support::Dir;
 
-/// How many random choices of short calls each verb is run with; `PROTOSPLIT_FAULTS` takes more.
+/// Number of random choices of short calls for each verb; `PROTOSPLIT_FAULTS` takes more.
 const SEEDS: u64 = 3;
 
-/// The library that makes calls short; none where there is no C compiler.
+/// Returns the library that shortens calls; `None` without a C compiler.
 fn library(dir: &Dir) -> Option<PathBuf> {
     let source = concat!(
         env!("CARGO_MANIFEST_DIR"),
