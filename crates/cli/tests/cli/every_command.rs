@@ -11,7 +11,7 @@ use crate::support::{Dir, fixture, run_all};
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 
 /// Creates a folder with all inputs of the commands below.
-fn prepared() -> Dir {
+pub(crate) fn prepared() -> Dir {
     let dir = Dir::new();
     for model in ["model", "other"] {
         std::fs::create_dir(dir.path(model)).unwrap();

@@ -24,6 +24,7 @@ mod get;
 mod golden;
 mod in_parts;
 mod info;
+mod json_schema;
 mod kill;
 mod layout;
 mod merge;

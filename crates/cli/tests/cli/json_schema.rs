@@ -1,0 +1,236 @@
+//! `docs/json.schema.json` describes the `--json` reports of every command: it is compared with real
+//! reports. `UPDATE_GOLDEN=1` rewrites it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::every_command::prepared;
+use crate::support::Dir;
+
+/// The name of each kind of report, and the commands that print one.
+const REPORTS: &[(&str, &[&str])] = &[
+    (
+        "split",
+        &[
+            "split model -o split",
+            "split model --dry-run --max-chunk-size 20KiB",
+        ],
+    ),
+    ("merge", &["merge small -o merged"]),
+    (
+        "verify",
+        &[
+            "verify small --deep --against model/saved_model.pb",
+            "verify small --against other/saved_model.pb",
+            "verify bad.cpb",
+        ],
+    ),
+    ("tree", &["tree small --min-size 0"]),
+    ("tree --diff", &["tree small --diff other"]),
+    ("info", &["info small"]),
+    ("info of a model", &["info model.safetensors"]),
+    ("ls", &["ls small"]),
+    ("ls of an archive", &["ls model.safetensors"]),
+    ("layout", &["layout small --blocks"]),
+    ("schema", &["schema small"]),
+    ("tensors", &["tensors small"]),
+    ("export", &["export small -o all.npz"]),
+    (
+        "pieces",
+        &["pieces graph.pb --message tensorflow.GraphDef --field node --count 2 -o pieces"],
+    ),
+    ("convert", &["convert model converted --to cpb"]),
+    ("convert --to help", &["convert model --to help"]),
+    (
+        "externalize",
+        &[
+            "externalize model -o ext --min-size 1KiB",
+            "externalize model --dry-run",
+        ],
+    ),
+    ("internalize", &["internalize runs -o original"]),
+    ("fingerprint", &["fingerprint model"]),
+    ("diff", &["diff model other", "diff model model"]),
+    (
+        "recompress",
+        &["recompress small --compression none -o recompressed"],
+    ),
+    (
+        "replace",
+        &["replace small meta_graphs[0].graph_def.node[1].name --with name -o replaced"],
+    ),
+    (
+        "remove",
+        &["remove small meta_graphs[0].graph_def.node[1] -o removed"],
+    ),
+    (
+        "insert",
+        &["insert small meta_graphs[0].meta_info_def.tags --value gpu -o inserted"],
+    ),
+    ("strip", &["strip small --tensors -o stripped"]),
+    (
+        "edit",
+        &["edit small --remove meta_graphs[0].graph_def.node[1] -o edited"],
+    ),
+    ("samediff tags", &["samediff tags model.zip"]),
+    (
+        "--plan-only",
+        &["merge small/saved_model.cpb -o by-parts.pb --plan-only plan --parts 1"],
+    ),
+    ("--part", &["merge --plan plan --part 0"]),
+    ("--commit", &["merge --plan plan --commit"]),
+];
+
+/// The shape of the values at one place in reports.
+#[derive(Default)]
+struct Shape {
+    types: BTreeSet<&'static str>,
+    objects: usize,
+    /// The fields of objects, each with the number of objects that have it.
+    fields: BTreeMap<String, (usize, Shape)>,
+    items: Option<Box<Shape>>,
+}
+
+impl Shape {
+    /// Adds a value. Elements of lists called `fields`, which nest in a tree, go to `nested`.
+    fn add(&mut self, value: &Value, nested: &mut Vec<Value>) {
+        self.types.insert(match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        });
+        match value {
+            Value::Array(values) => {
+                let items = self.items.get_or_insert_default();
+                for value in values {
+                    items.add(value, nested);
+                }
+            }
+            Value::Object(fields) => {
+                self.objects += 1;
+                for (name, value) in fields {
+                    let (count, shape) = self.fields.entry(name.clone()).or_default();
+                    *count += 1;
+                    match (name.as_str(), value) {
+                        ("fields", Value::Array(values)) => nested.extend(values.iter().cloned()),
+                        _ => shape.add(value, nested),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn schema(&self) -> Value {
+        let mut types = self.types.clone();
+        if types.contains("number") {
+            types.remove("integer");
+        }
+        let mut schema = match types.iter().collect::<Vec<_>>()[..] {
+            // The type is unknown if every report lacks the value.
+            [] | [&"null"] => json!({}),
+            [only] => json!({ "type": only }),
+            _ => json!({ "type": types }),
+        };
+        if self.objects > 0 {
+            let properties = self.fields.iter().map(|(name, (_, shape))| {
+                let is_nested = name == "fields" && shape.types.is_empty();
+                let list = json!({ "type": "array", "items": { "$ref": "#/$defs/field" } });
+                (name.clone(), if is_nested { list } else { shape.schema() })
+            });
+            schema["properties"] = properties.collect::<serde_json::Map<_, _>>().into();
+            let required = self
+                .fields
+                .iter()
+                .filter(|(_, (count, _))| *count == self.objects);
+            schema["required"] = required.map(|(name, _)| name.as_str()).collect();
+        }
+        if let Some(items) = &self.items {
+            schema["items"] = items.schema();
+        }
+        schema
+    }
+}
+
+fn report(dir: &Dir, line: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(line.split(' '))
+        .arg("--json")
+        .current_dir(dir.path(""))
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!(
+            "{line}: {error}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })
+}
+
+#[test]
+fn the_schema_describes_the_report_of_every_command() {
+    let dir = prepared();
+    report(&dir, "export small -o model.safetensors");
+    fs::rename(crate::samediff::model(&dir), dir.path("model.zip")).unwrap();
+    let mut nested = Vec::new();
+    let reports: serde_json::Map<_, _> = REPORTS
+        .iter()
+        .map(|(name, lines)| {
+            let mut shape = Shape::default();
+            for line in *lines {
+                shape.add(&report(&dir, line), &mut nested);
+            }
+            ((*name).to_owned(), shape.schema())
+        })
+        .collect();
+    let mut field = Shape::default();
+    while let Some(value) = nested.pop() {
+        field.add(&value, &mut nested);
+    }
+    let seen = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Reports of protosplit --json, by command",
+        "type": "object",
+        "properties": reports,
+        "$defs": { "field": field.schema() },
+    });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.schema.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, serde_json::to_string_pretty(&seen).unwrap() + "\n").unwrap();
+    }
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(
+        seen, kept,
+        "docs/json.schema.json; UPDATE_GOLDEN=1 accepts it"
+    );
+}
+
+#[test]
+fn the_schema_has_every_command_that_reports() {
+    let help = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+            .args(args)
+            .output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let commands = help(&["-h"]);
+    let commands = commands.lines().take_while(|line| *line != "Options:");
+    let commands: Vec<&str> = commands
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !["help", "samediff"].contains(name))
+        .collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let has_json = help(&[command, "-h"]).contains("--json");
+        let is_described = REPORTS.iter().any(|(name, _)| *name == command);
+        assert_eq!(is_described, has_json, "{command}");
+    }
+}
