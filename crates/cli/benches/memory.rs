@@ -21,7 +21,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const MIB: u64 = 1 << 20;
 const QUICK: u64 = 16;
 
-/// How a file is compressed, and the most anonymous memory that a split or a merge may take then.
+/// The compression of a file, and the limit on anonymous memory of its split and merge.
 const LIMITS: [(&str, u64); 4] = [
     ("none", 128 * MIB),
     ("zstd:3", 256 * MIB),

@@ -84,7 +84,7 @@ pub use failure::{Cause, Failed};
 pub use interrupt::Interrupt;
 pub use terminal::Terminal;
 
-/// How a run of the command ended.
+/// The outcome of a run of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success; status 0.
