@@ -397,7 +397,7 @@ fn superseded_values_are_not_cut() {
     let error = splitter.plan(&source, &SplitOptions::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "chosen: the value is superseded, or its key can't stand in a path, or comes earlier with a value that isn't valid"
+        "chosen: the value is superseded, or a path can't contain its key, or an earlier value of its key is invalid"
     );
 }
 

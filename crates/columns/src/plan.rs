@@ -205,7 +205,7 @@ impl Planner {
             };
             let key = Scalar::of(&entry.map_entry_key_field().kind());
             let key = key.ok_or_else(|| {
-                let message = "a map whose keys are of no type that keys have";
+                let message = "a map with an invalid key type";
                 Error::new(ErrorKind::InvalidSchema, message)
             })?;
             if !wanted.is_whole {

@@ -17,7 +17,7 @@
 //! use proto_splitter_core::view::MessageView;
 //! use proto_splitter_core::merge::ReadOptions;
 //!
-//! // The fields 1 and 2, and the other way round.
+//! // The fields 1 and 2, and the same in reverse order.
 //! let (a, b) = (b"\x08\x05\x12\x01x".to_vec(), b"\x12\x01x\x08\x05".to_vec());
 //! let view = |bytes| MessageView::of_plain(bytes, ReadOptions::new());
 //! assert_eq!(compare(&view(&a)?, &view(&b)?, 10)?, Comparison::Equal);

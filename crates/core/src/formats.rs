@@ -66,7 +66,7 @@
 //!     }
 //! }
 //!
-//! // One line in a list, and every command knows it.
+//! // One line in a list adds it to every command.
 //! static FORMATS: Registry = Registry::new(&[&Toy]);
 //!
 //! let folder = tempfile::tempdir()?;

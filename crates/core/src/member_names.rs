@@ -33,7 +33,7 @@ pub struct MemberName {
 /// ```
 /// use proto_splitter_core::size_tree::{MemberName, NameRule};
 ///
-/// // A node is called by its field 1, and is what its field 2 says.
+/// // Field 1 of a node is its name, and field 2 its description.
 /// const NODE: NameRule = ("tensorflow.NodeDef", |node| {
 ///     Ok(MemberName { name: node.text(&[1])?, detail: node.text(&[2])? })
 /// });

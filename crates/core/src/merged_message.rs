@@ -235,7 +235,7 @@ impl<S: ReadAt> MergedMessage<S> {
     /// let (mut front, mut back) = ([0; 4], [0; 2]);
     /// let places = [(0..4, &mut front[..]), (5001..5003, &mut back[..])];
     /// merged.read_parts(places, None, &Progress::default().meter(6))?;
-    /// // The tag and the length of the name, and what it begins and ends with.
+    /// // The tag and the length of the name, and its first and last bytes.
     /// assert_eq!((&front, &back), (b"\x0a\x88\x27n", b"nn"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -296,7 +296,7 @@ impl<S: ReadAt> MergedMessage<S> {
     ///     left.push(range);
     ///     Ok(true)
     /// })?;
-    /// // The tag and the length of the name; the name is a chunk of its own.
+    /// // The tag and the length of the name; the name is a separate chunk.
     /// assert_eq!((sink.len(), left), (3, vec![3..5003]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -20,7 +20,7 @@
 //! #     message_type: vec![trace], ..Default::default() };
 //! # let descriptor_set = prost::Message::encode_to_vec(&FileDescriptorSet { file: vec![file] });
 //!
-//! // What `protoc --descriptor_set_out` wrote for `package perf; message Trace { optional string name = 1; }`.
+//! // The output of `protoc --descriptor_set_out` for `package perf; message Trace { optional string name = 1; }`.
 //! let pool = decode_descriptor_set(&descriptor_set)?;
 //! let descriptor = pool.get_message_by_name("perf.Trace").ok_or("it is in the set")?;
 //!
@@ -88,7 +88,7 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
     for file in files.iter_mut().filter_map(Value::as_message_mut) {
         let name = text(file, number::NAME);
         if known_otherwise(pool, &name, file) {
-            let message = format!("{name} is there twice, with different content");
+            let message = format!("{name} occurs twice, with different content");
             return Err(invalid(message));
         }
         editions::lower(file).map_err(|error| error.context(&name))?;

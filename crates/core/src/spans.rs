@@ -24,7 +24,7 @@
 //! let path = folder.path().join("weights");
 //! std::fs::write(&path, b"..the name..")?;
 //!
-//! // Field 1 is 8 bytes of the file; the message in field 4 has a field 1 of its own.
+//! // Field 1 is 8 bytes of the file; the message in field 4 has another field 1.
 //! let mut builder = SpansBuilder::new();
 //! let weights = builder.open(&path)?;
 //! builder.begin_field(FieldNumber(1))?;

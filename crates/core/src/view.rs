@@ -376,7 +376,7 @@ impl<'a> MessageView<'a> {
             return invalid("the path is that of the whole message");
         }
         let [value] = pieces.as_slice() else {
-            return invalid("the value stands in several pieces");
+            return invalid("the value is in several pieces");
         };
         let kind = self.kind(path)?;
         let mut cursor = WireCursor::new(portion);

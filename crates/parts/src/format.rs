@@ -50,7 +50,7 @@ pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Reads a file that is no larger than a plan may be.
+/// Reads a file within the maximum size of a plan.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path)

@@ -37,7 +37,7 @@
 //! let parts = NonZeroUsize::new(3).unwrap();
 //! let plan = PartsPlan::split(&SizeSplitter, &source, &prefix, &options.force(true), parts)?;
 //!
-//! // Each on a host of its own, in any order.
+//! // Each may run on another host, in any order.
 //! let run = |part| plan.run(part, &PartOptions::new());
 //! let reports = (0..plan.parts()).map(run).collect::<Result<Vec<_>, _>>()?;
 //! let Committed::Split(written) = plan.commit(&reports, &PartOptions::new())? else { panic!() };

@@ -238,7 +238,7 @@ impl Planned {
         let message = if self.target().exists() {
             format!("{room} is not there: the merge to {target} was committed")
         } else {
-            format!("{room} is not there: the plan of the merge was made anew or given up")
+            format!("{room} doesn't exist: the merge was planned again or abandoned")
         };
         let kind = if self.target().exists() {
             ErrorKind::AlreadyExists

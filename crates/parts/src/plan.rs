@@ -256,7 +256,7 @@ impl PartsPlan {
         }
         let work = match plan.work {
             Some(work) if plan.version > 0 => work,
-            _ => return Err(invalid(&"it says nothing to be done")),
+            _ => return Err(invalid(&"it has no work")),
         };
         let work = match work {
             Work::Split(work) => Planned::Split(Box::new(splitting::Planned::checked(work)?)),

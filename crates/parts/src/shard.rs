@@ -61,7 +61,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// let options = ShardOptions::new().id("step 100");
 /// let reports = [0, 1].map(|host| Layers { first: host }.write(&prefix, host, &options).unwrap());
 ///
-/// // What is left of the message, without the weights.
+/// // The rest of the message, without the weights.
 /// let rest = FileDescriptorProto { message_type: vec![DescriptorProto::default(); 6], ..Default::default() };
 /// let done = commit_shards(&Source::from(&rest), &prefix, &reports, &options, &SplitOptions::new())?;
 /// assert_eq!((done.files.len(), done.chunks), (2, 7));

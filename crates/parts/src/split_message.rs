@@ -65,7 +65,7 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
         None => {
             let mut spans = SpanList::new();
             for piece in chunk.pieces.chunks(2) {
-                let outside = || invalid("has a piece of a chunk that lies nowhere".into());
+                let outside = || invalid("has a piece of a chunk that is out of range".into());
                 pieces.add(piece, &mut spans).ok_or_else(outside)?;
             }
             PlannedChunk::of_spans(kind, spans)

@@ -189,7 +189,7 @@ impl Share<'_> {
                 && !all.force
                 && self.objects.exists(name).unwrap_or(false);
             if is_over {
-                let message = format!("{name} is there: the merge to it was committed");
+                let message = format!("{name} exists: the merge to it was committed");
                 Error::new(ErrorKind::AlreadyExists, message)
             } else {
                 error

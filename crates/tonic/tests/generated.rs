@@ -1,4 +1,4 @@
-//! The checked-in code of the example's service is what `shelf.proto` gives.
+//! The example's checked-in service code matches `shelf.proto`.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "code of tests")]
 

@@ -141,7 +141,7 @@ impl<'a> LayoutReader<'a> {
         let end = start.and_then(|start| start.checked_add(len));
         let (Some(start), Some(end)) = (start, end.filter(|&end| end <= size)) else {
             let message = format!(
-                "a source layout with {len} bytes behind {used} and {passed} of a chunk of {size}"
+                "a source layout with {len} bytes after {used} and {passed} of a chunk of {size}"
             );
             return Err(
                 Error::new(ErrorKind::InvalidTrailer, message).in_chunk(ChunkIndex::new(chunk))
@@ -205,7 +205,7 @@ mod tests {
         for (bytes, most, expected) in [
             (&[3, 0, 1][..], 1 << 20, "chunk 2, where there are 2"),
             (&[1, 0, 11], 1 << 20, "of a chunk of 10"),
-            (&[1, 0, 6, 1, 0, 5], 1 << 20, "5 bytes behind 6 and 0"),
+            (&[1, 0, 6, 1, 0, 5], 1 << 20, "5 bytes after 6 and 0"),
             (&far, 1 << 20, "of a chunk of 10"),
             (&[0, 3, 1, 2], 1 << 20, "ends within a run"),
             (&[0], 1 << 20, "ends within a run"),

@@ -212,7 +212,7 @@ impl Changes {
             return Ok(());
         }
         let Some(root) = view.descriptor() else {
-            let message = "what is a value and what a message only the type says";
+            let message = "only the type distinguishes values from messages";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         let size = source.size()?;

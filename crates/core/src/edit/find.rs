@@ -143,7 +143,7 @@ impl<'a> Finder<'a> {
             return invalid("the path is that of the whole message".into());
         };
         let Some(kind) = self.view.kind(&parent)? else {
-            let message = "how a new value is written only the message's type says";
+            let message = "the encoding of a new value depends on the message's type";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         let Some(field) = kind
@@ -234,7 +234,7 @@ impl<'a> Finder<'a> {
             let number = FieldNumber(other.number());
             if self.is_there(pieces, number, &Select::Field, &known)? {
                 let name = other.name();
-                let message = format!("{name} is there, and only one of the two can be: remove it");
+                let message = format!("{name} is set, and excludes it: remove {name} first");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
         }
@@ -322,7 +322,7 @@ fn check_has_elements(field: &FieldRef) -> Result<()> {
     match field.kind() {
         Kind::Message(_) | Kind::String | Kind::Bytes => Ok(()),
         _ => {
-            let message = "an element of repeated numbers has no place of its own: the field has";
+            let message = "an element of repeated numbers can't be addressed: use the whole field";
             Err(Error::new(ErrorKind::InvalidPath, message))
         }
     }

@@ -383,7 +383,7 @@ impl Search<'_> {
                             path,
                             what: Lost::Place,
                             chunk: c.chunk.into(),
-                            why: format!("elements in front of it were in chunk {}", slice.chunk),
+                            why: format!("elements before it were in chunk {}", slice.chunk),
                         });
                     }
                 } else {
@@ -408,8 +408,9 @@ impl Search<'_> {
         let why = self.damaged.get(&chunk);
         let kind = why.map_or(ErrorKind::Record, Error::kind);
         let why = why.map_or(String::new(), |why| format!(": {why}"));
-        let message =
-            format!("what all other chunks belong into is damaged, so nothing can be merged{why}");
+        let message = format!(
+            "the chunk that all others belong to is damaged, so nothing can be merged{why}"
+        );
         Error::new(kind, message)
     }
 }

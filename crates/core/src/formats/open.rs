@@ -235,7 +235,7 @@ impl Registry {
     #[cold]
     fn unknown_folder(&self, path: &Path) -> Error {
         let titles: Vec<&str> = self.formats.iter().map(|format| format.title()).collect();
-        let message = format!("the folder holds none of: {}", titles.join(", "));
+        let message = format!("the folder has none of these files: {}", titles.join(", "));
         Error::new(ErrorKind::InvalidConfig, message).context(path.display())
     }
 }

@@ -626,7 +626,7 @@ impl Opened {
     /// # use proto_splitter_core::formats::{OpenOptions, Opened};
     /// # let bytes: std::sync::Arc<dyn record_file::ReadAt> = std::sync::Arc::new(b"\x0a\x01a");
     /// let opened = Opened::of_reader(bytes, None, &OpenOptions::new())?;
-    /// // Nothing is known of its type, and so of no tensor.
+    /// // Its type is unknown, and so are its tensors.
     /// assert_eq!(opened.find_tensor("weights")?, None);
     /// # Ok::<(), proto_splitter_core::Error>(())
     /// ```

@@ -25,7 +25,7 @@ impl Opened {
     /// let path = folder.path().join("plain.pb");
     /// std::fs::write(&path, b"\x0a\x01a")?;
     /// let opened = FORMATS.open(&path, &OpenOptions::new())?;
-    /// // Nothing is known of its type, and so of no tensor.
+    /// // Its type is unknown, and so are its tensors.
     /// assert!(opened.tensors()?.is_empty());
     /// let other = TensorInfo::new("a", DType::U8, vec![1]);
     /// assert_eq!(opened.tensor_in_file(&other), None);

@@ -84,14 +84,12 @@ fn finish(main: &Path, listed: &str) {
         let shown = path.display();
         if !has_ended {
             tracing::warn!(
-                "{shown} is left as it is: another host may be splitting a message to it; if none is, delete it"
+                "{shown} is kept, since another host may be splitting a message to it; if not, delete it"
             );
         } else if let Err(error) = fs::remove_file(&path) {
-            tracing::warn!(
-                "{shown}, which a run that was killed has left, could not be removed: {error}"
-            );
+            tracing::warn!("{shown}, left by a killed process, could not be removed: {error}");
         } else {
-            tracing::info!("removed {shown}, which a run that was killed had left");
+            tracing::info!("removed {shown}, left by a killed process");
         }
     }
 }

@@ -222,7 +222,7 @@ pub fn remove_abandoned(path: &Path) {
         remove_unlocked(path);
     } else {
         let path = path.display();
-        tracing::warn!("{path} is left as it is: another host may use it; if none does, delete it");
+        tracing::warn!("{path} is kept, since another host may use it; if not, delete it");
     }
 }
 
@@ -238,9 +238,7 @@ fn name_if_old(path: &Path) {
     let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
     if age.is_ok_and(|age| age >= OLD) {
         let path = path.display();
-        tracing::warn!(
-            "{path} is left as it is: another host writes it, or was killed while it did"
-        );
+        tracing::warn!("{path} is kept, since another host may be writing it; if not, delete it");
     }
 }
 
@@ -274,10 +272,10 @@ fn remove(path: &Path) {
     };
     let path = path.display();
     match removed {
-        Ok(()) => tracing::info!("removed {path}, which a run that was killed had left"),
-        Err(error) => tracing::warn!(
-            "{path}, which a run that was killed has left, could not be removed: {error}"
-        ),
+        Ok(()) => tracing::info!("removed {path}, left by a killed process"),
+        Err(error) => {
+            tracing::warn!("{path}, left by a killed process, could not be removed: {error}")
+        }
     }
 }
 
@@ -316,8 +314,8 @@ mod system {
         is_at(&file, path).then_some(file)
     }
 
-    /// Takes a shared lock on a file while it is open. Without locks this has no effect, and needs
-    /// none.
+    /// Takes a shared lock on a file while it is open. On file systems without locks this has no
+    /// effect, and no process looks for one.
     pub(super) fn hold_shared(file: &File) {
         let _ = flock(file, FlockOperation::NonBlockingLockShared);
     }

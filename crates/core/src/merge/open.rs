@@ -356,7 +356,7 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-/// Fails to open another file that a trailer names, for sources without others.
+/// Refuses to open another file that a trailer names, for sources without others.
 ///
 /// # Errors
 ///

@@ -42,7 +42,7 @@ impl Placement<'_> {
             Placement::Message(message) => message,
         };
         let Some(descriptor) = descriptor else {
-            let message = "chunks whose ChunkedMessage alone is there: the type of the message has to be known";
+            let message = "chunks with only a ChunkedMessage: set the type of the message";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         let info = |chunk: &Bytes| ChunkInfo {

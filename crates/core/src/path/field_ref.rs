@@ -80,7 +80,7 @@ impl FieldRef {
         wire == single || (packable && wire == WireType::Len)
     }
 
-    /// Returns the oneof that the field is in, unless it is a synthetic one.
+    /// Returns the oneof that the field is in, if any.
     pub(crate) fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             FieldRef::Field(field) => field.containing_oneof(),

@@ -166,7 +166,7 @@ fn take_pick<'a>(text: &'a str, field: Option<&FieldRef>) -> Result<(Pick, &'a s
     };
     let rest = rest
         .strip_prefix(']')
-        .ok_or_else(|| invalid("expected a ] behind a key"))?;
+        .ok_or_else(|| invalid("expected ] after a key"))?;
     Ok((pick, rest))
 }
 

@@ -12,13 +12,13 @@ use crate::{Error, ErrorKind, Result};
 /// The text of a [`FieldPath`] alone identifies a value. The values that a query leads to depend on
 /// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.
 ///
-/// | in brackets | picks |
+/// | in brackets | selects |
 /// | --- | --- |
 /// | `[7]`, `["key"]` | one element, one map entry |
 /// | `[-1]` | one element, counted from the end |
 /// | `[*]` | all elements, or the values of all map entries |
-/// | `[2:5]`, `[2:]`, `[:-1]` | the elements from one index on, up to and without the other |
-/// | `["name"]` on a repeated field | the elements that are called so |
+/// | `[2:5]`, `[2:]`, `[:-1]` | the elements from one index up to the other, exclusive |
+/// | `["name"]` on a repeated field | the elements with this name |
 /// | `[name="x"]`, `[meta.id=5]` | the elements with this value at a path inside them |
 ///
 /// ```

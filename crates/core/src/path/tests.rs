@@ -70,7 +70,7 @@ fn text_that_is_no_path_is_refused_with_the_reason() {
         ("1..2", "1..2: expected a field's name or number at \".2\""),
         ("1[", "1[: a [ without its ]"),
         ("1[x]", "1[x]: \"x\" is not an index"),
-        ("1[\"x\"", "1[\"x\": expected a ] behind a key"),
+        ("1[\"x\"", "1[\"x\": expected ] after a key"),
         ("1[\"x", "1[\"x: a key without its closing quote"),
         ("1[\"\\q\"]", "1[\"\\q\"]: a \\ that escapes nothing"),
         ("1[0]2", "1[0]2: expected a dot before \"2\""),

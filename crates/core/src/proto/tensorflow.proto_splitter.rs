@@ -26,45 +26,45 @@ pub struct ChunkMetadata {
     pub chunks: ::prost::alloc::vec::Vec<ChunkInfo>,
     #[prost(message, optional, tag = "3")]
     pub message: ::core::option::Option<ChunkedMessage>,
-    /// Bytes of the message that was split.
+    /// Size of the message that was split, in bytes.
     #[prost(uint64, optional, tag = "1000")]
     pub source_size: ::core::option::Option<u64>,
-    /// join_version 1: the real ChunkedMessage. `message` then has a single field, of number 536870911, which no type has: so
-    /// TensorFlow's reader, which doesn't look at versions, refuses the file.
+    /// join_version 1: the actual ChunkedMessage. `message` then has a single field, of number 536870911, which no type has, so
+    /// that TensorFlow's reader, which doesn't check versions, refuses the file.
     #[prost(message, optional, tag = "1001")]
     pub extended_message: ::core::option::Option<ChunkedMessage>,
-    /// crc32c of the message that was split. Holds for a merge only if byte_exact is set.
+    /// crc32c of the message that was split. A merge has this checksum only if byte_exact is set.
     #[prost(fixed32, optional, tag = "1002")]
     pub source_crc32c: ::core::option::Option<u32>,
-    /// What was cut left its tag behind, with nothing in it, where it stood.
+    /// Every cut value has an empty field, its placeholder, in its place.
     #[prost(bool, tag = "1003")]
     pub splice_marker: bool,
-    /// The split found that merging gives back the very bytes of the source.
+    /// A merge reproduces the exact bytes of the source.
     #[prost(bool, tag = "1004")]
     pub byte_exact: bool,
     /// Full name of the message's type; empty if unknown.
     #[prost(string, tag = "1005")]
     pub message_type: ::prost::alloc::string::String,
-    /// join_version 1: how often the trailer itself was chunked. If it isn't 0, the message that the chunks make is a
-    /// ChunkMetadata whose trailer_level is one lower, and that one counts.
+    /// join_version 1: number of times that the trailer itself was chunked. If it isn't 0, the chunks merge to a ChunkMetadata whose
+    /// trailer_level is one lower, which replaces this one.
     #[prost(uint32, tag = "1006")]
     pub trailer_level: u32,
-    /// join_version 1: the other files that have chunks.
+    /// join_version 1: the other files with chunks.
     #[prost(message, repeated, tag = "1007")]
     pub files: ::prost::alloc::vec::Vec<chunk_metadata::ExternalFile>,
-    /// join_version 1: in the last record of such a file, what a file must have there to be the one that is meant; `chunks` are
-    /// its records. It has no chunked message.
+    /// join_version 1: set in the last record of such a file, whose checksum identifies the file. `chunks` are the file's records,
+    /// and there is no chunked message.
     #[prost(bool, tag = "1008")]
     pub is_part: bool,
-    /// Where every byte of the source went, if that can't be told from the paths: runs in the order of the source, each either
-    /// the varints CHUNK + 1, bytes of the chunk to pass over, and LENGTH; or the varints 0 and LENGTH, and as many bytes. A
-    /// merge by it is byte-exact; a merge by the paths is equal as a message.
+    /// Origin of every byte of the source, if the paths don't determine it: runs in source order, each either the varints
+    /// CHUNK + 1, number of bytes of the chunk to skip, and LENGTH; or the varints 0 and LENGTH, followed by LENGTH bytes. A
+    /// merge by it is byte-exact; a merge by the paths yields an equal message.
     #[prost(bytes = "bytes", tag = "1009")]
     pub source_layout: ::prost::bytes::Bytes,
 }
 /// Nested message and enum types in `ChunkMetadata`.
 pub mod chunk_metadata {
-    /// A file that has chunks of a message whose trailer is in another: a record file whose last record is a ChunkMetadata, too.
+    /// A file with chunks of a message whose trailer is in another file: a record file whose last record is also a ChunkMetadata.
     #[derive(::prost_reflect::ReflectMessage)]
     #[prost_reflect(
         message_name = "tensorflow.proto_splitter.ChunkMetadata.ExternalFile",
@@ -72,13 +72,13 @@ pub mod chunk_metadata {
     )]
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct ExternalFile {
-        /// Relative to the folder of the file with the trailer, with / between folders.
+        /// Path relative to the folder of the file with the trailer, with / between folders.
         #[prost(string, tag = "1")]
         pub path: ::prost::alloc::string::String,
-        /// Bytes of the file.
+        /// Size of the file, in bytes.
         #[prost(uint64, tag = "2")]
         pub size: u64,
-        /// crc32c of its last record, which has those of all others.
+        /// crc32c of its last record, which contains those of all others.
         #[prost(fixed32, tag = "3")]
         pub trailer_crc32c: u32,
     }
@@ -99,7 +99,7 @@ pub struct ChunkInfo {
     /// crc32c of the record's bytes, uncompressed.
     #[prost(fixed32, optional, tag = "1000")]
     pub crc32c: ::core::option::Option<u32>,
-    /// join_version 1: which of `files` has the record, counted from 1; 0 is the file with this trailer.
+    /// join_version 1: number of the record's file in `files`, counted from 1; 0 is the file with this trailer.
     #[prost(uint32, tag = "1001")]
     pub file: u32,
 }
@@ -171,16 +171,16 @@ pub struct ChunkedField {
     /// A slice that continues a packed run.
     #[prost(bool, tag = "1000")]
     pub packed: bool,
-    /// The field whose elements a slice holds, so that nobody has to look into it.
+    /// Field whose elements a slice holds, so that readers need not parse it.
     #[prost(uint32, tag = "1001")]
     pub slice_of: u32,
-    /// How many elements a slice holds, so that nobody has to count them; 0 if it isn't said.
+    /// Number of elements in a slice, so that readers need not count them; 0 if unknown.
     #[prost(uint64, tag = "1002")]
     pub elements: u64,
-    /// join_version 1: a chunk that goes on where its message ends, whatever fields are in it.
+    /// join_version 1: a chunk that continues its message at the end, whatever fields it has.
     #[prost(bool, tag = "1003")]
     pub tail: bool,
-    /// join_version 1: a tail that begins within a field of what was before it.
+    /// join_version 1: a tail that begins within a field of the preceding bytes.
     #[prost(bool, tag = "1004")]
     pub within: bool,
 }

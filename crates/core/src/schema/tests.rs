@@ -87,7 +87,7 @@ fn sets_are_added_in_any_order_and_a_file_that_is_there_twice_must_be_the_same()
     let error = add_descriptor_set(&mut pool, &set_of(&other)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Base.proto is there twice, with different content"
+        "Base.proto occurs twice, with different content"
     );
     // Or it is in the pool already.
     let mut pool = decode_descriptor_set(&set_of(&base)).unwrap();

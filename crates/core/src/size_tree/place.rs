@@ -50,7 +50,7 @@ impl TreePlace {
         for step in rest {
             let name = step.strip_suffix("[*]").unwrap_or(step);
             if name.contains('[') {
-                let message = format!("{step} is one value, but stands behind a [*]");
+                let message = format!("{step} is one value, but comes after a [*]");
                 return Err(Error::new(ErrorKind::InvalidPath, message).at_path(text));
             }
             below.push(name.to_owned());
@@ -147,7 +147,7 @@ mod tests {
         let error = TreePlace::parse("1[*].2[3]", None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "1[*].2[3]: 2[3] is one value, but stands behind a [*]"
+            "1[*].2[3]: 2[3] is one value, but comes after a [*]"
         );
     }
 }

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
 ///
-/// // Sizes alone are the guide of `SizeSplitter`: it has no type of its own.
+/// // `SizeSplitter` goes by sizes alone, and has no message type.
 /// let error = SizeSplitter.plan("model.pb", &SplitOptions::new()).unwrap_err();
 /// let message = "model.pb: a splitter without a message type was given a path; it takes a source";
 /// assert_eq!(error.to_string(), message);

@@ -213,7 +213,7 @@ fn check(level: &Level, is_last: bool) -> Result<()> {
     };
     let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
     if is_number {
-        let message = "an element of repeated numbers has no bytes of its own: its message has";
+        let message = "an element of repeated numbers can't be read alone: read the whole field";
         return Err(Error::new(ErrorKind::InvalidPath, message));
     }
     match &level.message {

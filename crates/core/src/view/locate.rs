@@ -20,12 +20,12 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
     let target = path.resolve(root)?;
     let message = match (&target.kind, path.steps().last().map(|step| &step.select)) {
         _ if target.whole_field => {
-            "the path leads to a whole repeated field or map: it has to say which value it means"
+            "the path leads to a whole repeated field or map: add an index or key"
         }
         (TargetKind::Scalar(kind), Some(Select::Index(_)))
             if !matches!(kind, Kind::String | Kind::Bytes) =>
         {
-            "an element of repeated numbers has no bytes of its own: its message has"
+            "an element of repeated numbers can't be read alone: read the whole field"
         }
         _ => return Ok(()),
     };

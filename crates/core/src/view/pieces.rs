@@ -238,7 +238,7 @@ impl Pieces<'_> {
         let message = match found.as_ref().map(|found| found.pieces.as_slice()) {
             None => return invalid("the message that the field is in is not there"),
             Some([message]) => message.clone(),
-            Some(_) => return invalid("the message that the field is in stands in several pieces"),
+            Some(_) => return invalid("the message with the field is in several pieces"),
         };
         let mut chain = Vec::new();
         if !path.is_root() {
@@ -295,7 +295,7 @@ impl Pieces<'_> {
             join(&mut stretches, field.start..field.end);
             if stretches.len() > MOST_STRETCHES {
                 let message = format!(
-                    "the other fields stand in more than {MOST_STRETCHES} stretches between the elements"
+                    "the other fields form more than {MOST_STRETCHES} ranges between the elements"
                 );
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
             }

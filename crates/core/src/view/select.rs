@@ -494,7 +494,7 @@ fn entry<I: Input>(
     map: &FieldRef,
 ) -> Result<(Select, Found)> {
     let codec = key_codec(map).ok_or_else(|| {
-        let message = "a map whose keys are of no type that keys have";
+        let message = "a map with an invalid key type";
         Error::new(ErrorKind::InvalidSchema, message)
     })?;
     let key = with_key(cursor, entry, KeyForm::Typed(codec), |key| codec.key(key))?;

@@ -156,7 +156,7 @@ impl MessageView<'_> {
         let kind = match self.kind(path)? {
             Some(TargetKind::Scalar(kind)) => kind,
             Some(_) => {
-                let message = "a message is there, and not a single value";
+                let message = "the path leads to a message, not to a single value";
                 return Err(at(ErrorKind::InvalidPath, message.into()));
             }
             None => {
@@ -170,7 +170,7 @@ impl MessageView<'_> {
         })?;
         T::from_scalar(&value).ok_or_else(|| {
             let (name, wanted) = (value.name(), std::any::type_name::<T>());
-            let message = format!("{name} is there, which can't be read as {wanted}");
+            let message = format!("found {name}, which can't be read as {wanted}");
             at(ErrorKind::InvalidPath, message)
         })
     }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::InvalidPath);
         assert_eq!(
             error.to_string(),
-            "name: a string is there, which can't be read as i64"
+            "name: found a string, which can't be read as i64"
         );
         let message = FieldPath::parse("message_type[0]", &file.descriptor()).unwrap();
         let error = typed.get_as::<String>(&message).unwrap_err();

@@ -87,7 +87,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
     same_size.extend([0, 1, 7]);
     for (source_layout, expected) in [
         (layout[..layout.len() - 1].to_vec(), "ends within a run"),
-        ([&layout[..], &[1, 0, 9]].concat(), "9 bytes behind "),
+        ([&layout[..], &[1, 0, 9]].concat(), "9 bytes after "),
         (
             [&layout[..], &[99, 0, 1]].concat(),
             "with chunk 98, where there are ",

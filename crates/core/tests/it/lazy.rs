@@ -363,18 +363,18 @@ fn a_path_that_leads_nowhere_says_so() {
     fails(
         "10",
         InvalidPath,
-        "r: the path leads to a whole repeated field or map: it has to say which value it means",
+        "r: the path leads to a whole repeated field or map: add an index or key",
     );
     fails("999", InvalidPath, "999: field 999 not found in t.T");
     fails(
         "12[0]",
         InvalidPath,
-        "ri[0]: an element of repeated numbers has no bytes of its own: its message has",
+        "ri[0]: an element of repeated numbers can't be read alone: read the whole field",
     );
     let error = file.get(&path("10")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "10: chunks of the file lie at 10[0] of this field: the path has to say which value it means"
+        "10: chunks of the file are at 10[0] of this field: add the index or key to the path"
     );
     let error = view.get_into(&path("8"), &mut [0; 10]).unwrap_err();
     assert_eq!(error.kind(), InvalidConfig);

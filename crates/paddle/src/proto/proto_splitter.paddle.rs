@@ -6,10 +6,10 @@
 )]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Model {
-    /// The name of the program's file, without folders.
+    /// Name of the program's file, without folders.
     #[prost(string, optional, tag = "1")]
     pub program_file: ::core::option::Option<::prost::alloc::string::String>,
-    /// One of the two, as its file has it.
+    /// The program, in this field or the next, depending on its file.
     #[prost(message, optional, tag = "2")]
     pub program: ::core::option::Option<
         super::super::paddle::framework::proto::ProgramDesc,
@@ -19,7 +19,7 @@ pub struct Model {
     pub pir_program: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(message, repeated, tag = "4")]
     pub parameter_files: ::prost::alloc::vec::Vec<ParameterFile>,
-    /// Files beside these that aren't looked into, such as .pdiparams.info.
+    /// Other files next to these that aren't parsed, such as .pdiparams.info.
     #[prost(message, repeated, tag = "5")]
     pub companions: ::prost::alloc::vec::Vec<Companion>,
 }
@@ -31,12 +31,12 @@ pub struct Model {
 )]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ParameterFile {
-    /// Relative to the folder of the program, with / between folders.
+    /// Path relative to the folder of the program, with / between folders.
     #[prost(string, optional, tag = "1")]
     pub file: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(enumeration = "parameter_file::Layout", optional, tag = "2")]
     pub layout: ::core::option::Option<i32>,
-    /// A file of one variable, named by it, rather than of all.
+    /// True for a file of one variable, named after it; false for a file of all.
     #[prost(bool, optional, tag = "3")]
     pub separate: ::core::option::Option<bool>,
     #[prost(message, repeated, tag = "4")]
@@ -44,7 +44,7 @@ pub struct ParameterFile {
 }
 /// Nested message and enum types in `ParameterFile`.
 pub mod parameter_file {
-    /// How a stream is laid out.
+    /// The layout of a stream.
     #[derive(
         Clone,
         Copy,
@@ -60,9 +60,9 @@ pub mod parameter_file {
     pub enum Layout {
         /// As Paddle writes it.
         Paddle = 0,
-        /// As in the table of the model format's document.
+        /// As in the table of the model format's documentation.
         ModelFormat = 1,
-        /// As Paddle writes it, with its size in front.
+        /// As Paddle writes it, after its size.
         Sized = 2,
     }
     impl Layout {
@@ -102,15 +102,15 @@ pub struct Parameter {
     pub kind: ::core::option::Option<i32>,
     #[prost(message, repeated, tag = "3")]
     pub lod: ::prost::alloc::vec::Vec<parameter::LodLevel>,
-    /// Of SelectedRows: which rows of `height` these are.
+    /// For SelectedRows: the indices of the rows, out of `height`.
     #[prost(sfixed64, repeated, tag = "4")]
     pub rows: ::prost::alloc::vec::Vec<i64>,
     #[prost(int64, optional, tag = "5")]
     pub height: ::core::option::Option<i64>,
-    /// A vocabulary has none.
+    /// Absent for a vocabulary.
     #[prost(message, optional, tag = "6")]
     pub tensor: ::core::option::Option<Tensor>,
-    /// All of the stream of a vocabulary.
+    /// For a vocabulary: the whole stream.
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub vocabulary: ::core::option::Option<::prost::bytes::Bytes>,
 }
@@ -124,11 +124,11 @@ pub mod parameter {
     )]
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct LodLevel {
-        /// Where every sequence begins, and the end of the last.
+        /// Start of every sequence, and the end of the last.
         #[prost(fixed64, repeated, tag = "1")]
         pub offsets: ::prost::alloc::vec::Vec<u64>,
     }
-    /// What a stream holds.
+    /// The content of a stream.
     #[derive(
         Clone,
         Copy,
@@ -169,7 +169,7 @@ pub mod parameter {
         }
     }
 }
-/// A tensor. All fields below 100 are those of a VarType.TensorDesc, and its very bytes.
+/// A tensor. All fields below 100 are those of a VarType.TensorDesc, with its exact bytes.
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(
     message_name = "proto_splitter.paddle.Tensor",
@@ -196,7 +196,7 @@ pub struct Tensor {
 )]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Companion {
-    /// Its name, without folders.
+    /// Name of the file, without folders.
     #[prost(string, optional, tag = "1")]
     pub file: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(bytes = "bytes", optional, tag = "2")]

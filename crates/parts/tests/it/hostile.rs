@@ -50,11 +50,11 @@ fn a_plan_that_contradicts_itself_is_refused() {
         ),
         (
             split(|plan| plan.chunks[1].pieces[0] = u64::MAX),
-            "chunk 1: the plan has a piece of a chunk that lies nowhere",
+            "chunk 1: the plan has a piece of a chunk that is out of range",
         ),
         (
             split(|plan| plan.chunks[1].pieces.truncate(1)),
-            "chunk 1: the plan has a piece of a chunk that lies nowhere",
+            "chunk 1: the plan has a piece of a chunk that is out of range",
         ),
         (
             split(|plan| plan.chunks[0].pieces.clear()),
@@ -69,10 +69,7 @@ fn a_plan_that_contradicts_itself_is_refused() {
         (ErrorKind::UnsupportedVersion, "a plan in version 2")
     );
     let nothing = changed(&plan, |message| message.work = None);
-    assert_eq!(
-        nothing.to_string(),
-        "not a plan: it says nothing to be done"
-    );
+    assert_eq!(nothing.to_string(), "not a plan: it has no work");
 }
 
 #[test]

@@ -134,7 +134,7 @@ pub mod shelf_client {
             req.extensions_mut().insert(GrpcMethod::new("shelf.Shelf", "Put"));
             self.inner.client_streaming(req, path, codec).await
         }
-        /// Says what is there of a trace whose transfer broke off.
+        /// Returns the received part of a trace whose transfer broke off.
         pub async fn resume(
             &mut self,
             request: impl tonic::IntoRequest<::proto_splitter_tonic::proto::ResumeToken>,
@@ -156,7 +156,7 @@ pub mod shelf_client {
             req.extensions_mut().insert(GrpcMethod::new("shelf.Shelf", "Resume"));
             self.inner.unary(req, path, codec).await
         }
-        /// Gives a trace that was stored.
+        /// Returns a stored trace.
         pub async fn get(
             &mut self,
             request: impl tonic::IntoRequest<super::Wanted>,
@@ -180,7 +180,7 @@ pub mod shelf_client {
             req.extensions_mut().insert(GrpcMethod::new("shelf.Shelf", "Get"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Gives back the trace that comes, while it comes.
+        /// Returns the trace while it arrives.
         pub async fn echo(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -206,7 +206,7 @@ pub mod shelf_client {
             req.extensions_mut().insert(GrpcMethod::new("shelf.Shelf", "Echo"));
             self.inner.streaming(req, path, codec).await
         }
-        /// What gRPC does without frames.
+        /// Sends a trace as plain gRPC does, without frames.
         pub async fn plain(
             &mut self,
             request: impl tonic::IntoRequest<super::Trace>,
@@ -247,7 +247,7 @@ pub mod shelf_server {
                 tonic::Streaming<::proto_splitter_tonic::proto::Frame>,
             >,
         ) -> std::result::Result<tonic::Response<super::Stored>, tonic::Status>;
-        /// Says what is there of a trace whose transfer broke off.
+        /// Returns the received part of a trace whose transfer broke off.
         async fn resume(
             &self,
             request: tonic::Request<::proto_splitter_tonic::proto::ResumeToken>,
@@ -264,7 +264,7 @@ pub mod shelf_server {
             >
             + std::marker::Send
             + 'static;
-        /// Gives a trace that was stored.
+        /// Returns a stored trace.
         async fn get(
             &self,
             request: tonic::Request<super::Wanted>,
@@ -278,14 +278,14 @@ pub mod shelf_server {
             >
             + std::marker::Send
             + 'static;
-        /// Gives back the trace that comes, while it comes.
+        /// Returns the trace while it arrives.
         async fn echo(
             &self,
             request: tonic::Request<
                 tonic::Streaming<::proto_splitter_tonic::proto::Frame>,
             >,
         ) -> std::result::Result<tonic::Response<Self::EchoStream>, tonic::Status>;
-        /// What gRPC does without frames.
+        /// Sends a trace as plain gRPC does, without frames.
         async fn plain(
             &self,
             request: tonic::Request<super::Trace>,

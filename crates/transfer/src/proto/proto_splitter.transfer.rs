@@ -43,7 +43,7 @@ pub struct Begin {
     /// Names how the message was cut: two transfers with one identity have chunks of the same sizes in the same places. 16 bytes.
     #[prost(bytes = "bytes", tag = "6")]
     pub identity: ::prost::bytes::Bytes,
-    /// Index of the first chunk that is sent; those before it were received by an earlier transfer of the same identity.
+    /// Index of the first chunk sent; those before it were received by an earlier transfer of the same identity.
     #[prost(uint64, tag = "7")]
     pub first_chunk: u64,
     /// Bytes of the trailer, and their crc32c.
@@ -51,7 +51,7 @@ pub struct Begin {
     pub trailer_size: u64,
     #[prost(fixed32, tag = "9")]
     pub trailer_crc32c: u32,
-    /// Names the sender's attempts to send one message: a receiver keeps what it has under this name. At most 64 bytes that others
+    /// Names the sender's attempts to send one message: a receiver keeps its chunks under this name. At most 64 bytes that others
     /// can't guess. Empty if the sender will not resume.
     #[prost(bytes = "bytes", tag = "10")]
     pub session: ::prost::bytes::Bytes,
@@ -71,7 +71,7 @@ pub struct Data {
     pub offset: u64,
     #[prost(bytes = "bytes", tag = "3")]
     pub content: ::prost::bytes::Bytes,
-    /// Size of `content` once it is decompressed, if it is a zstd frame.
+    /// Decompressed size of `content`, if it is a zstd frame.
     #[prost(uint64, optional, tag = "4")]
     pub zstd_size: ::core::option::Option<u64>,
     /// crc32c of the whole chunk, uncompressed. Set in the last piece of a chunk, and only there.
@@ -85,14 +85,14 @@ pub struct Data {
 )]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct End {
-    /// crc32c of the crc32c of each chunk, in their order, each as 4 bytes, the lowest first.
+    /// crc32c of the crc32c of each chunk, in order, each as 4 bytes, the lowest first.
     #[prost(fixed32, tag = "1")]
     pub chunks_crc32c: u32,
     /// crc32c of the serialized message, where the trailer has its size.
     #[prost(fixed32, optional, tag = "2")]
     pub source_crc32c: ::core::option::Option<u32>,
 }
-/// What a receiver has of a transfer that broke off: enough to resume it.
+/// The state of a receiver whose transfer broke off: enough to resume it.
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(
     message_name = "proto_splitter.transfer.ResumeToken",
@@ -103,14 +103,14 @@ pub struct ResumeToken {
     /// Identity of the transfer; empty if nothing was received.
     #[prost(bytes = "bytes", tag = "1")]
     pub identity: ::prost::bytes::Bytes,
-    /// Number of chunks that were received whole.
+    /// Number of complete chunks received.
     #[prost(uint64, tag = "2")]
     pub chunks: u64,
-    /// The session that is asked about, or empty.
+    /// The session in question, or empty.
     #[prost(bytes = "bytes", tag = "3")]
     pub session: ::prost::bytes::Bytes,
 }
-/// Where something is wrong, as a detail of a gRPC status.
+/// The location of an error, as a detail of a gRPC status.
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(
     message_name = "proto_splitter.transfer.ErrorDetail",

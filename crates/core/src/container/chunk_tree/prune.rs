@@ -134,7 +134,7 @@ fn len<T>(list: &[T]) -> u32 {
 fn differ(wanted: &Step, step: &Step) -> Result<Kept> {
     if wanted.field == step.field && discriminant(&wanted.select) != discriminant(&step.select) {
         let message = format!(
-            "chunks of the file lie at {} of this field: the path has to say which value it means",
+            "chunks of the file are at {} of this field: add the index or key to the path",
             FieldPath::from_iter([step.clone()])
         );
         return Err(Error::new(ErrorKind::InvalidPath, message));

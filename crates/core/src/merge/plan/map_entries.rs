@@ -94,7 +94,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         }
         if found.is_some() {
             let len = field.value.end - field.value.start;
-            let message = format!("a map entry of {len} bytes whose key is not at its front");
+            let message = format!("a map entry of {len} bytes whose key is not at its beginning");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(field.value.start));
         }
         self.cursor.set_range(field.end..end);

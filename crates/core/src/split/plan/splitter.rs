@@ -206,7 +206,7 @@ impl<'a> SplitContext<'a> {
         };
         if !value.addressable {
             return uncuttable(
-                "the value is superseded, or its key can't stand in a path, or comes earlier with a value that isn't valid",
+                "the value is superseded, or a path can't contain its key, or an earlier value of its key is invalid",
             );
         }
         self.decisions.marks.cut(chain, &value.path(), kind);
@@ -256,7 +256,7 @@ impl<'a> SplitContext<'a> {
         }
         let message = element.message();
         if !message.addressable || message.piece_count() != 1 {
-            let why = "its message is superseded, written in pieces, or has a key that can't stand in a path";
+            let why = "its message is superseded, written in pieces, or has a key that a path can't contain";
             let path = element.view().display_path();
             return Err(Error::new(ErrorKind::Uncuttable, why).at_path(path));
         }

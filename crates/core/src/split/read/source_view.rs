@@ -470,7 +470,7 @@ impl<'a> SourceView<'a> {
     fn field(&self, name: &str) -> Result<FieldRef> {
         let descriptor = self
             .descriptor()
-            .ok_or_else(|| self.misused(name, "lies below no message"))?;
+            .ok_or_else(|| self.misused(name, "is not below a message"))?;
         FieldRef::by_text(descriptor, name).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidPath,

@@ -150,7 +150,7 @@ pub fn write_base(
     let size = usize::try_from(base.size()).ok();
     let Some(size) = size.filter(|_| base.size() <= most) else {
         let message = format!(
-            "what is left of the message has {} bytes, over the maximum chunk size of {most} bytes",
+            "the rest of the message has {} bytes, over the maximum chunk size of {most} bytes",
             base.size()
         );
         return Err(Error::new(ErrorKind::LimitExceeded, message));
