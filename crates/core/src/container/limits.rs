@@ -23,8 +23,8 @@ pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 /// stored size, see [`LARGEST_EXPANSION`].
 pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 
-/// Maximum ratio between a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its stored size:
-/// 4096. Compressed weights expand a few times; only runs of zeros expand more than this.
+/// Maximum ratio, 4096, between a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its stored
+/// size. Compressed weights expand a few times; only runs of zeros expand more than this.
 pub const LARGEST_EXPANSION: u64 = 4096;
 
 /// Default maximum size of a shared record chunk to decode once and cache, in bytes: 64 MiB, many
