@@ -349,6 +349,25 @@ impl<'a> MessageView<'a> {
         Ok(Fields::new(WireCursor::new(portion), pieces, descriptor))
     }
 
+    /// Returns true if the message at a path is written in several pieces, which parsers merge into one.
+    ///
+    /// ```
+    /// # use proto_splitter_core::view::MessageView;
+    /// # use proto_splitter_core::merge::ReadOptions;
+    /// // Field 1 is a message with field 2, and once more with field 3.
+    /// let message = b"\x0a\x02\x10\x07\x0a\x02\x18\x07".to_vec();
+    /// let view = MessageView::of_plain(&message, ReadOptions::new())?;
+    /// assert!(view.is_in_pieces(&"1".parse()?)?);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn is_in_pieces(&self, path: &FieldPath) -> Result<bool> {
+        Ok(self.find_some(path)?.1.len() > 1)
+    }
+
     /// Returns the whole message, for callers that report progress themselves.
     pub(crate) fn unwatched(&self) -> Result<Portion<'a>> {
         let portion = self.find_some(&FieldPath::root())?.0;

@@ -8,7 +8,7 @@ use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, create_new};
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::{FieldPath, PathQuery, Step};
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::view::{Piece, PieceOptions};
+use proto_splitter_core::view::{MessageView, Piece, PieceOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;
@@ -79,7 +79,8 @@ pub struct WrittenPiece {
 /// Divides the elements of a field among the files of a new folder, which appears complete or not at all. Each file is a message of the
 /// input's type.
 ///
-/// `field` is the path of a repeated field, such as `packet` or `graph.node`.
+/// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with the field is written in several pieces,
+/// as in a split proto of XLA, they are joined first, for which its type must be known.
 ///
 /// # Errors
 ///
@@ -126,9 +127,13 @@ fn write(
     if let Some(progress) = &options.progress {
         reading = reading.progress(progress.clone());
     }
-    let view = input.view_with(reading).map_err(failed)?;
+    let mut view = input.view_with(reading.clone()).map_err(failed)?;
     view.check_type().map_err(failed)?;
     let path = path_of(input, field).map_err(failed)?;
+    let joined = joined(input, &view, &path).map_err(failed)?;
+    if let Some(joined) = &joined {
+        view = joined.view_with(reading).map_err(failed)?;
+    }
     let temporary = TemporaryFolder::beside(output, None).map_err(at_output)?;
     let mut pieces = view.pieces(&path, &options.pieces).map_err(failed)?;
     let made_from = MadeFrom::files(input.files());
@@ -158,6 +163,17 @@ fn write(
     fs::rename(temporary.path(), output).map_err(at_output)?;
     temporary.keep();
     Ok(written)
+}
+
+/// Returns the input in canonical form if the message with the field is written in several pieces and its type is known.
+fn joined(input: &Opened, view: &MessageView<'_>, field: &FieldPath) -> Result<Option<Opened>> {
+    let mut above = field.clone();
+    above.pop();
+    // A missing message is reported where its elements are looked up.
+    let is_in_pieces = view.is_in_pieces(&above).unwrap_or(false);
+    (is_in_pieces && input.descriptor().is_some())
+        .then(|| input.canonical())
+        .transpose()
 }
 
 /// Returns the path of the named field. Like any path, it may select elements by name.
@@ -194,5 +210,53 @@ impl WrittenPiece {
             count: piece.count,
             bytes: piece.size,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use prost_reflect::ReflectMessage as _;
+    use prost_reflect::prost::Message as _;
+    use prost_reflect::prost_types::{
+        FileDescriptorProto, FileOptions, UninterpretedOption, uninterpreted_option::NamePart,
+    };
+    use proto_splitter_core::formats::OpenOptions;
+
+    use super::*;
+
+    /// A file with one option.
+    fn file(name: &str) -> FileDescriptorProto {
+        let part = NamePart {
+            name_part: name.into(),
+            is_extension: false,
+        };
+        FileDescriptorProto {
+            options: Some(FileOptions {
+                uninterpreted_option: vec![UninterpretedOption {
+                    name: vec![part],
+                    ..UninterpretedOption::default()
+                }],
+                ..FileOptions::default()
+            }),
+            ..FileDescriptorProto::default()
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_written_in_several_pieces_is_put_together_first() {
+        let files = ["a", "b"].map(file);
+        let bytes = files.each_ref().map(|file| file.encode_to_vec()).concat();
+        let opened =
+            Opened::of_reader(Arc::new(bytes), files[0].descriptor(), &OpenOptions::new()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("pieces");
+        let options = PiecesOptions::new().pieces(PieceOptions::new().max_count(1));
+        let report = pieces(&opened, "options.uninterpreted_option", &output, &options);
+        let written: Vec<_> = (report.unwrap().pieces.iter())
+            .map(|piece| FileDescriptorProto::decode(&*fs::read(&piece.file).unwrap()).unwrap())
+            .collect();
+        assert_eq!(written, files);
     }
 }
