@@ -112,7 +112,9 @@ impl Records {
         let mut found = self.found();
         if found.records < wanted {
             for chunk in self.file.chunks_from(found.end.into()) {
-                let chunk = chunk?;
+                let chunk = chunk.map_err(|error| {
+                    Error::from(error).context(format!("record {}", found.records))
+                })?;
                 found.end = chunk.end().0;
                 if !matches!(chunk.header.kind, ChunkType::Simple | ChunkType::Transposed)
                     || chunk.header.num_records == 0
@@ -180,7 +182,9 @@ impl Records {
             .map(|end| placed.start + end)
             .ok_or_else(|| {
                 let message = "a chunk has fewer records than its header claims";
-                Error::new(ErrorKind::Record, message).at_offset(placed.chunk.begin().0)
+                let error = Error::new(ErrorKind::Record, message);
+                let error = error.at_offset(placed.chunk.begin().0);
+                error.context(Self::numbers(placed))
             })
     }
 

@@ -124,7 +124,7 @@ impl SplitProto {
             && asked.full_name() != manifest.message_type()
         {
             let message = format!(
-                "the manifest says that the message is a {}, not a {}",
+                "record 0: the manifest says that the message is a {}, not a {}",
                 manifest.message_type(),
                 asked.full_name()
             );

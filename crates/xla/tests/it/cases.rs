@@ -56,6 +56,11 @@ fn errors_name_the_record() {
             &["record 2 is not there"][..],
         ),
         (
+            "case11",
+            ErrorKind::InvalidMessage,
+            &["record 0", "not a xla.gpu.GpuExecutableProto"],
+        ),
+        (
             "case13",
             ErrorKind::InvalidPath,
             &["record 2", "hlo_module", "neither a string nor bytes"],
@@ -79,9 +84,24 @@ fn errors_name_the_record() {
             &["record 1 is not a message"],
         ),
         (
+            "case33",
+            ErrorKind::Record,
+            &["record 2: ", "inside a chunk"],
+        ),
+        (
             "case34",
             ErrorKind::InvalidMessage,
             &["record 1 is not there"],
+        ),
+        (
+            "case35",
+            ErrorKind::Record,
+            &["record 2: ", "hash mismatch"],
+        ),
+        (
+            "case36",
+            ErrorKind::Record,
+            &["record 0: ", "hash mismatch"],
         ),
         ("case37", ErrorKind::NotChunked, &["not a split proto"]),
         ("case38", ErrorKind::NotChunked, &["not a split proto"]),
