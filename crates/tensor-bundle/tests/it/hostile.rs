@@ -229,8 +229,8 @@ fn names_twice_or_out_of_order_or_before_the_header_are_an_error() {
     let path = folder.path().join("b.index");
     let (header, entry) = (header().encode_to_vec(), entry().encode_to_vec());
     for (what, keys) in [
-        ("not behind", [&b""[..], b"x", b"x"]),
-        ("not behind", [b"", b"y", b"x"]),
+        ("not greater", [&b""[..], b"x", b"x"]),
+        ("not greater", [b"", b"y", b"x"]),
         ("not its header", [b"a", b"x", b"y"]),
         ("not UTF-8", [b"", b"\xff\xfe", b"\xff\xff"]),
     ] {
