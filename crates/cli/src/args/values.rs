@@ -17,7 +17,7 @@ const TWO_GIB: u64 = 2 << 30;
 
 pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("a chunk must have at least 1 byte".into()),
+        0 => Err("0 bytes are too few: a chunk has at least 1".into()),
         // 2 GiB stands for the largest possible chunk.
         TWO_GIB => Ok(LARGEST_MAX_CHUNK_SIZE),
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
@@ -29,7 +29,7 @@ pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
 
 pub(super) fn slice_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("a slice must have at least 1 byte".into()),
+        0 => Err("0 bytes are too few: a slice has at least 1".into()),
         bytes => Ok(bytes),
     }
 }
@@ -50,7 +50,7 @@ pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
 
 pub(super) fn largest_value(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("a value must have at least 1 byte".into()),
+        0 => Err("0 bytes are too few: a value has at least 1".into()),
         bytes => Ok(bytes),
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn value_size(text: &str) -> Result<ValueSize, String> {
     match text {
         "none" => Ok(ValueSize(None)),
         _ => match size::parse(text)? {
-            0 => Err("a value must have at least 1 byte".into()),
+            0 => Err("0 bytes are too few: a value has at least 1".into()),
             bytes => Ok(ValueSize(Some(bytes))),
         },
     }
