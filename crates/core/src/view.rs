@@ -354,10 +354,12 @@ impl<'a> MessageView<'a> {
     /// ```
     /// # use proto_splitter_core::view::MessageView;
     /// # use proto_splitter_core::merge::ReadOptions;
-    /// // Field 1 is a message with field 2, and once more with field 3.
-    /// let message = b"\x0a\x02\x10\x07\x0a\x02\x18\x07".to_vec();
-    /// let view = MessageView::of_plain(&message, ReadOptions::new())?;
-    /// assert!(view.is_in_pieces(&"1".parse()?)?);
+    /// # use prost_reflect::prost_types::FileDescriptorProto;
+    /// // The options of a file, field 8, with one of them, and once more with another.
+    /// let file = b"\x42\x03\x0a\x01p\x42\x03\x42\x01o".to_vec();
+    /// let options = ReadOptions::for_message::<FileDescriptorProto>();
+    /// let view = MessageView::of_plain(&file, options)?;
+    /// assert!(view.is_in_pieces(&"8".parse()?)?);
     /// # Ok::<(), proto_splitter_core::Error>(())
     /// ```
     ///
