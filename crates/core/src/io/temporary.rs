@@ -73,8 +73,20 @@ pub(super) fn file_beside(
 #[derive(Debug)]
 pub struct TemporaryFolder {
     folder: TempDir,
-    /// Lock that is held while the folder exists.
-    _held: Option<File>,
+    /// Lock that is held while the folder is temporary.
+    _held: Option<Held>,
+}
+
+/// The lock of a folder, which is given up when this is dropped. Closing wouldn't do: a process that is
+/// just being started has the folder open too, until it becomes its program, and by then the folder may
+/// be a model that others lock.
+#[derive(Debug)]
+struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        system::release(&self.0);
+    }
 }
 
 impl TemporaryFolder {
@@ -91,14 +103,15 @@ impl TemporaryFolder {
         beside(target, permissions, |builder| {
             let folder = builder.tempdir_in(folder(target))?;
             // Not every system can open folders as files.
-            let _held = File::open(folder.path()).ok();
-            match &_held {
-                Some(handle) if !system::hold(handle, folder.path()) => {
-                    let _ = folder.keep();
-                    Ok(None)
-                }
-                _ => Ok(Some(TemporaryFolder { folder, _held })),
+            let handle = File::open(folder.path()).ok();
+            if let Some(handle) = &handle
+                && !system::hold(handle, folder.path())
+            {
+                let _ = folder.keep();
+                return Ok(None);
             }
+            let _held = handle.map(Held);
+            Ok(Some(TemporaryFolder { folder, _held }))
         })
     }
 
@@ -314,6 +327,11 @@ mod system {
         is_at(&file, path).then_some(file)
     }
 
+    /// Gives up a lock, even while another process has the same handle.
+    pub(super) fn release(file: &File) {
+        let _ = flock(file, FlockOperation::Unlock);
+    }
+
     /// Takes a shared lock on a file while it is open. On file systems without locks this has no
     /// effect, and no process looks for one.
     pub(super) fn hold_shared(file: &File) {
@@ -385,6 +403,8 @@ mod system {
     pub(super) fn hold_left(_path: &Path, _there: &fs::Metadata) -> Option<File> {
         None
     }
+
+    pub(super) fn release(_file: &File) {}
 
     pub(super) fn hold_shared(_file: &File) {}
 
@@ -498,6 +518,20 @@ mod tests {
         }
         remove_abandoned(&path);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_in_its_place_is_locked_by_nobody() {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("model");
+        let folder = TemporaryFolder::beside(&target, None).unwrap();
+        // As a process has it that is being started meanwhile.
+        let inherited = folder._held.as_ref().unwrap().0.try_clone().unwrap();
+        fs::rename(folder.path(), &target).unwrap();
+        folder.keep();
+        let there = fs::symlink_metadata(&target).unwrap();
+        assert!(system::hold_left(&target, &there).is_some());
+        drop(inherited);
     }
 
     #[test]
