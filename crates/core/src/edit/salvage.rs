@@ -10,7 +10,8 @@ use crate::container::{ChunkKind, ChunkRef, Limits, NodeId, Trailer};
 use crate::merge::{ChunkStore, ReadOptions, read_trailer};
 use crate::newtypes::ChunkIndex;
 use crate::path::{FieldPath, PathQuery, Select, Step};
-use crate::proto::{ChunkMetadata, ChunkedMessage};
+use crate::progress::Meter;
+use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
 use super::trailer::without_unused;
@@ -126,26 +127,75 @@ fn damaged(
     let chunks = &trailer.metadata().chunks;
     let sizes = chunks.iter().map(|chunk| chunk.size);
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
-    // If the file can't be opened as a whole, each chunk is checked as if it were the only one.
+    // If not even that works, the chunks of each file are looked at as if they were all.
     let whole = ChunkedFile::open_with(path, &options.limits).ok();
     match &whole {
         Some(file) => file.store().check_merged_size()?,
         None => check_merged_size(path, trailer, &options.limits)?,
     }
-    let mut damaged = BTreeMap::new();
-    for (chunk, info) in chunks.iter().enumerate() {
-        let read = match &whole {
-            Some(file) => read(file, chunk),
-            None => alone(trailer, chunk)
-                .and_then(|one| ChunkedFile::open_with_metadata(path, one, &options.limits))
-                .and_then(|file| read(&file, 0)),
-        };
-        meter.advance(info.size)?;
-        if let Err(error) = read {
-            damaged.insert(chunk, error);
+    let mut check = Check {
+        path,
+        trailer,
+        options,
+        meter,
+        damaged: BTreeMap::new(),
+    };
+    match &whole {
+        Some(file) => check.chunks(file, &(0..chunks.len()).collect::<Vec<_>>())?,
+        None => {
+            let mut by_file: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+            for (chunk, info) in chunks.iter().enumerate() {
+                by_file.entry(info.file).or_default().push(chunk);
+            }
+            by_file.values().try_for_each(|of| check.of_one_file(of))?;
         }
     }
-    Ok(damaged)
+    Ok(check.damaged)
+}
+
+/// A pass over chunks that finds those that can't be read.
+struct Check<'a> {
+    path: &'a Path,
+    trailer: &'a Trailer,
+    options: &'a ReadOptions,
+    meter: Meter,
+    damaged: BTreeMap<usize, Error>,
+}
+
+impl Check<'_> {
+    /// Reads these chunks, which are all that `file` has.
+    fn chunks(&mut self, file: &ChunkedFile, chunks: &[usize]) -> Result<()> {
+        for (at, &chunk) in chunks.iter().enumerate() {
+            let read = read(file, at);
+            self.found(chunk, read)?;
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, chunk: usize, read: Result<()>) -> Result<()> {
+        self.meter
+            .advance(self.trailer.metadata().chunks[chunk].size)?;
+        if let Err(error) = read {
+            self.damaged.insert(chunk, error);
+        }
+        Ok(())
+    }
+
+    /// Reads these chunks of one file: as many at once as can be opened, since opening looks at all.
+    fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
+        let some = of_these(self.trailer, chunks);
+        match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {
+            Ok(file) => self.chunks(&file, chunks),
+            Err(error) => match chunks {
+                [chunk] => self.found(*chunk, Err(error)),
+                _ => {
+                    let (front, back) = chunks.split_at(chunks.len() / 2);
+                    self.of_one_file(front)?;
+                    self.of_one_file(back)
+                }
+            },
+        }
+    }
 }
 
 /// Fails if the chunks of a file that can't be opened as a whole exceed the limit of a merge,
@@ -165,23 +215,45 @@ fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns metadata that describes only one chunk.
-fn alone(trailer: &Trailer, chunk: usize) -> Result<ChunkMetadata> {
-    let mut metadata = trailer.metadata().clone();
-    let only = ChunkedMessage {
+/// A trailer that tells of these chunks of one file alone, and of no place in the message.
+fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
+    let all = trailer.metadata();
+    let infos = chunks.iter().filter_map(|&chunk| all.chunks.get(chunk));
+    let file = infos.clone().next().map_or(0, |info| info.file as usize);
+    let files = file.checked_sub(1).and_then(|at| all.files.get(at));
+    // A value is read here as if it were a message: nothing looks into it.
+    let chunks: Vec<ChunkInfo> = infos
+        .map(|info| ChunkInfo {
+            r#type: crate::proto::chunk_info::Type::Message.into(),
+            file: info.file.min(1),
+            ..*info
+        })
+        .collect();
+    let at = |chunk: usize| ChunkedMessage {
         chunk_index: Some(chunk as u64),
         chunked_fields: Vec::new(),
     };
-    // A value is read here as if it were a message, since nothing parses it.
-    if let Some(info) = metadata.chunks.get_mut(chunk) {
-        info.r#type = crate::proto::chunk_info::Type::Message.into();
+    let slices = (1..chunks.len()).map(|chunk| ChunkedField {
+        message: Some(at(chunk)),
+        ..ChunkedField::default()
+    });
+    let message = Some(ChunkedMessage {
+        chunked_fields: slices.collect(),
+        ..at(0)
+    });
+    let (message, extended_message) = match all.extended_message {
+        Some(_) => (all.message.clone(), message),
+        None => (message, None),
+    };
+    ChunkMetadata {
+        version: all.version.clone(),
+        chunks,
+        message,
+        extended_message,
+        splice_marker: all.splice_marker,
+        files: files.cloned().into_iter().collect(),
+        ..ChunkMetadata::default()
     }
-    match &mut metadata.extended_message {
-        Some(extended) => *extended = only,
-        None => metadata.message = Some(only),
-    }
-    without_unused(&mut metadata);
-    Ok(metadata)
 }
 
 /// The parts of a file to leave out.
