@@ -127,7 +127,7 @@ fn damaged(
     let chunks = &trailer.metadata().chunks;
     let sizes = chunks.iter().map(|chunk| chunk.size);
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
-    // If not even that works, the chunks of each file are looked at as if they were all.
+    // If the file can't be opened as a whole, the chunks of each file are checked as if they were all.
     let whole = ChunkedFile::open_with(path, &options.limits).ok();
     match &whole {
         Some(file) => file.store().check_merged_size()?,
@@ -215,13 +215,13 @@ fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
     Ok(())
 }
 
-/// A trailer that tells of these chunks of one file alone, and of no place in the message.
+/// Returns metadata that describes only these chunks of one file, and no place in the message.
 fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
     let all = trailer.metadata();
     let infos = chunks.iter().filter_map(|&chunk| all.chunks.get(chunk));
     let file = infos.clone().next().map_or(0, |info| info.file as usize);
     let files = file.checked_sub(1).and_then(|at| all.files.get(at));
-    // A value is read here as if it were a message: nothing looks into it.
+    // A value is read here as if it were a message, since nothing parses it.
     let chunks: Vec<ChunkInfo> = infos
         .map(|info| ChunkInfo {
             r#type: crate::proto::chunk_info::Type::Message.into(),

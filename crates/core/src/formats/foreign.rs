@@ -21,6 +21,28 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file"),
 ];
 
+/// Extensions that no message has, of files that are never empty.
+const NEVER_EMPTY: &[&str] = &[
+    "fb",
+    "gz",
+    "h5",
+    "hdf5",
+    "html",
+    "index",
+    "json",
+    "npy",
+    "npz",
+    "pt",
+    "pth",
+    "safetensors",
+    "sdnb",
+    "sdz",
+    "tar",
+    "xz",
+    "zip",
+    "zst",
+];
+
 /// Description of JSON.
 const JSON: &str = "it is text, by its beginning JSON";
 
@@ -85,6 +107,12 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
 
 /// Fails if a file of no known format is not a message.
 fn check_message(candidate: &Candidate<'_>) -> Result<()> {
+    let extension = candidate.extension();
+    let by_name = extension.filter(|ending| NEVER_EMPTY.contains(&ending.as_str()));
+    if let (0, Some(ending)) = (candidate.size(), by_name) {
+        let message = format!("the file is empty, and so no .{ending} file");
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    }
     let Err(error) = front(candidate) else {
         return Ok(());
     };
