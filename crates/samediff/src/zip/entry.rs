@@ -15,6 +15,15 @@ use crate::{Error, ErrorKind, Result};
 
 const LOCAL_MAGIC: u32 = 0x0403_4b50;
 
+/// The flag of entries that only those read who know a password.
+const ENCRYPTED: u16 = 1;
+
+/// The flag of entries whose checksum and lengths were written behind their bytes.
+const SUMMED_BEHIND: u16 = 1 << 3;
+
+/// The length that stands for one in an extra field.
+const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
+
 /// Size of the read at a local header: the header and the beginning of an array's file.
 const HEAD_LEN: usize = 4 << 10;
 
@@ -112,8 +121,20 @@ impl Archive {
             Method::Stored => 0,
             Method::Deflated => 8,
         };
-        if u16_at(&head, 8) != Some(method) || u16_at(&head, 6).is_none_or(|flags| flags & 1 != 0) {
+        let flags = u16_at(&head, 6).unwrap_or(ENCRYPTED);
+        if u16_at(&head, 8) != Some(method) || flags & ENCRYPTED != 0 {
             return wrong("the entry and the directory differ in how it is stored");
+        }
+        if flags & SUMMED_BEHIND == 0 {
+            if u32_at(&head, 14) != Some(record.crc) {
+                return wrong("the entry and the directory differ in its crc-32");
+            }
+            for (at, len) in [(18, record.stored_len), (22, record.len)] {
+                let said = u32_at(&head, at).map(u64::from);
+                if said != Some(len) && said != Some(IN_EXTRA_FIELD) {
+                    return wrong("the entry and the directory differ in its length");
+                }
+            }
         }
         let (Some(name_len), Some(extra_len)) = (u16_at(&head, 26), u16_at(&head, 28)) else {
             return wrong("the entry is cut");
