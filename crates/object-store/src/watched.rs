@@ -154,8 +154,14 @@ impl HttpService for Watched {
                 watch.worked();
                 return Ok(HttpResponse::from_parts(parts, body.into()));
             }
-            let tried = watch.failed(&format!("it answers {code} {reason}"));
-            if !matches!(code, 429 | 503) {
+            let is_throttled = matches!(code, 429 | 503);
+            let limit = if is_throttled {
+                watch.options.throttle_timeout()
+            } else {
+                watch.options.retry_timeout
+            };
+            let tried = watch.failed(&format!("it answers {code} {reason}"), limit);
+            if !is_throttled {
                 return Err(HttpError::new(HttpErrorKind::Request, trouble(tried)));
             }
             match throttled.pause(watch.options.throttle_timeout()) {
@@ -177,7 +183,8 @@ impl Watched {
             if let Ok(answer) = tokio::time::timeout(soon, sent.as_mut()).await {
                 return answer;
             }
-            self.watch.failed_since(begun, "it doesn't answer");
+            let limit = self.watch.options.retry_timeout;
+            self.watch.failed_since(begun, "it doesn't answer", limit);
         }
         sent.await
     }
@@ -202,17 +209,18 @@ impl Watch {
         *self.failing.lock().unwrap_or_else(PoisonError::into_inner) = Failing::default();
     }
 
-    fn failed(&self, why: &str) -> Duration {
-        self.failed_since(Instant::now(), why)
+    fn failed(&self, why: &str, limit: Duration) -> Duration {
+        self.failed_since(Instant::now(), why, limit)
     }
 
-    /// Records the failure of a request, and warns if requests have failed for some time. Returns that time.
-    fn failed_since(&self, begun: Instant, why: &str) -> Duration {
+    /// Records the failure of a request, and warns if requests have failed for some time, with the limit
+    /// of its tries. Returns that time.
+    fn failed_since(&self, begun: Instant, why: &str, limit: Duration) -> Duration {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = failing.since.get_or_insert(begun).elapsed();
         if tried >= self.options.notice_after() && !failing.is_told {
             failing.is_told = true;
-            let (name, limit) = (&self.name, self.options.retry_timeout.as_secs_f64());
+            let (name, limit) = (&self.name, limit.as_secs_f64());
             let tried = tried.as_secs_f64();
             tracing::warn!(
                 "{name}: {why}, for {tried:.0} s now; requests are tried again for {limit:.0} s"
@@ -233,7 +241,7 @@ impl Watch {
             cause = error.source();
         }
         let why = redact(&why).into_owned();
-        let tried = self.failed(&why);
+        let tried = self.failed(&why, self.options.retry_timeout);
         HttpError::new(error.kind(), Trouble::NoAnswer { why, tried })
     }
 

@@ -179,6 +179,20 @@ fn a_store_that_says_nothing_is_told_of_and_given_up() {
 }
 
 #[test]
+fn a_store_that_is_asked_too_much_is_told_of_with_its_own_limit() {
+    let server = Server::Refusing(503).start();
+    let url = format!("http://{server}/m.cpb");
+    let limit = [("PROTO_SPLITTER_RETRY_TIMEOUT", "1")];
+    let error = said(&asked(&["ls", &url], &limit));
+    let warned = error.lines().next().unwrap_or_default();
+    assert!(
+        warned.contains("it answers 503 Service Unavailable"),
+        "{error}"
+    );
+    assert!(warned.ends_with("tried again for 3 s"), "{error}");
+}
+
+#[test]
 fn a_missing_bucket_is_no_missing_object() {
     let body = "<Error><Code>NoSuchBucket</Code><Message>There is none</Message></Error>";
     let server = format!("http://{}", Server::Lacking(body).start());
