@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use prost_reflect::{DynamicMessage, Kind, MapKey, Value};
+use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
 
 use crate::harmless::harms_quoted;
 
@@ -39,7 +39,7 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
     for (field, value) in known {
         let kind = field.kind();
         let name = match &kind {
-            Kind::Message(group) if field.is_group() => group.name().to_owned(),
+            Kind::Message(group) if is_group_by_name(&field, group) => group.name().to_owned(),
             _ => field.name().to_owned(),
         };
         values(&name, &kind, value, (depth, most), line)?;
@@ -60,6 +60,14 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
         )?;
     }
     Ok(())
+}
+
+/// Whether a field has the name of its group, as every one of proto2 has. Of editions, any field may be
+/// delimited as groups are, and has a name of its own.
+fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
+    field.is_group()
+        && field.name() == group.name().to_lowercase()
+        && group.parent_message().as_ref() == Some(field.parent_message())
 }
 
 fn values(

@@ -364,5 +364,20 @@ fn messages_of_editions_split_and_show_their_values() {
         ])
         .ok();
         assert_eq!(name, "kid 3\n");
+        // As protoc calls them: a field that is delimited has its own name, unlike a group of proto2.
+        let with: [&dyn AsRef<Path>; 6] = [
+            &"cat",
+            &file,
+            &"--message",
+            &message,
+            &"--descriptor-set",
+            &set,
+        ];
+        let text = run(with).ok();
+        assert!(
+            text.contains("\ndelimited {\n") && text.contains("\n  kids {\n"),
+            "{text}"
+        );
+        assert!(!text.contains("Inner {"), "{text}");
     }
 }
