@@ -195,7 +195,10 @@ impl ReadAt for FileLike {
         let skip = match held(&recent) {
             Some(skip) => skip,
             None => {
-                *recent = (offset, self.fetch(offset, buf.len().max(READ_LEN))?);
+                // Behind the end there is nothing to ask for, and what gives more than it says is seen.
+                let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let want = buf.len().max(READ_LEN).min(left);
+                *recent = (offset, self.fetch(offset, want)?);
                 0
             }
         };

@@ -436,6 +436,25 @@ def test_strings_are_bytes_in_an_array_of_objects(tmp_path: Path) -> None:
             file.tensors.read("same", copy=False)
 
 
+def test_tensors_are_equal_to_a_mapping_of_the_same_arrays(tmp_path: Path, tensors: Tensors) -> None:
+    loaded = tensors.load()
+    assert tensors == loaded and loaded == tensors
+    name = next(name for name, array in loaded.items() if array.size)
+    others = [
+        {**loaded, name: loaded[name].astype(object)},
+        {**loaded, "more": loaded[name]},
+        {other: array for other, array in loaded.items() if other != name},
+        {**loaded, name: loaded[name].ravel()[1:]},
+    ]
+    assert all(tensors != other for other in others)
+    assert tensors != 1
+    path = tmp_path / "strings.pb"
+    for words in ([b"a", b"b"], [b"a", b"c"]):
+        path.write_bytes(string_constant("words", (2,), words))
+        read = ps.open(path, message="tensorflow.GraphDef").tensors
+        assert (read == {"words": np.array([b"a", b"b"], object)}) == (words[1] == b"b")
+
+
 def test_strings_that_do_not_fit_their_shape_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "strings.pb"
     for shape, strings in (((1,), [b"a", b"b"]), ((1 << 40,), [b"a"])):

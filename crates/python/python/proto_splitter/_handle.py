@@ -249,6 +249,24 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def __contains__(self, name: object) -> bool:
         return name in self._rows
 
+    def __eq__(self, other: object) -> bool:
+        """Whether another mapping has the same names, and arrays of the same types that are equal."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        if self is other:
+            return True
+        if self.keys() != other.keys():
+            return False
+        import numpy as np
+
+        def is_same(name: str) -> bool:
+            own, others = self[name], np.asarray(other[name])
+            return own.dtype == others.dtype and np.array_equal(own, others)
+
+        return all(is_same(name) for name in self)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<{len(self)} tensors>"
 
