@@ -200,7 +200,7 @@ impl Job {
             }
         }
         if streams(args) || (args.output.is_none() && !args.dry_run) {
-            return refuse("a folder: name the folder to write with -o".into());
+            return refuse("a folder: name the folder to write with -o OUTPUT".into());
         }
         let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
         check_model(args.input()).map_err(|error| Failure::of(args.input(), &error))?;
