@@ -1,0 +1,224 @@
+//! The files of a model, and their hashes.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::num::NonZeroUsize;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use proto_splitter_core::progress::{Meter, Progress};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use sha2::{Digest, Sha256};
+
+use crate::statement::{Resource, to_hex};
+
+/// What Git keeps in a folder, which is not a part of the model.
+const GIT: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
+/// The largest depth of folders within a model.
+const MAX_DEPTH: usize = 64;
+const BUFFER: usize = 1 << 20;
+
+/// The files of a model, ordered by the components of their paths.
+pub(crate) struct ModelFiles {
+    name: String,
+    ignored: Vec<String>,
+    files: Vec<ModelFile>,
+}
+
+struct ModelFile {
+    name: String,
+    path: PathBuf,
+    size: u64,
+}
+
+impl ModelFiles {
+    /// Finds the files at `root`, apart from those at or below the paths in `ignored`.
+    pub(crate) fn find(root: &Path, ignored: &[PathBuf]) -> Result<Self> {
+        let absolute =
+            |path: &Path| std::path::absolute(path).map_err(|error| at(path, error.into()));
+        let root = absolute(root)?;
+        let mut inside = GIT.map(str::to_owned).to_vec();
+        for path in ignored {
+            if let Ok(path) = absolute(path)?.strip_prefix(&root) {
+                inside.push(name_of(path)?);
+            }
+        }
+        Self::find_without(&root, inside)
+    }
+
+    /// Finds the files at `root`, apart from those at or below paths within the model.
+    pub(crate) fn find_without(root: &Path, ignored: Vec<String>) -> Result<Self> {
+        let mut found = ModelFiles {
+            name: root
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default()
+                .to_owned(),
+            ignored,
+            files: Vec::new(),
+        };
+        // The model itself may be behind a link: it is what the caller names.
+        let metadata = fs::metadata(root).map_err(|error| at(root, error.into()))?;
+        if metadata.is_file() {
+            found.files.push(ModelFile {
+                name: ".".to_owned(),
+                path: root.to_owned(),
+                size: metadata.len(),
+            });
+        } else if metadata.is_dir() {
+            found.add_folder(root, Path::new(""), 0)?;
+            // By their components, as the signers of other languages order paths.
+            found
+                .files
+                .sort_by(|a, b| a.name.split('/').cmp(b.name.split('/')));
+        } else {
+            return Err(at(root, refused("neither a file nor a folder")));
+        }
+        if found.files.is_empty() {
+            return Err(at(root, refused("no file that could be signed")));
+        }
+        Ok(found)
+    }
+
+    fn add_folder(&mut self, root: &Path, within: &Path, depth: usize) -> Result<()> {
+        let folder = root.join(within);
+        if depth > MAX_DEPTH {
+            return Err(at(&folder, refused("folders nested more than 64 deep")));
+        }
+        for entry in fs::read_dir(&folder).map_err(|error| at(&folder, error.into()))? {
+            let entry = entry.map_err(|error| at(&folder, error.into()))?;
+            let within = within.join(entry.file_name());
+            let path = entry.path();
+            let name = name_of(&within)?;
+            if self.ignored.contains(&name) {
+                continue;
+            }
+            let metadata = entry.metadata().map_err(|error| at(&path, error.into()))?;
+            if metadata.is_dir() {
+                self.add_folder(root, &within, depth + 1)?;
+            } else if metadata.is_file() {
+                let size = metadata.len();
+                self.files.push(ModelFile { name, path, size });
+            } else if metadata.is_symlink() {
+                return Err(at(
+                    &path,
+                    refused("a symbolic link, which a signature can't hold: copy the file"),
+                ));
+            } else {
+                return Err(at(&path, refused("neither a file nor a folder")));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the paths within the model that are left out.
+    pub(crate) fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| &*file.name)
+    }
+
+    /// Hashes all files; several at once, and each by one thread.
+    pub(crate) fn hash(
+        &self,
+        progress: &Progress,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<Vec<Resource>> {
+        let meter = progress.meter(self.files.iter().map(|file| file.size).sum());
+        meter.check()?;
+        let available = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = threads
+            .map_or_else(available, NonZeroUsize::get)
+            .min(self.files.len());
+        let next = AtomicUsize::new(0);
+        let hashed = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            let work = || -> Result<()> {
+                while let Some((index, file)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    self.files.get(index).map(|file| (index, file))
+                } {
+                    let digest =
+                        hash_file(&file.path, &meter).map_err(|error| at(&file.path, error))?;
+                    let resource = Resource::new(file.name.clone(), digest);
+                    hashed
+                        .lock()
+                        .unwrap_or_else(|poisoned| poisoned.into_inner())
+                        .push((index, resource));
+                }
+                Ok(())
+            };
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut outcome = work();
+            for other in others {
+                let ended = other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                outcome = outcome.and(ended);
+            }
+            outcome
+        })?;
+        let mut hashed = hashed
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        hashed.sort_by_key(|(index, _)| *index);
+        Ok(hashed.into_iter().map(|(_, resource)| resource).collect())
+    }
+}
+
+fn hash_file(path: &Path, meter: &Meter) -> Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let n = match file.read(&mut buffer) {
+            Ok(0) => return Ok(to_hex(&hasher.finalize())),
+            Ok(n) => n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        hasher.update(&buffer[..n]);
+        meter.advance(n as u64)?;
+    }
+}
+
+/// Returns a path within a model as a signature writes it, with slashes.
+fn name_of(within: &Path) -> Result<String> {
+    let mut name = String::new();
+    for component in within.components() {
+        let Component::Normal(part) = component else {
+            return Err(at(within, refused("not a path within the model")));
+        };
+        let part = part.to_str().ok_or_else(|| {
+            at(
+                within,
+                refused("the name is not UTF-8, which a signature can't hold"),
+            )
+        })?;
+        if !name.is_empty() {
+            name.push('/');
+        }
+        name.push_str(part);
+    }
+    Ok(if name.is_empty() {
+        ".".to_owned()
+    } else {
+        name
+    })
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, why)
+}
+
+pub(crate) fn at(path: &Path, error: Error) -> Error {
+    error.context(path.display())
+}

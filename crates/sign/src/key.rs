@@ -1,0 +1,134 @@
+//! Keys of the elliptic curves that signatures are made with.
+
+use std::fmt;
+
+use p256::ecdsa::signature::{Signer, Verifier};
+use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePublicKey, LineEnding};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::statement::sha256_hex;
+
+/// A private key of P-256 or P-384, which signs.
+///
+/// `openssl ecparam -name prime256v1 -genkey -noout -out key.pem` makes one, and
+/// `openssl ec -in key.pem -pubout -out key.pub` the [`VerifyingKey`] that belongs to it.
+pub struct SigningKey(Private);
+
+enum Private {
+    P256(p256::ecdsa::SigningKey),
+    P384(p384::ecdsa::SigningKey),
+}
+
+impl SigningKey {
+    /// Parses a key in PEM: PKCS #8 (`PRIVATE KEY`) or SEC 1 (`EC PRIVATE KEY`).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it isn't one, is encrypted, or is of another curve.
+    pub fn from_pem(pem: &str) -> Result<Self> {
+        // Parameters of the curve stand before the key in files of older versions of openssl.
+        let start = pem.find("-----BEGIN EC PRIVATE KEY").unwrap_or(0);
+        let pem = &pem[start..];
+        if pem.contains("ENCRYPTED") {
+            return Err(invalid(
+                "a private key that is encrypted: decrypt it with openssl first",
+            ));
+        }
+        if let Ok(key) = p256::SecretKey::from_sec1_pem(pem)
+            .or_else(|_| p256::SecretKey::from_pkcs8_pem(pem).map_err(drop))
+        {
+            return Ok(SigningKey(Private::P256(key.into())));
+        }
+        if let Ok(key) = p384::SecretKey::from_sec1_pem(pem)
+            .or_else(|_| p384::SecretKey::from_pkcs8_pem(pem).map_err(drop))
+        {
+            return Ok(SigningKey(Private::P384(key.into())));
+        }
+        Err(invalid("not a private key of P-256 or P-384 in PEM"))
+    }
+
+    /// Returns the public key that belongs to it.
+    pub fn verifying_key(&self) -> VerifyingKey {
+        VerifyingKey(match &self.0 {
+            Private::P256(key) => Public::P256(*key.verifying_key()),
+            Private::P384(key) => Public::P384(*key.verifying_key()),
+        })
+    }
+
+    /// Signs `message`, hashed with the curve's own hash; returns the signature in DER.
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let failed = |_| invalid("a key that can't sign");
+        Ok(match &self.0 {
+            Private::P256(key) => {
+                let signature: p256::ecdsa::DerSignature = key.try_sign(message).map_err(failed)?;
+                signature.as_bytes().to_vec()
+            }
+            Private::P384(key) => {
+                let signature: p384::ecdsa::DerSignature = key.try_sign(message).map_err(failed)?;
+                signature.as_bytes().to_vec()
+            }
+        })
+    }
+}
+
+/// Shows the curve alone, so that no log has a private key.
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.0 {
+            Private::P256(_) => "SigningKey(P-256)",
+            Private::P384(_) => "SigningKey(P-384)",
+        })
+    }
+}
+
+/// A public key of P-256 or P-384, which checks signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyingKey(Public);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Public {
+    P256(p256::ecdsa::VerifyingKey),
+    P384(p384::ecdsa::VerifyingKey),
+}
+
+impl VerifyingKey {
+    /// Parses a key in PEM (`PUBLIC KEY`).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it isn't one, or is of another curve.
+    pub fn from_pem(pem: &str) -> Result<Self> {
+        let pem = pem.trim_start();
+        if let Ok(key) = p256::ecdsa::VerifyingKey::from_public_key_pem(pem) {
+            return Ok(VerifyingKey(Public::P256(key)));
+        }
+        if let Ok(key) = p384::ecdsa::VerifyingKey::from_public_key_pem(pem) {
+            return Ok(VerifyingKey(Public::P384(key)));
+        }
+        Err(invalid("not a public key of P-256 or P-384 in PEM"))
+    }
+
+    /// Returns the SHA-256 of the key in PEM, by which a signature names it.
+    pub(crate) fn hint(&self) -> Result<String> {
+        let pem = match &self.0 {
+            Public::P256(key) => key.to_public_key_pem(LineEnding::LF),
+            Public::P384(key) => key.to_public_key_pem(LineEnding::LF),
+        };
+        let pem = pem.map_err(|_| invalid("a key that PEM can't hold"))?;
+        Ok(sha256_hex(pem.as_bytes()))
+    }
+
+    /// Returns true if `signature`, in DER, is one of `message` by this key.
+    pub(crate) fn accepts(&self, message: &[u8], signature: &[u8]) -> bool {
+        match &self.0 {
+            Public::P256(key) => p256::ecdsa::DerSignature::from_bytes(signature)
+                .is_ok_and(|signature| key.verify(message, &signature).is_ok()),
+            Public::P384(key) => p384::ecdsa::DerSignature::from_bytes(signature)
+                .is_ok_and(|signature| key.verify(message, &signature).is_ok()),
+        }
+    }
+}
+
+fn invalid(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, what)
+}

@@ -1,0 +1,83 @@
+//! Signatures of models of any size, in the format of [OpenSSF Model Signing].
+//!
+//! A [`Signature`] names every file of a model with its SHA-256 hash, and is signed with a key of the
+//! elliptic curve P-256 or P-384. It is a file of a few hundred bytes beside the model, which PyPI's
+//! `model-signing` accepts offline, as this crate accepts what `model-signing` writes with a key.
+//!
+//! The checksums in a `.cpb` find accidents: whoever changes the file can change them, too. A signature
+//! finds forgeries, as long as the public key comes from somebody you trust.
+//!
+//! ```
+//! use proto_splitter_sign::{SignOptions, SigningKey, VerifyOptions, VerifyingKey, sign, verify};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let model = folder.path().join("model.cpb");
+//! # std::fs::write(&model, "chunks")?;
+//! # let private = p256::SecretKey::from_slice(&[7; 32])?;
+//! # let private_pem = private.to_sec1_pem(Default::default())?;
+//! # let public_pem = p256::pkcs8::EncodePublicKey::to_public_key_pem(&private.public_key(), Default::default())?;
+//! let key = SigningKey::from_pem(&private_pem)?;
+//! let signature = sign(&model, &key, &SignOptions::new())?;
+//!
+//! let key = VerifyingKey::from_pem(&public_pem)?;
+//! let report = verify(&model, &signature, &key, &VerifyOptions::new())?;
+//! assert!(report.is_good());
+//!
+//! std::fs::write(&model, "chunkz")?;
+//! let report = verify(&model, &signature, &key, &VerifyOptions::new())?;
+//! assert_eq!(report.changed, ["."]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The format
+//!
+//! The file is a Sigstore bundle, version 0.3, in JSON. Its DSSE envelope holds an in-toto statement:
+//!
+//! | field of the statement | value |
+//! | --- | --- |
+//! | `_type` | `https://in-toto.io/Statement/v1` |
+//! | `subject` | one entry: the model's name, and the SHA-256 of the hashes of all files, one after another |
+//! | `predicateType` | `https://model_signing/signature/v1.0` |
+//! | `predicate.serialization` | the method (`files`), the hash, and the paths that are left out |
+//! | `predicate.resources` | for each file its path within the model, `.` for a model of one file, and its hash |
+//!
+//! The bytes that are signed are those of the statement after the line that DSSE puts before them.
+//!
+//! [OpenSSF Model Signing]: https://github.com/sigstore/model-transparency
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod bundle;
+mod files;
+mod key;
+mod options;
+mod statement;
+mod verify;
+
+pub use bundle::Signature;
+pub use key::{SigningKey, VerifyingKey};
+pub use options::{SignOptions, VerifyOptions};
+pub use verify::{SignatureReport, verify};
+
+use std::path::Path;
+
+use proto_splitter_core::Result;
+
+use crate::files::ModelFiles;
+use crate::statement::Statement;
+
+/// Signs the model at `path`, a file or a folder.
+///
+/// Every file of the folder is signed, apart from those that the options leave out. The files are
+/// hashed on as many threads as the options allow, each file by one.
+///
+/// # Errors
+///
+/// If a file can't be read, or is neither a file nor a folder; if the folder has a symbolic link, a
+/// name that is not UTF-8 or no files; if the work was cancelled.
+pub fn sign(path: impl AsRef<Path>, key: &SigningKey, options: &SignOptions) -> Result<Signature> {
+    let files = ModelFiles::find(path.as_ref(), &options.ignored_paths())?;
+    let resources = files.hash(&options.progress, options.threads)?;
+    let statement = Statement::of(files.name(), resources, files.ignored());
+    Signature::of(&statement, key)
+}

@@ -1,0 +1,88 @@
+//! Options for signing and for checking a signature.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use proto_splitter_core::progress::Progress;
+
+/// Options for [`sign`](crate::sign).
+#[derive(Clone, Debug, Default)]
+pub struct SignOptions {
+    ignored: Vec<PathBuf>,
+    pub(crate) progress: Progress,
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+impl SignOptions {
+    /// Returns the defaults: every file but those of Git, and as many threads as the machine has.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves out a file or folder, given as a path of the file system: the signature's own file, if it
+    /// is inside the model.
+    ///
+    /// What Git keeps in a folder (`.git`, `.gitattributes`, `.github`, `.gitignore`) is always left out.
+    #[must_use]
+    pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ignored.push(path.into());
+        self
+    }
+
+    /// Reports progress and allows cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Sets the largest number of threads. Default: one for each processor.
+    #[must_use]
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    pub(crate) fn ignored_paths(&self) -> Vec<PathBuf> {
+        self.ignored.clone()
+    }
+}
+
+/// Options for [`verify`](crate::verify).
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    pub(crate) ignored: Vec<PathBuf>,
+    pub(crate) progress: Progress,
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+impl VerifyOptions {
+    /// Returns the defaults: every file has to be signed but those that the signature leaves out.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves out a file or folder that isn't signed, given as a path of the file system: the
+    /// signature's own file, if it is inside the model. A signed file is always checked.
+    #[must_use]
+    pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ignored.push(path.into());
+        self
+    }
+
+    /// Reports progress and allows cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Sets the largest number of threads. Default: one for each processor.
+    #[must_use]
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+}

@@ -1,0 +1,78 @@
+//! Checking a model against its signature.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::Result;
+
+use crate::bundle::Signature;
+use crate::files::ModelFiles;
+use crate::key::VerifyingKey;
+use crate::options::VerifyOptions;
+
+/// The result of [`verify`], of a signature that is valid.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct SignatureReport {
+    /// The model's name when it was signed. It may have been renamed since.
+    pub model: String,
+    /// The number of signed files that are the same.
+    pub equal: usize,
+    /// Signed files whose bytes have changed.
+    pub changed: Vec<String>,
+    /// Signed files that are missing.
+    pub missing: Vec<String>,
+    /// Files of the model that aren't signed.
+    pub unsigned: Vec<String>,
+}
+
+impl SignatureReport {
+    /// Returns true if the model has the signed files and no others.
+    pub fn is_good(&self) -> bool {
+        self.changed.is_empty() && self.missing.is_empty() && self.unsigned.is_empty()
+    }
+}
+
+/// Checks that `key` made the signature, and that the model at `path` has the signed files.
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`](proto_splitter_core::ErrorKind::ChecksumMismatch) if the signature
+/// isn't valid or was made by another key. If the statement that was signed can't be understood, a file
+/// can't be read, or the work was cancelled. That files differ is not an error: see
+/// [`SignatureReport::is_good`].
+pub fn verify(
+    path: impl AsRef<Path>,
+    signature: &Signature,
+    key: &VerifyingKey,
+    options: &VerifyOptions,
+) -> Result<SignatureReport> {
+    let statement = signature.statement(key)?;
+    let root = path.as_ref();
+    // Paths that the signer left out are within the model; the caller's are of the file system.
+    let signed = statement.ignored().iter().map(|path| root.join(path));
+    let ignored: Vec<PathBuf> = signed.chain(options.ignored.iter().cloned()).collect();
+    let files = ModelFiles::find(root, &ignored)?;
+    let mut hashes: HashMap<String, String> = files
+        .hash(&options.progress, options.threads)?
+        .into_iter()
+        .map(|resource| (resource.name, resource.digest))
+        .collect();
+    let mut report = SignatureReport {
+        model: statement.model_name().to_owned(),
+        equal: 0,
+        changed: Vec::new(),
+        missing: Vec::new(),
+        unsigned: Vec::new(),
+    };
+    for resource in statement.resources() {
+        match hashes.remove(&resource.name) {
+            Some(digest) if digest == resource.digest => report.equal += 1,
+            Some(_) => report.changed.push(resource.name.clone()),
+            None => report.missing.push(resource.name.clone()),
+        }
+    }
+    let unsigned = files.names().filter(|name| hashes.contains_key(*name));
+    report.unsigned = unsigned.map(str::to_owned).collect();
+    Ok(report)
+}
