@@ -25,6 +25,7 @@ mod rewrite;
 mod running;
 mod samediff;
 mod schema;
+mod sign;
 mod split;
 mod tensors;
 mod tree;
@@ -61,6 +62,7 @@ pub(crate) use samediff::{
     SameDiffCommand, TagForm, TagsArgs, WritingArgs,
 };
 pub(crate) use schema::{CompanionArgs, SchemaArgs};
+pub(crate) use sign::SignArgs;
 pub(crate) use split::SplitArgs;
 pub(crate) use tensors::TensorsArgs;
 pub(crate) use tree::{MinSize, SortBy, TreeArgs};
@@ -108,7 +110,7 @@ const GROUPS: [(&str, &str); 5] = [
     ("Change", "replace insert remove strip edit"),
     (
         "Models",
-        "convert export externalize internalize fingerprint samediff",
+        "convert export externalize internalize fingerprint sign samediff",
     ),
     ("Shell", "completions man help"),
 ];
@@ -203,6 +205,9 @@ pub(crate) enum Command {
     /// Compute a SavedModel's fingerprint
     #[command(after_long_help = fingerprint::HELP)]
     Fingerprint(FingerprintArgs),
+    /// Sign a model of any size
+    #[command(after_long_help = sign::HELP)]
+    Sign(SignArgs),
     /// Compare two messages and show where they differ
     #[command(after_long_help = diff::HELP)]
     Diff(DiffArgs),

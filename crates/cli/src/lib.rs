@@ -58,6 +58,7 @@ mod remote;
 mod rewrite;
 mod samediff;
 mod schema;
+mod sign;
 mod size;
 mod split;
 mod suggest;
@@ -239,6 +240,7 @@ fn execute_one(command: &Command, output: &mut Output<'_>) -> Result<Exit, Failu
         Command::Externalize(args) => externalize::run_externalize(args, output),
         Command::Internalize(args) => externalize::run_internalize(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),
+        Command::Sign(args) => sign::run(args, output),
         Command::Diff(args) => diff::run(args, output),
         Command::Recompress(args) => rewrite::run_recompress(args, output),
         Command::Replace(args) => rewrite::run_replace(args, output),

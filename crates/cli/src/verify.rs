@@ -13,11 +13,15 @@ use crate::harmless::one_line;
 use crate::in_parts;
 use crate::input::{self, Form, Input, Opening};
 use crate::output::Output;
+use crate::sign;
 use crate::size;
 use crate::table::facts;
 use crate::types::SCHEMA_NEEDED;
 
 pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    if let Some(signature) = &args.signature {
+        return sign::run_verify(args, signature, output);
+    }
     let (in_parts, threads, limits) = (&args.in_parts, &args.threads, args.reading.limits());
     if let Some(ended) = in_parts::run(in_parts, "verify", threads, limits, args.json, output) {
         return ended;

@@ -23,6 +23,8 @@ Examples:
   protosplit verify graph.cpb --against graph.pb
       Reports whether a merge is byte-exact, equal as a message, or different, and
       the first difference. Exit status 1 if it is different.
+  protosplit verify model/ --signature model.sig --key key.pub
+      Finds forgeries, too: every file is as it was signed. Exit status 1 if not.
   protosplit verify model.cpb --plan-only plan --parts 100
   protosplit verify --plan plan --part 17
   protosplit verify --plan plan --commit
@@ -37,6 +39,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "ORIGINAL.pb")]
     pub(crate) against: Option<PathBuf>,
     /// Also parse the contents of chunks
+  protosplit verify model/ --signature model.sig --key key.pub
+      Finds forgeries, too: every file is as it was signed. Exit status 1 if not.
     #[arg(long)]
     pub(crate) deep: bool,
     #[command(flatten)]

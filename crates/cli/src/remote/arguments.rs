@@ -123,6 +123,11 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             outputs.push(&mut args.output);
         }
         Command::Fingerprint(args) => inputs.push(&mut args.folder),
+        Command::Sign(args) => {
+            replaces = args.force;
+            inputs.push(&mut args.model);
+            outputs.extend(&mut args.output);
+        }
         Command::Diff(args) => inputs.extend([&mut args.first, &mut args.second]),
         Command::Recompress(args) => {
             inputs.push(&mut args.file);

@@ -10,8 +10,19 @@ use crate::support::{Dir, fixture, run_all};
 
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 
+<<<<<<< HEAD
 /// Creates a folder with all inputs of the commands below.
 pub(crate) fn prepared() -> Dir {
+=======
+/// A private key that signs.
+const P256: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../tests/data/sign/p256.pem"
+);
+
+/// A folder with all that the commands below take.
+fn prepared() -> Dir {
+>>>>>>> 05d7f396 (Sign models and check signatures from the command)
     let dir = Dir::new();
     for model in ["model", "other"] {
         std::fs::create_dir(dir.path(model)).unwrap();
@@ -132,6 +143,10 @@ const REPORTING: [(&[&str], bool); 25] = [
     ),
     (&["internalize", "runs", "-o", "int", "--force"], true),
     (&["fingerprint", "model"], true),
+    (
+        &["sign", "model", "--key", P256, "-o", "sig", "--force"],
+        true,
+    ),
     (&["completions", "bash"], false),
 ];
 
@@ -238,6 +253,9 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
         wrong(&["externalize", "runs", "--dry-run"]),
         wrong(&["internalize", "model", "-o", "no"]),
         wrong(&["fingerprint", "graph.pb"]),
+        done(&["sign", "model", "--key", P256, "-o", "sig"]),
+        wrong(&["sign", "model", "--key", "graph.pb"]),
+        wrong(&["sign", "nowhere", "--key", P256]),
         done(&["diff", "model", "small"]),
         bad(&["diff", "model", "other"]),
         wrong(&["diff", "-", "-"]),

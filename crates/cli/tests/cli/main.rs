@@ -39,6 +39,7 @@ mod rewrite;
 mod samediff;
 mod schemas;
 mod servers;
+mod sign;
 mod split;
 mod standard_streams;
 mod stored_checksums;

@@ -1,0 +1,127 @@
+//! `protosplit sign`, and `protosplit verify --signature`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, run};
+
+fn data(name: &str) -> PathBuf {
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/data/sign"
+    ))
+    .join(name)
+}
+
+/// A folder with a model, `model`.
+fn prepared() -> Dir {
+    let dir = Dir::new();
+    fs::create_dir_all(dir.path("model/variables")).unwrap();
+    for name in ["saved_model.pb", "variables/variables.index"] {
+        fs::write(dir.path("model").join(name), name).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_signed_model_is_ok_until_a_file_changes() {
+    let dir = prepared();
+    let (model, signature) = (dir.path("model"), dir.path("model.sig"));
+    let (private, public) = (data("p256.pem"), data("p256.pub"));
+    let said = run([&"sign", &model, &"--key", &private]).ok();
+    assert!(
+        said.starts_with("signed: ") && said.contains("model.sig"),
+        "{said}"
+    );
+    let check = || {
+        run([
+            &"verify",
+            &model,
+            &"--signature",
+            &signature,
+            &"--key",
+            &public,
+        ])
+    };
+    assert!(check().ok().contains("2 files"));
+
+    fs::write(model.join("saved_model.pb"), "another").unwrap();
+    fs::write(model.join("new"), "more").unwrap();
+    let ran = check();
+    assert_eq!(ran.exit, Exit::Bad);
+    for line in [
+        "changed",
+        "saved_model.pb",
+        "not signed",
+        "new",
+        "differs from what was signed",
+    ] {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+    let ran = run([
+        &"verify",
+        &model,
+        &"--signature",
+        &signature,
+        &"--key",
+        &public,
+        &"--json",
+    ]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["changed"], serde_json::json!(["saved_model.pb"]));
+    assert_eq!(report["unsigned"], serde_json::json!(["new"]));
+}
+
+#[test]
+fn a_signature_is_not_overwritten_without_force() {
+    let dir = prepared();
+    let (model, signature) = (dir.path("model"), dir.file("model.sig", "kept"));
+    let key = data("p384.pem");
+    let error = run([&"sign", &model, &"--key", &key]).failed(Exit::Usage);
+    assert!(error.contains("model.sig"), "{error}");
+    assert_eq!(fs::read(&signature).unwrap(), b"kept");
+    run([&"sign", &model, &"--key", &key, &"--force"]).ok();
+    let public = data("p384.pub");
+    run([
+        &"verify",
+        &model,
+        &"--signature",
+        &signature,
+        &"--key",
+        &public,
+    ])
+    .ok();
+}
+
+#[test]
+fn another_key_and_a_file_that_is_not_a_signature_are_refused() {
+    let dir = prepared();
+    let (model, signature) = (dir.path("model"), dir.path("s"));
+    run([
+        &"sign",
+        &model,
+        &"--key",
+        &data("p256.pem"),
+        &"-o",
+        &signature,
+    ])
+    .ok();
+    let check = |signature: &PathBuf, key: &PathBuf| {
+        run([&"verify", &model, &"--signature", signature, &"--key", key])
+    };
+    let error = check(&signature, &data("p384.pub")).failed(Exit::Bad);
+    assert!(error.ends_with("it was signed with another key"), "{error}");
+    let error = check(&model.join("saved_model.pb"), &data("p256.pub")).failed(Exit::Bad);
+    assert!(
+        error.contains("saved_model.pb: not a Sigstore bundle signed with a key"),
+        "{error}"
+    );
+    let error = check(&signature, &data("p256.pem")).failed(Exit::Usage);
+    assert!(
+        error.contains("not a public key of P-256 or P-384 in PEM"),
+        "{error}"
+    );
+}
