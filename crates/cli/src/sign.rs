@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use proto_splitter::atomic::{AtomicFile, MadeFrom};
+use proto_splitter::atomic::AtomicFile;
 use proto_splitter::{ChunkedFile, Error, Result};
 use proto_splitter_sign::{
     SignOptions, Signature, SignatureReport, SigningKey, VerifyOptions, VerifyingKey, sign, verify,
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::harmless::one_line;
 use crate::input::{is_chunked_at, shown};
 use crate::output::Output;
+use crate::printed::made_from;
 use crate::size;
 use crate::table::facts;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     let key = key.map_err(|error| Failure::of(&args.key, &error))?;
     // A signature may be as public as the model is, and not more.
     let create = || {
-        AtomicFile::create(&target, &MadeFrom::files([&args.model]), args.force)
+        AtomicFile::create(&target, &made_from([&*args.model]), args.force)
             .map_err(|error| Failure::of(&target, &error))
     };
     // Fails before everything is hashed, and leaves no file in the model meanwhile.

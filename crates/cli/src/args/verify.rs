@@ -38,9 +38,13 @@ pub(crate) struct VerifyArgs {
     /// Compare the merged message with this one
     #[arg(long, value_name = "ORIGINAL.pb")]
     pub(crate) against: Option<PathBuf>,
+    /// Check the files against this signature, made by `protosplit sign` or model-signing, and nothing else
+    #[arg(long, value_name = "MODEL.sig", requires = "key", conflicts_with_all = ["against", "deep", "plan", "plan_only"])]
+    pub(crate) signature: Option<PathBuf>,
+    /// The signer's public key, in PEM
+    #[arg(long, value_name = "KEY.pub", requires = "signature")]
+    pub(crate) key: Option<PathBuf>,
     /// Also parse the contents of chunks
-  protosplit verify model/ --signature model.sig --key key.pub
-      Finds forgeries, too: every file is as it was signed. Exit status 1 if not.
     #[arg(long)]
     pub(crate) deep: bool,
     #[command(flatten)]

@@ -10,19 +10,8 @@ use crate::support::{Dir, fixture, run_all};
 
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 
-<<<<<<< HEAD
 /// Creates a folder with all inputs of the commands below.
 pub(crate) fn prepared() -> Dir {
-=======
-/// A private key that signs.
-const P256: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../tests/data/sign/p256.pem"
-);
-
-/// A folder with all that the commands below take.
-fn prepared() -> Dir {
->>>>>>> 05d7f396 (Sign models and check signatures from the command)
     let dir = Dir::new();
     for model in ["model", "other"] {
         std::fs::create_dir(dir.path(model)).unwrap();
@@ -34,6 +23,9 @@ fn prepared() -> Dir {
     );
     dir.copy(&of("keras_mlp", "saved_model.pb"), "other/saved_model.pb");
     dir.copy(&of("graphdef_dtypes", "graph.pb"), "graph.pb");
+    for (key, of) in [("key.pem", "p256.pem"), ("key.pub", "p256.pub")] {
+        dir.copy(&fixture("../sign").join(of), key);
+    }
     dir.file("name", "another");
     dir.file("bad.cpb", [0; 200]);
     dir.file("bad.pb", b"\x12\x03\x0a\x05");
@@ -60,7 +52,7 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
 }
 
 /// Every command with a report, and whether it supports `--json`. Each that writes has a different output.
-const REPORTING: [(&[&str], bool); 25] = [
+const REPORTING: [(&[&str], bool); 26] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),
     (
@@ -144,7 +136,7 @@ const REPORTING: [(&[&str], bool); 25] = [
     (&["internalize", "runs", "-o", "int", "--force"], true),
     (&["fingerprint", "model"], true),
     (
-        &["sign", "model", "--key", P256, "-o", "sig", "--force"],
+        &["sign", "model", "--key", "key.pem", "-o", "sig", "--force"],
         true,
     ),
     (&["completions", "bash"], false),
@@ -253,9 +245,9 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
         wrong(&["externalize", "runs", "--dry-run"]),
         wrong(&["internalize", "model", "-o", "no"]),
         wrong(&["fingerprint", "graph.pb"]),
-        done(&["sign", "model", "--key", P256, "-o", "sig"]),
+        done(&["sign", "model", "--key", "key.pem", "-o", "sig"]),
         wrong(&["sign", "model", "--key", "graph.pb"]),
-        wrong(&["sign", "nowhere", "--key", P256]),
+        wrong(&["sign", "nowhere", "--key", "key.pem"]),
         done(&["diff", "model", "small"]),
         bad(&["diff", "model", "other"]),
         wrong(&["diff", "-", "-"]),

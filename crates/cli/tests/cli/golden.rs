@@ -52,6 +52,7 @@ fn help_teaches() {
         "externalize",
         "internalize",
         "fingerprint",
+        "sign",
         "samediff",
         "diff",
         "recompress",

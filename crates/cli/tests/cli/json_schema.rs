@@ -54,6 +54,11 @@ const REPORTS: &[(&str, &[&str])] = &[
     ),
     ("internalize", &["internalize runs -o original"]),
     ("fingerprint", &["fingerprint model"]),
+    ("sign", &["sign model --key key.pem -o model.sig"]),
+    (
+        "verify --signature",
+        &["verify model --signature model.sig --key key.pub"],
+    ),
     ("diff", &["diff model other", "diff model model"]),
     (
         "recompress",

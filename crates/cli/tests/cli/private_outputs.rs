@@ -14,17 +14,13 @@ use crate::support::{Dir, fixture};
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 
-<<<<<<< HEAD
-/// Every command that writes a file derived from its input, each with a different output.
-=======
 /// A private key that signs.
 const P256: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../tests/data/sign/p256.pem"
 );
 
-/// Every command that makes a file of what it reads, with arguments, each with an output of its own.
->>>>>>> 05d7f396 (Sign models and check signatures from the command)
+/// Every command that writes a file derived from its input, each with a different output.
 const WRITING: &[&[&str]] = &[
     &["split", "model", "-o", "split", "--max-chunk-size", "20KiB"],
     &[
