@@ -24,6 +24,7 @@ pub use chunk_merger::ChunkMerger;
 pub use merger::Merger;
 pub(crate) use merger::{
     Found, at_file, copy_to_file, find, to_file as merge_to_file, to_sink, write_to_file,
+    write_to_sink,
 };
 #[doc(hidden)]
 pub use open::{no_way_to_others, open_path_as, open_sources, open_sources_with};

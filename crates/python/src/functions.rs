@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::formats::what_else;
+use proto_splitter::formats::{OpenOptions, what_else};
 use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::prost_reflect::MessageDescriptor;
@@ -335,6 +335,13 @@ impl MergeArguments {
     }
 }
 
+/// How an input is opened that is to be merged.
+pub(crate) fn opening(reading: &ReadOptions) -> OpenOptions {
+    OpenOptions::new()
+        .descriptor(reading.descriptor.clone())
+        .threads(reading.threads)
+}
+
 /// Merges a file to another.
 #[pyfunction]
 pub(crate) fn merge<'py>(
@@ -348,10 +355,13 @@ pub(crate) fn merge<'py>(
     let name = source.display().to_string();
     let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
         let options = MergeOptions::from(reading.progress(progress)).force(arguments.force);
-        Merger::new()
-            .options(&options)
-            .merge_to_file(&source, &target)
-            .map_err(|error| by_what_it_is(error, &source))
+        match Input::Path(source.clone()).in_records(&opening(&options.reading))? {
+            Some(opened) => opened.merge_to_file(&target, &options),
+            None => Merger::new()
+                .options(&options)
+                .merge_to_file(&source, &target)
+                .map_err(|error| by_what_it_is(error, &source)),
+        }
     })
     .map_err(|raised| of_output(py, raised, std::slice::from_ref(&target)))?;
     merged_as_dict(py, &merged)
@@ -371,13 +381,15 @@ pub(crate) fn merge_to<'py>(
     let name = input.name();
     let merged = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let reading = reading.progress(progress);
-        sink.written_by(|sink| match input {
-            Input::Path(path) => {
+        let opened = input.in_records(&opening(&reading))?;
+        sink.written_by(|sink| match (opened, input) {
+            (Some(opened), _) => opened.merge_to(sink, &reading),
+            (None, Input::Path(path)) => {
                 let options = MergeOptions::from(reading);
                 let merged = Merger::new().options(&options).merge_to(&path, sink);
                 merged.map_err(|error| by_what_it_is(error, &path))
             }
-            Input::Reader(reader) => {
+            (None, Input::Reader(reader)) => {
                 ChunkedFile::from_source(reader, &Limits::new())?.merge_to(sink, &reading)
             }
         })
@@ -421,6 +433,9 @@ pub(crate) fn merge_to_bytes<'py>(
     let name = input.name();
     let bytes = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let options = options.progress(progress);
+        if let Some(opened) = input.in_records(&opening(&options))? {
+            return opened.bytes();
+        }
         match input {
             Input::Path(path) => {
                 let merged = Merger::new().options(&options).merge_to_bytes(&path);

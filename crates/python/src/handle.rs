@@ -74,7 +74,10 @@ impl Handle {
             .allow_missing_files(true);
         let open = detached(py, name.as_deref(), None, |_| match input {
             Input::Path(path) => formats::ALL.open(path, &options),
-            Input::Reader(reader) => formats::ALL.open_reader(reader, &options),
+            Input::Reader(ref reader) => match input.in_records(&options)? {
+                Some(opened) => Ok(opened),
+                None => formats::ALL.open_reader(Arc::clone(reader), &options),
+            },
         })?;
         Ok(Handle {
             open: std::sync::RwLock::new(Some(Arc::new(open))),

@@ -1,10 +1,12 @@
 //! Inputs from Python: a path, bytes, or a file-like object.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use proto_splitter::Result;
+use proto_splitter::formats::{self, Candidate, CandidateKind, OpenOptions, Opened};
 use proto_splitter::record_file::ReadAt;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -51,6 +53,26 @@ impl Input {
                 argument.get_type()
             ))
         })
+    }
+
+    /// Opens the input by its format if that keeps messages in records of its own, like XLA. Returns `None` for a
+    /// message in chunks or in one piece, and for an input that can't be examined.
+    pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
+        let candidate = match self {
+            Input::Path(path) => Candidate::new(path),
+            Input::Reader(reader) => {
+                Candidate::of_source(Path::new("the input"), Arc::clone(reader))
+            }
+        };
+        let Ok(candidate) = candidate else {
+            return Ok(None);
+        };
+        let is_in_records = candidate.kind() == CandidateKind::File
+            && candidate.is_chunked()?
+            && !formats::ALL.is_chunked(&candidate)?;
+        is_in_records
+            .then(|| formats::ALL.open_input(&candidate, options))
+            .transpose()
     }
 
     /// Returns the file's name for an `OSError`.

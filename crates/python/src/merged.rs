@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
+use proto_splitter::formats::Opened;
 use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::tensor::read_bytes;
-use proto_splitter::{Error, MergedMessage, Result};
+use proto_splitter::{Error, ErrorKind, MergedMessage, Result};
 use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
-use crate::functions::MergeArguments;
+use crate::functions::{MergeArguments, opening};
 use crate::input::Input;
 use crate::work::detached;
 
@@ -34,9 +35,10 @@ impl MergedReader {
         let options = arguments.reading(py)?;
         let name = input.name();
         let (bytes, size) = detached(py, name.as_deref(), None, |_| {
-            let bytes = match input {
-                Input::Path(path) => MergedMessage::open(path, &options)?,
-                Input::Reader(reader) => merged(reader, &options)?,
+            let bytes = match (input.in_records(&opening(&options))?, input) {
+                (Some(opened), _) => read_in_place(&opened)?,
+                (None, Input::Path(path)) => MergedMessage::open(path, &options)?,
+                (None, Input::Reader(reader)) => merged(reader, &options)?,
             };
             let size = bytes.size()?;
             Ok((bytes, size))
@@ -66,6 +68,12 @@ impl MergedReader {
         let name = None;
         Ok(MergedReader { bytes, size, name })
     }
+}
+
+/// The bytes of a message that isn't in chunks.
+fn read_in_place(opened: &Opened) -> Result<Arc<dyn ReadAt>> {
+    let bytes = opened.plain().map(|(bytes, _)| Arc::clone(bytes));
+    bytes.ok_or_else(|| Error::new(ErrorKind::InvalidConfig, "there is no message in it"))
 }
 
 fn merged(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {

@@ -74,6 +74,43 @@ def test_a_merge_writes_the_bytes_that_were_split(tree: Any, split: Path, tmp_pa
     assert (tmp_path / "merged.pb").read_bytes() == tree.SerializeToString()
 
 
+def test_records_of_another_format_are_merged_as_they_are_opened(tmp_path: Path) -> None:
+    """XLA's split protos are Riegeli files, and not in chunks."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    module = Path(__file__).parents[3] / "tests/data/xla/jax01201_cond_before.riegeli"
+    with ps.open(module) as file:
+        name, size = file.get("hlo_module.name"), len(file.get("hlo_module"))
+    merged = ps.merge(module, tmp_path / "merged.pb")
+    data = (tmp_path / "merged.pb").read_bytes()
+    assert (merged.size, merged.is_split) == (len(data), False) and len(data) > size
+    written = io.BytesIO()
+    assert ps.merge(module, written).crc32c == merged.crc32c
+    assert written.getvalue() == data
+    for given in [module, str(module), module.read_bytes(), io.BytesIO(module.read_bytes())]:
+        assert bytes(ps.merge_to_bytes(given)) == data
+        with ps.open(given) as file:
+            assert file.get("hlo_module.name") == name
+
+    field = descriptor_pb2.FieldDescriptorProto
+    one = field.LABEL_OPTIONAL
+    schema = descriptor_pb2.FileDescriptorProto(name="hlo.proto", package="xla", syntax="proto3")
+    whole = schema.message_type.add(name="HloProto")
+    whole.field.add(
+        name="hlo_module", number=1, label=one, type=field.TYPE_MESSAGE, type_name=".xla.Module"
+    )
+    inner = schema.message_type.add(name="Module")
+    inner.field.add(name="name", number=1, label=one, type=field.TYPE_STRING)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(schema)
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("xla.HloProto"))
+    for given in [module, module.read_bytes()]:
+        assert ps.read(given, kind).hlo_module.name == name
+    with pytest.raises(ps.FormatError, match="record 0"):
+        other = descriptor_pb2.FileDescriptorProto
+        ps.read(module, other)
+
+
 def test_merging_takes_bytes_and_file_likes(tree: Any, split: Path) -> None:
     data = split.read_bytes()
     for given in [data, bytearray(data), io.BytesIO(data)]:

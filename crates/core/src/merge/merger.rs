@@ -469,13 +469,21 @@ pub(crate) fn write_to_file(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<Merged> {
     out.check_space(size)?;
+    out.write(|sink| write_to_sink((input, size), sink, options, write))
+}
+
+/// Writes a message in one piece to `sink`, as `write` does.
+pub(crate) fn write_to_sink(
+    (input, size): (PathBuf, u64),
+    sink: &mut dyn Write,
+    options: &ReadOptions,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<Merged> {
     let meter = options.progress.meter(size);
-    out.write(|sink| {
-        let mut sink = Sink::new(sink, &meter);
-        write(&mut sink)?;
-        let (size, crc32c) = sink.finish()?;
-        Ok(copied(input, size, crc32c))
-    })
+    let mut sink = Sink::new(sink, &meter);
+    write(&mut sink)?;
+    let (size, crc32c) = sink.finish()?;
+    Ok(copied(input, size, crc32c))
 }
 
 /// Returns the report for a message that was in one piece already.

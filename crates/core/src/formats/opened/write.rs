@@ -10,6 +10,7 @@ use crate::Result;
 use crate::io::{AtomicFile, MadeFrom};
 use crate::merge::{
     MergeOptions, Merged, ReadOptions, at_file, copy_to_file, merge_to_file, write_to_file,
+    write_to_sink,
 };
 use crate::path::FieldPath;
 
@@ -52,6 +53,34 @@ impl Opened {
             Stored::Plain { .. } => {
                 let view = self.view_with(options.clone())?;
                 view.get_to(&FieldPath::root(), sink)
+            }
+        }
+    }
+
+    /// Merges a message in chunks to `sink` and returns a report. A message in one piece is copied.
+    ///
+    /// ```
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// # use proto_splitter_core::merge::ReadOptions;
+    /// let bytes: std::sync::Arc<dyn record_file::ReadAt> = std::sync::Arc::new(b"\x08\x07");
+    /// let opened = Opened::of_reader(bytes, None, &OpenOptions::new())?;
+    /// let mut copy = Vec::new();
+    /// assert_eq!(opened.merge_to(&mut copy, &ReadOptions::new())?.size, 2);
+    /// assert_eq!(copy, b"\x08\x07");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to).
+    pub fn merge_to(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<Merged> {
+        self.check_complete()?;
+        match &self.message()?.stored {
+            Stored::Chunked(file) => file.merge_to(sink, options),
+            Stored::Plain { size, .. } => {
+                let input = self.files.first().cloned().unwrap_or_default();
+                let write = |mut sink: &mut dyn Write| self.write_to(&mut sink).map(drop);
+                write_to_sink((input, *size), sink, options, write)
             }
         }
     }
