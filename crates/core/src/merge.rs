@@ -49,7 +49,7 @@ pub use verify::{MergeCheck, SourceCheck, Verification};
 pub use verify::{PartVerification, verify_part, verify_parts_together};
 pub(crate) use write::buffer::Memory;
 #[doc(hidden)]
-pub use write::chunk_cache::{Walked, with_plan};
+pub use write::chunk_cache::{ChunkCache, with_plan};
 pub use write::execute::Merged;
 #[doc(hidden)]
 pub use write::execute::{check_size, compared};
@@ -61,7 +61,7 @@ pub use write::parallel::FilePlace;
 #[doc(hidden)]
 pub use write::parallel::write_at;
 pub(crate) use write::parallel::{gather, scatter};
-pub(crate) use write::plan_reader::PlanInput;
+pub(crate) use write::plan_reader::PlanReader;
 pub use write::shared::shared_pieces;
 
 pub use crate::container::{

@@ -242,7 +242,7 @@ impl<W: Write> Write for Metered<'_, W> {
 
 /// The progress of a walk through an input that skips and may go back: its furthest position.
 #[derive(Debug)]
-pub(crate) struct Furthest {
+pub(crate) struct HighWaterMark {
     meter: Meter,
     at: u64,
     /// Position of the next report. Checking it on every step is the only cost of a walk without a
@@ -250,11 +250,11 @@ pub(crate) struct Furthest {
     due: u64,
 }
 
-impl Furthest {
+impl HighWaterMark {
     /// Creates the progress of a walk over an input whose size is the meter's total.
     pub(crate) fn new(meter: Meter) -> Self {
         let due = if meter.is_heeded() { STEP } else { u64::MAX };
-        Furthest { meter, at: 0, due }
+        HighWaterMark { meter, at: 0, due }
     }
 
     /// Reports that the walk is at `position`. Fails if the operation was cancelled.
@@ -286,7 +286,7 @@ mod tests {
             let seen = Arc::clone(&seen);
             move |done, _| seen.store(done, Ordering::Relaxed)
         });
-        let mut furthest = Furthest::new(progress.meter(10 * STEP));
+        let mut furthest = HighWaterMark::new(progress.meter(10 * STEP));
         for (position, expected) in [
             (STEP / 2, 0),
             (3 * STEP, 3 * STEP),
@@ -303,7 +303,7 @@ mod tests {
     fn a_walk_ends_soon_after_it_was_cancelled() {
         let token = CancelToken::new();
         let progress = Progress::default().cancelled_by(&token);
-        let mut furthest = Furthest::new(progress.meter(10 * STEP));
+        let mut furthest = HighWaterMark::new(progress.meter(10 * STEP));
         furthest.reach(2 * STEP).unwrap();
         token.cancel();
         assert!(furthest.reach(2 * STEP + 1).is_ok());

@@ -45,7 +45,7 @@ use record_file::ReadAt;
 use crate::container::Trailer;
 use crate::error::undecodable;
 use crate::merge::{
-    ChunkStore, Memory, MergePlan, OnePiece, PlanInput, ReadOptions, RecordStore, gather, plan,
+    ChunkStore, Memory, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, gather, plan,
     plan_part, write,
 };
 use crate::path::{FieldPath, TargetKind, check_field};
@@ -100,10 +100,10 @@ impl<'a> Stored<'a> {
     }
 
     /// Returns an input over the message that a plan makes of the chunks, or over the piece.
-    fn input(&self, plan: MergePlan) -> Result<PlanInput<'a, dyn ChunkStore + 'a>> {
+    fn input(&self, plan: MergePlan) -> Result<PlanReader<'a, dyn ChunkStore + 'a>> {
         match *self {
-            Stored::Chunks(chunks, _) => Ok(PlanInput::new(plan, chunks)),
-            Stored::Piece(piece) => PlanInput::of_piece(piece),
+            Stored::Chunks(chunks, _) => Ok(PlanReader::new(plan, chunks)),
+            Stored::Piece(piece) => PlanReader::of_piece(piece),
         }
     }
 }

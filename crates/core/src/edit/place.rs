@@ -8,7 +8,7 @@ use record_file::ReadAt;
 use super::edits::Sequence;
 use crate::chunked_file::ChunkedFile;
 use crate::merge::ChunkStore;
-use crate::merge::{MergePlan, PlanInput};
+use crate::merge::{MergePlan, PlanReader};
 use crate::path::TargetKind;
 use crate::view::{Place, enclosing, enclosing_range};
 use crate::wire::Input;
@@ -35,7 +35,7 @@ pub(super) fn enclosing_tag<S: ReadAt>(
     tag: u64,
 ) -> Result<Vec<Field>> {
     let plan = MergePlan::of_chunk(chunk, file.size(chunk), file.len())?;
-    let mut cursor = WireCursor::new(PlanInput::new(plan, file));
+    let mut cursor = WireCursor::new(PlanReader::new(plan, file));
     let contains = |field: &Field| field.value.contains(&tag);
     enclosing(&mut cursor, |field| field.start == tag, contains)
         .map_err(|error| cursor.input_mut().damage_first(error))

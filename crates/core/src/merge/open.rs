@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use bytes::Bytes;
-use external_files::Siblings;
+use external_files::ExternalFiles;
 use record_file::{ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
 use super::read::file_source::FileSource;
@@ -69,7 +69,7 @@ fn open_within<S: ReadAt>(
     limits: &Limits,
 ) -> Result<RecordStore<S>> {
     let _span = span.enter();
-    let mut siblings = Siblings::of(path, limits)?;
+    let mut siblings = ExternalFiles::of(path, limits)?;
     let file = open_all(FileSource::given(source), limits, |file| {
         siblings.open(file)
     })?;
@@ -83,7 +83,7 @@ pub(crate) fn open_path_with(
     metadata: ChunkMetadata,
     limits: &Limits,
 ) -> Result<RecordStore<File>> {
-    let mut siblings = Siblings::of(path, limits)?;
+    let mut siblings = ExternalFiles::of(path, limits)?;
     let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
     let file = open_main(FileSource::given(open_file(path)?))?;
     let cache = RecordChunkCache::new(limits.max_cached_size);

@@ -10,7 +10,7 @@ use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::first_field::first_field;
 use crate::merge::read::record_store::RecordStore;
-use crate::merge::write::checksum_pass::{Asked, Pass, read_all};
+use crate::merge::write::checksum_pass::{Asked, ChecksumPass, read_all};
 use crate::merge::write::chunk_cache::with_walked;
 use crate::merge::write::execute::{check_size, compared};
 use crate::merge::write::parallel::combined;
@@ -124,7 +124,7 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         let pass = read_all(chunks, store.groups(), asked, threads, &meter);
         Ok((plan, pass))
     });
-    let (plan, pass) = read.unwrap_or_else(|error| (Err(error), Pass::default()));
+    let (plan, pass) = read.unwrap_or_else(|error| (Err(error), ChecksumPass::default()));
     report.bytes = pass.bytes;
     report.problems.extend(pass.problems);
     if is_late {

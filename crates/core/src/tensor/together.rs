@@ -61,7 +61,7 @@ pub fn read_together(
         _ => end.checked_next_multiple_of(HUGE_PAGE),
     };
     let mut memory = Memory::of(size.ok_or_else(too_large)?)?;
-    let mut loads = Loads::default();
+    let mut loads = ReadQueue::default();
     let (mut rest, mut position) = (memory.as_mut_slice(), 0);
     for ((source, range), place) in ranges.iter().zip(&places) {
         let (skip, size) = (index(place.start - position), place.end - place.start);
@@ -101,7 +101,7 @@ pub fn fill_together<'a>(
     buffers: impl IntoIterator<Item = (&'a dyn ReadAt, u64, &'a mut [u8])>,
     threads: Option<NonZeroUsize>,
 ) -> Result<()> {
-    let mut loads = Loads::default();
+    let mut loads = ReadQueue::default();
     for (source, at, buffer) in buffers {
         loads.add(source, at, buffer);
     }
@@ -123,7 +123,7 @@ struct Part<'a> {
 /// Work for threads to take one after the other. No two loads share a huge page of the memory with
 /// all buffers.
 #[derive(Default)]
-struct Loads<'a> {
+struct ReadQueue<'a> {
     all: Vec<Mutex<Vec<Part<'a>>>>,
     last: Vec<Part<'a>>,
     /// Size of all buffers so far, or their end in the memory with all of them.
@@ -132,7 +132,7 @@ struct Loads<'a> {
     number: u64,
 }
 
-impl<'a> Loads<'a> {
+impl<'a> ReadQueue<'a> {
     fn add(&mut self, source: &'a dyn ReadAt, mut at: u64, mut buffer: &'a mut [u8]) {
         while !buffer.is_empty() {
             if self.position / LOAD != self.number {
@@ -246,9 +246,9 @@ mod tests {
     }
 
     /// A source that claims to have all bytes, and has none.
-    struct Boasting;
+    struct LyingSource;
 
-    impl ReadAt for Boasting {
+    impl ReadAt for LyingSource {
         fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<usize> {
             Err(std::io::Error::other("nothing is there"))
         }
@@ -268,7 +268,7 @@ mod tests {
         ] {
             let ranges: Vec<(&dyn ReadAt, _)> = sizes
                 .iter()
-                .map(|size| (&Boasting as _, 0..*size))
+                .map(|size| (&LyingSource as _, 0..*size))
                 .collect();
             let error = read_together(&ranges, None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");

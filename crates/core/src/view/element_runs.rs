@@ -39,7 +39,7 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
 }
 
 /// An input that knows the slices in its message.
-pub(super) trait KnowsRuns: Input {
+pub(super) trait ElementRuns: Input {
     /// Returns the first slice of a field that begins at or after `position`.
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
 
@@ -49,30 +49,30 @@ pub(super) trait KnowsRuns: Input {
 
 /// The position of a field's next slice, for counting its elements.
 #[derive(Clone, Debug)]
-pub(super) struct Passing {
+pub(super) struct RunCursor {
     number: FieldNumber,
     next: Option<ElementRun>,
 }
 
-impl Passing {
+impl RunCursor {
     /// Creates it for the elements with this number, from the cursor's position on.
-    pub(super) fn new<I: KnowsRuns>(cursor: &mut WireCursor<I>, number: FieldNumber) -> Self {
+    pub(super) fn new<I: ElementRuns>(cursor: &mut WireCursor<I>, number: FieldNumber) -> Self {
         let position = cursor.position();
         let next = cursor.input_mut().next_run(position, number).cloned();
-        Passing { number, next }
+        RunCursor { number, next }
     }
 
     /// Skips the slices that begin at the cursor's position, while they have at most `most`
     /// elements in total. Returns the number of elements skipped.
     #[inline]
-    pub(super) fn pass<I: KnowsRuns>(&mut self, cursor: &mut WireCursor<I>, most: u64) -> u64 {
+    pub(super) fn pass<I: ElementRuns>(&mut self, cursor: &mut WireCursor<I>, most: u64) -> u64 {
         match &self.next {
             Some(run) if run.range.start <= cursor.position() => self.pass_some(cursor, most),
             _ => 0,
         }
     }
 
-    fn pass_some<I: KnowsRuns>(&mut self, cursor: &mut WireCursor<I>, most: u64) -> u64 {
+    fn pass_some<I: ElementRuns>(&mut self, cursor: &mut WireCursor<I>, most: u64) -> u64 {
         let (mut passed, end) = (0, cursor.end());
         while let Some(run) = &self.next {
             let position = cursor.position();

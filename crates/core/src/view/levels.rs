@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use super::element_runs::{KnowsRuns, Passing};
+use super::element_runs::{ElementRuns, RunCursor};
 use super::locate::{self, Found, Way};
 use crate::member_names::{Kindred, MemberName, NameRule, Naming, is_text};
 use crate::path::{Expected, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
@@ -76,7 +76,7 @@ impl Level {
     #[inline]
     pub(super) fn at_once(
         &self,
-        input: &impl KnowsRuns,
+        input: &impl ElementRuns,
         element: &Range<u64>,
     ) -> Option<Option<Range<u64>>> {
         let wanted = match &self.pick {
@@ -101,7 +101,7 @@ impl Level {
     }
 
     /// Returns true if an element with these pieces is selected.
-    pub(super) fn is_picked<I: KnowsRuns>(
+    pub(super) fn is_picked<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
         element: &[Range<u64>],
@@ -249,7 +249,7 @@ pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
 }
 
 /// Returns the number of elements of a level's field in a message with these pieces.
-pub(super) fn count<I: KnowsRuns>(
+pub(super) fn count<I: ElementRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
     level: &Level,
@@ -257,7 +257,7 @@ pub(super) fn count<I: KnowsRuns>(
     let mut count = 0;
     for piece in pieces {
         cursor.set_range(piece.clone());
-        let mut passing = Passing::new(cursor, FieldNumber(level.number));
+        let mut passing = RunCursor::new(cursor, FieldNumber(level.number));
         loop {
             count += passing.pass(cursor, u64::MAX);
             let Some(met) = cursor.next()? else { break };

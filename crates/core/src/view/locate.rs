@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use super::element_runs::{KnowsRuns, Passing};
+use super::element_runs::{ElementRuns, RunCursor};
 use crate::path::key_codec;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, Select, Step, TargetKind, is_key, message_below, with_key,
@@ -48,7 +48,7 @@ impl Found {
 }
 
 /// Finds the value at a path; `None` if there is no value.
-pub(super) fn locate<I: KnowsRuns>(
+pub(super) fn locate<I: ElementRuns>(
     cursor: &mut WireCursor<I>,
     path: &FieldPath,
     root: Option<&MessageDescriptor>,
@@ -112,7 +112,7 @@ impl Way {
     }
 
     /// Returns the target in a message with these pieces; `None` if there is none.
-    pub(super) fn follow<I: KnowsRuns>(
+    pub(super) fn follow<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
         mut pieces: Vec<Range<u64>>,
@@ -175,7 +175,7 @@ impl Way {
 }
 
 impl WayStep {
-    fn follow<I: KnowsRuns>(
+    fn follow<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
         pieces: &[Range<u64>],
@@ -191,7 +191,7 @@ impl WayStep {
         for piece in pieces {
             cursor.set_range(piece.clone());
             let mut passing = match &step.select {
-                Select::Index(_) => Some(Passing::new(cursor, step.field)),
+                Select::Index(_) => Some(RunCursor::new(cursor, step.field)),
                 _ => None,
             };
             loop {

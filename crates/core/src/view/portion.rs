@@ -2,27 +2,27 @@
 
 use std::ops::Range;
 
-use super::element_runs::{ElementRun, KnowsRuns};
-use crate::merge::{ChunkStore, MergePlan, PlanInput};
-use crate::progress::{Furthest, Progress};
+use super::element_runs::{ElementRun, ElementRuns};
+use crate::merge::{ChunkStore, MergePlan, PlanReader};
+use crate::progress::{HighWaterMark, Progress};
 use crate::wire::{FieldNumber, Input};
 use crate::{Error, Result};
 
 /// The part of a message that a path needs.
 pub(crate) struct Portion<'a> {
-    input: PlanInput<'a, dyn ChunkStore + 'a>,
-    furthest: Furthest,
+    input: PlanReader<'a, dyn ChunkStore + 'a>,
+    furthest: HighWaterMark,
     /// Slices in it with known counts, in order.
     runs: Vec<ElementRun>,
 }
 
 impl<'a> Portion<'a> {
     pub(super) fn new(
-        input: PlanInput<'a, dyn ChunkStore + 'a>,
+        input: PlanReader<'a, dyn ChunkStore + 'a>,
         runs: Vec<ElementRun>,
         progress: &Progress,
     ) -> Self {
-        let furthest = Furthest::new(progress.meter(input.size()));
+        let furthest = HighWaterMark::new(progress.meter(input.size()));
         Portion {
             input,
             furthest,
@@ -32,7 +32,7 @@ impl<'a> Portion<'a> {
 
     /// Disables progress reporting, for callers that report it themselves.
     pub(super) fn unwatched(mut self) -> Self {
-        self.furthest = Furthest::new(Progress::default().meter(0));
+        self.furthest = HighWaterMark::new(Progress::default().meter(0));
         self
     }
 
@@ -57,7 +57,7 @@ impl<'a> Portion<'a> {
     }
 }
 
-impl KnowsRuns for Portion<'_> {
+impl ElementRuns for Portion<'_> {
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun> {
         let from = self.runs.partition_point(|run| run.range.start < position);
         self.runs[from..].iter().find(|run| run.number == number)

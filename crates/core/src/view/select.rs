@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost_reflect::Kind;
 
 use super::MessageView;
-use super::element_runs::Passing;
+use super::element_runs::RunCursor;
 use super::levels::{Level, count, levels, needs_count, range};
 use super::locate::Found;
 use super::portion::Portion;
@@ -53,7 +53,7 @@ pub(super) struct Frame {
     /// Range of indices that may be selected.
     picked: Range<u64>,
     /// Next slice on the way to the first selected index, in the current piece.
-    passing: Option<Passing>,
+    passing: Option<RunCursor>,
     /// Index or key of the last element.
     pub(super) select: Select,
     /// Pieces of the last element, or of a map entry's value.
@@ -408,7 +408,7 @@ impl Selected<'_> {
                 let (cursor, number) = (&mut self.cursor, FieldNumber(level.number));
                 let passing = frame
                     .passing
-                    .get_or_insert_with(|| Passing::new(cursor, number));
+                    .get_or_insert_with(|| RunCursor::new(cursor, number));
                 frame.next += passing.pass(&mut self.cursor, most);
             }
             let alike = level.tag.and_then(|tag| self.cursor.next_alike(tag));

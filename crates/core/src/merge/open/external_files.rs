@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// An opener of the files that another file's trailer names.
 #[derive(Debug)]
-pub(super) struct Siblings {
+pub(super) struct ExternalFiles {
     /// Folder of the file with the trailer, without symbolic links; `None` for an open file without
     /// a name.
     folder: Option<PathBuf>,
@@ -23,15 +23,15 @@ pub(super) struct Siblings {
     pool: Arc<FilePool>,
 }
 
-impl Siblings {
+impl ExternalFiles {
     /// Creates the opener for the file `main`, or for the target of that symbolic link.
-    pub(super) fn of(main: &Path, limits: &Limits) -> Result<Siblings> {
+    pub(super) fn of(main: &Path, limits: &Limits) -> Result<ExternalFiles> {
         let folder = match fs::canonicalize(main) {
             Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::from(error).context(main.display())),
         };
-        Ok(Siblings {
+        Ok(ExternalFiles {
             folder,
             allow_outside: limits.allow_outside,
             paths: Vec::new(),

@@ -44,7 +44,7 @@ pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
         if reading.is_err() {
             return walk(ChunkInput::open(store, chunk)?);
         }
-        let mut stream = Ahead {
+        let mut stream = Prefetcher {
             windows,
             used,
             window: Vec::new(),
@@ -90,14 +90,14 @@ fn read_full(stream: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Data read by another thread.
-struct Ahead {
+struct Prefetcher {
     windows: Receiver<Window>,
     used: Sender<Vec<u8>>,
     window: Vec<u8>,
     at: usize,
 }
 
-impl Ahead {
+impl Prefetcher {
     /// Waits for the next window; the last one is followed by none.
     fn refill(&mut self) -> Result<()> {
         let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
@@ -109,7 +109,7 @@ impl Ahead {
     }
 }
 
-impl Read for Ahead {
+impl Read for Prefetcher {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.at == self.window.len() {
             self.refill()?;

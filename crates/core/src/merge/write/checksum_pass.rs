@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The result of reading all chunks.
 #[derive(Debug, Default)]
-pub(in crate::merge) struct Pass {
+pub(in crate::merge) struct ChecksumPass {
     /// Size of the readable chunks, in bytes.
     pub(in crate::merge) bytes: u64,
     /// Problems, in the order of the chunks.
@@ -46,7 +46,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     asked: Asked<'_>,
     threads: NonZeroUsize,
     meter: &Meter,
-) -> Pass {
+) -> ChecksumPass {
     // The largest first, so that threads finish at about the same time.
     groups.sort_by_cached_key(|group| {
         let bytes: u64 = group.iter().map(|&chunk| store.size(chunk)).sum();
@@ -72,10 +72,10 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
         }
         reading.done
     };
-    let mut pass = Pass {
+    let mut pass = ChecksumPass {
         crcs: vec![0; asked.plan.map_or(0, |plan| plan.spans().span_count())],
         first_fields: vec![None; store.len()],
-        ..Pass::default()
+        ..ChecksumPass::default()
     };
     let mut problems = Vec::new();
     for done in threads::run(threads.get().min(groups.len()).max(1), work) {
@@ -152,7 +152,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             }
         }
         let stream = store.stream(chunk)?;
-        let mut stream = Summing {
+        let mut stream = SummingReader {
             stream,
             sums,
             meter,
@@ -188,14 +188,14 @@ impl Done {
 }
 
 /// A chunk's stream that computes checksums while it is read.
-struct Summing<'a, 's, R> {
+struct SummingReader<'a, 's, R> {
     stream: R,
     sums: &'a mut Sums<'s>,
     meter: &'a Meter,
     failed: bool,
 }
 
-impl<R: Read> Read for Summing<'_, '_, R> {
+impl<R: Read> Read for SummingReader<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.read(buffer).and_then(|read| {
             self.meter.advance(read as u64)?;

@@ -32,7 +32,7 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
     options: &ReadOptions,
-    execute: impl FnOnce(&Walked<'_, S>, &MergePlan) -> Result<T>,
+    execute: impl FnOnce(&ChunkCache<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
     store.prepare()?;
     with_walked(trailer, store, |walked| {
@@ -45,13 +45,13 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
 pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
-    work: impl FnOnce(&Walked<'_, S>) -> Result<T>,
+    work: impl FnOnce(&ChunkCache<'_, S>) -> Result<T>,
 ) -> Result<T> {
     let chunks = chosen(trailer, store);
     store.prefetch(&chunks);
     let size = chunks.iter().map(|&chunk| store.size(chunk)).sum();
     let mut memory = Memory::of(size)?;
-    work(&Walked::new(store, &chunks, &mut memory))
+    work(&ChunkCache::new(store, &chunks, &mut memory))
 }
 
 /// Returns the chunks to keep, in the order of the walk.
@@ -71,16 +71,16 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
 }
 
 /// A store that reads some chunks only once.
-pub struct Walked<'a, S: ?Sized> {
+pub struct ChunkCache<'a, S: ?Sized> {
     store: &'a S,
     /// By chunk: its index among those kept, if any.
     numbers: Vec<Option<u32>>,
-    kept: Vec<Kept<'a>>,
+    kept: Vec<CachedChunk<'a>>,
     /// The next one that no thread reads yet.
     next: AtomicUsize,
 }
 
-struct Kept<'a> {
+struct CachedChunk<'a> {
     chunk: usize,
     /// Memory for its bytes.
     place: Mutex<&'a mut [u8]>,
@@ -88,13 +88,13 @@ struct Kept<'a> {
     bytes: OnceLock<Option<&'a [u8]>>,
 }
 
-impl<S: ?Sized> std::fmt::Debug for Walked<'_, S> {
+impl<S: ?Sized> std::fmt::Debug for ChunkCache<'_, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Walked").finish_non_exhaustive()
+        f.debug_struct("ChunkCache").finish_non_exhaustive()
     }
 }
 
-impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
+impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
     fn new(store: &'a S, chunks: &[usize], memory: &'a mut Memory) -> Self {
         let mut numbers = vec![None; store.len()];
         let mut kept = Vec::with_capacity(chunks.len());
@@ -106,13 +106,13 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
             };
             rest = behind;
             numbers[chunk] = u32::try_from(kept.len()).ok();
-            kept.push(Kept {
+            kept.push(CachedChunk {
                 chunk,
                 place: Mutex::new(place),
                 bytes: OnceLock::new(),
             });
         }
-        Walked {
+        ChunkCache {
             store,
             numbers,
             kept,
@@ -152,7 +152,7 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
     }
 
     /// Returns a chunk's bytes, after waiting for another thread that reads them.
-    fn read(&self, kept: &Kept<'a>) -> Option<&'a [u8]> {
+    fn read(&self, kept: &CachedChunk<'a>) -> Option<&'a [u8]> {
         let read = || {
             let mut place = kept.place.lock().unwrap_or_else(PoisonError::into_inner);
             let place = std::mem::take(&mut *place);
@@ -165,7 +165,7 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
     }
 }
 
-impl<S: ChunkStore + ?Sized> ChunkStore for Walked<'_, S> {
+impl<S: ChunkStore + ?Sized> ChunkStore for ChunkCache<'_, S> {
     fn len(&self) -> usize {
         self.store.len()
     }

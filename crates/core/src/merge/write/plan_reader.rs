@@ -32,23 +32,23 @@ const COPY_LEN: usize = 256 << 10;
 ///
 /// Going back in a chunk means reading it again from its beginning. Once the bytes read again would
 /// exceed the chunk's size, the chunk is unpacked to a temporary file.
-pub(crate) struct PlanInput<'a, S: ?Sized> {
+pub(crate) struct PlanReader<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
     /// Source of a message with random access, read instead of chunks.
     at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
     /// Open chunks, the most recently used last.
-    open: Vec<(usize, Open<'a>)>,
+    open: Vec<(usize, DecodingChunk<'a>)>,
     /// Chunks that may not have been read to their ends, where they are checked.
     partly: BTreeSet<usize>,
-    unpacked: Unpacked,
+    unpacked: UnpackedChunks,
     window: Vec<u8>,
     start: u64,
 }
 
 /// Chunks that the reader goes back in repeatedly.
 #[derive(Default)]
-struct Unpacked {
+struct UnpackedChunks {
     file: Option<File>,
     len: u64,
     /// Offset of each chunk in the file.
@@ -59,30 +59,30 @@ struct Unpacked {
     impossible: bool,
 }
 
-enum Open<'a> {
+enum DecodingChunk<'a> {
     Whole(Vec<u8>),
     Stream(Box<dyn Read + 'a>, u64),
 }
 
-impl<'a> PlanInput<'a, dyn ChunkStore + 'a> {
+impl<'a> PlanReader<'a, dyn ChunkStore + 'a> {
     /// Creates an input over a message in one piece.
     pub(crate) fn of_piece(piece: OnePiece<'a>) -> Result<Self> {
         let size = ChunkStore::size(&piece, 0);
-        let mut input = PlanInput::new(MergePlan::of_chunk(0, size, 1)?, &NoChunks as _);
+        let mut input = PlanReader::new(MergePlan::of_chunk(0, size, 1)?, &NoChunks as _);
         input.at_random = Some(SourceInput::new(piece.source(), size));
         Ok(input)
     }
 }
 
-impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
+impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
     pub(crate) fn new(plan: MergePlan, store: &'a S) -> Self {
-        PlanInput {
+        PlanReader {
             plan,
             store,
             at_random: None,
             open: Vec::new(),
             partly: BTreeSet::new(),
-            unpacked: Unpacked::default(),
+            unpacked: UnpackedChunks::default(),
             window: Vec::new(),
             start: 0,
         }
@@ -100,7 +100,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
     /// Reads all accessed chunks to their ends, so that they are checked.
     pub(crate) fn check(&mut self) -> Result<()> {
         for (chunk, open) in std::mem::take(&mut self.open) {
-            if let Open::Stream(mut stream, _) = open {
+            if let DecodingChunk::Stream(mut stream, _) = open {
                 let read = std::io::copy(&mut stream, &mut std::io::sink());
                 read.map_err(|error| Error::from(error).in_chunk(chunk))?;
                 self.partly.remove(&chunk);
@@ -174,23 +174,23 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
             return self.read_unpacked(chunk, start, len);
         }
         let known = self.open.iter().position(|(open, _)| *open == chunk);
-        let goes_on = known
-            .map(|at| self.open.remove(at).1)
-            .filter(|open| !matches!(open, Open::Stream(_, position) if *position > start));
+        let goes_on = known.map(|at| self.open.remove(at).1).filter(
+            |open| !matches!(open, DecodingChunk::Stream(_, position) if *position > start),
+        );
         let mut open = match goes_on {
             Some(open) => open,
             None => self.open(chunk)?,
         };
         let before = self.window.len() as u64;
         match &mut open {
-            Open::Whole(bytes) => {
+            DecodingChunk::Whole(bytes) => {
                 let range = usize::try_from(start)
                     .ok()
                     .zip(usize::try_from(start + len).ok());
                 let bytes = range.and_then(|(start, end)| bytes.get(start..end));
                 self.window.extend_from_slice(bytes.unwrap_or_default());
             }
-            Open::Stream(stream, position) => {
+            DecodingChunk::Stream(stream, position) => {
                 let gap = start - *position;
                 std::io::copy(&mut stream.by_ref().take(gap), &mut std::io::sink())?;
                 stream.by_ref().take(len).read_to_end(&mut self.window)?;
@@ -215,7 +215,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
             return Ok(true);
         }
         let goes_back = self.open.iter().any(|(open, how)| {
-            *open == chunk && matches!(how, Open::Stream(_, position) if *position > start)
+            *open == chunk && matches!(how, DecodingChunk::Stream(_, position) if *position > start)
         });
         if !goes_back || self.unpacked.impossible {
             return Ok(false);
@@ -275,19 +275,19 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(file.read_exact_at(at + start, &mut self.window[before..])?)
     }
 
-    fn open(&mut self, chunk: usize) -> Result<Open<'a>> {
+    fn open(&mut self, chunk: usize) -> Result<DecodingChunk<'a>> {
         let mut stream = self.store.stream(chunk)?;
         if self.store.size(chunk) > WHOLE_UP_TO {
             self.partly.insert(chunk);
-            return Ok(Open::Stream(stream, 0));
+            return Ok(DecodingChunk::Stream(stream, 0));
         }
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes)?;
-        Ok(Open::Whole(bytes))
+        Ok(DecodingChunk::Whole(bytes))
     }
 }
 
-impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
+impl<S: ChunkStore + ?Sized> Input for PlanReader<'_, S> {
     fn size(&self) -> u64 {
         self.plan.total_len()
     }

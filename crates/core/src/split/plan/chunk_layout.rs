@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::cuts::{ChunkId, Decided, Mark, Marks};
+use super::cuts::{ChunkId, Cut, Cuts, DecidedChunk};
 use super::split_plan::{Content, PlannedChunk};
 use crate::Result;
 use crate::container::ChunkKind;
@@ -21,7 +21,7 @@ pub(crate) struct Emitted {
 
 /// Lays out the chunks. `most` is the maximum size of a value in one chunk; a larger value goes to
 /// several consecutive chunks.
-pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<Emitted> {
+pub(crate) fn emit(source: &Source, marks: &Cuts, most: Option<u64>) -> Result<Emitted> {
     let mut emitter = Emitter {
         source,
         marks,
@@ -42,9 +42,9 @@ pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<
 
 struct Emitter<'a> {
     source: &'a Source,
-    marks: &'a Marks,
+    marks: &'a Cuts,
     most: Option<u64>,
-    spans: Vec<(Range<u64>, &'a Mark)>,
+    spans: Vec<(Range<u64>, &'a Cut)>,
     /// Index of the next span, in source order.
     next: usize,
     chunks: Vec<Draft>,
@@ -53,14 +53,14 @@ struct Emitter<'a> {
 }
 
 struct Draft {
-    decided: Decided,
+    decided: DecidedChunk,
     parent: Option<usize>,
     spans: SpanListBuilder,
 }
 
 impl Draft {
     fn into_chunk(self) -> Result<PlannedChunk> {
-        let Decided {
+        let DecidedChunk {
             kind,
             path,
             slice_of,
@@ -89,7 +89,7 @@ impl Emitter<'_> {
     fn open_base(&mut self) {
         let (path, kind) = (FieldPath::root(), ChunkKind::Message);
         self.draft(
-            Decided {
+            DecidedChunk {
                 path,
                 kind,
                 slice_of: None,
@@ -112,7 +112,7 @@ impl Emitter<'_> {
         index
     }
 
-    fn draft(&mut self, decided: Decided, parent: Option<usize>) -> usize {
+    fn draft(&mut self, decided: DecidedChunk, parent: Option<usize>) -> usize {
         self.chunks.push(Draft {
             decided,
             parent,
@@ -132,17 +132,17 @@ impl Emitter<'_> {
             self.copy(position..place.start, to);
             position = place.end;
             match mark {
-                Mark::Slice(id) => {
+                Cut::Slice(id) => {
                     let chunk = self.open(*id, to);
                     self.content(place, chunk)?;
                 }
-                Mark::PackedSlice(field, id) => {
+                Cut::PackedSlice(field, id) => {
                     let chunk = self.open(*id, to);
                     self.tag(field, chunk)?;
                     self.length(place.end - place.start, chunk);
                     self.copy(place, chunk);
                 }
-                Mark::Cut(field, id) => {
+                Cut::Cut(field, id) => {
                     self.tag(field, to)?;
                     if field.wire_type == WireType::Len {
                         self.length(0, to);
@@ -153,7 +153,7 @@ impl Emitter<'_> {
                     self.content(value, chunk)?;
                     self.copy(field.value.end..field.end, to);
                 }
-                Mark::Enclose(field) => self.enclosed(field, to)?,
+                Cut::Enclose(field) => self.enclosed(field, to)?,
             }
         }
         self.copy(position..range.end, to);

@@ -14,7 +14,7 @@ pub(crate) struct ChunkId(pub(crate) usize);
 
 /// The treatment of a span of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum Cut {
     /// A run of whole fields goes to a chunk; nothing stays.
     Slice(ChunkId),
     /// A field stays, but its length is rewritten, since something inside leaves.
@@ -31,7 +31,7 @@ type Place = (u64, std::cmp::Reverse<u64>, u8);
 
 /// A planned chunk.
 #[derive(Clone, Debug)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedChunk {
     pub(crate) path: FieldPath,
     pub(crate) kind: ChunkKind,
     /// For a slice: the field whose elements it holds.
@@ -47,9 +47,9 @@ pub(crate) struct Decided {
 
 /// All spans that leave their parents so far.
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
-    spans: BTreeMap<Place, Mark>,
-    chunks: Vec<Decided>,
+pub(crate) struct Cuts {
+    spans: BTreeMap<Place, Cut>,
+    chunks: Vec<DecidedChunk>,
     /// For each path that ends with a map key: the entry's value, and the number of chunks at or
     /// below it.
     keyed: BTreeMap<FieldPath, (Field, usize)>,
@@ -57,19 +57,19 @@ pub(crate) struct Marks {
     pub(crate) reordered: bool,
 }
 
-impl Marks {
+impl Cuts {
     pub(crate) fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
     /// Returns all spans in source order, each before those it encloses.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = (Range<u64>, &Mark)> {
+    pub(crate) fn spans(&self) -> impl Iterator<Item = (Range<u64>, &Cut)> {
         self.spans
             .iter()
             .map(|((start, end, _), mark)| (*start..end.0, mark))
     }
 
-    pub(crate) fn chunk(&self, id: ChunkId) -> &Decided {
+    pub(crate) fn chunk(&self, id: ChunkId) -> &DecidedChunk {
         &self.chunks[id.0]
     }
 
@@ -78,7 +78,7 @@ impl Marks {
     }
 
     /// Adds marks that were made separately.
-    pub(crate) fn absorb(&mut self, other: Marks) {
+    pub(crate) fn absorb(&mut self, other: Cuts) {
         if self.spans.is_empty() {
             *self = other;
             return;
@@ -87,14 +87,14 @@ impl Marks {
         let renumbered = |id: ChunkId| ChunkId(first + id.0);
         for (place, mark) in other.spans {
             let mark = match mark {
-                Mark::Enclose(field) => {
+                Cut::Enclose(field) => {
                     // A cut stays a cut if something inside it leaves as well.
-                    self.spans.entry(place).or_insert(Mark::Enclose(field));
+                    self.spans.entry(place).or_insert(Cut::Enclose(field));
                     continue;
                 }
-                Mark::Slice(id) => Mark::Slice(renumbered(id)),
-                Mark::Cut(field, id) => Mark::Cut(field, renumbered(id)),
-                Mark::PackedSlice(field, id) => Mark::PackedSlice(field, renumbered(id)),
+                Cut::Slice(id) => Cut::Slice(renumbered(id)),
+                Cut::Cut(field, id) => Cut::Cut(field, renumbered(id)),
+                Cut::PackedSlice(field, id) => Cut::PackedSlice(field, renumbered(id)),
             };
             self.spans.insert(place, mark);
         }
@@ -108,7 +108,7 @@ impl Marks {
     /// Returns the chunk with the value of this field, if it was cut.
     pub(crate) fn cut_at(&self, field: &Field) -> Option<ChunkId> {
         match self.spans.get(&field_place(field)) {
-            Some(Mark::Cut(_, id)) => Some(*id),
+            Some(Cut::Cut(_, id)) => Some(*id),
             _ => None,
         }
     }
@@ -130,7 +130,7 @@ impl Marks {
         self.enclose(&occurrence.parent);
         self.note_keys(chain, path);
         let field = occurrence.field.clone();
-        self.spans.insert(field_place(&field), Mark::Cut(field, id));
+        self.spans.insert(field_place(&field), Cut::Cut(field, id));
     }
 
     /// Moves runs of whole fields out of the message at `parent`. `elements` is their number, or 0
@@ -148,7 +148,7 @@ impl Marks {
         self.note_keys(parent, path);
         for run in runs {
             self.spans
-                .insert((run.start, std::cmp::Reverse(run.end), 0), Mark::Slice(id));
+                .insert((run.start, std::cmp::Reverse(run.end), 0), Cut::Slice(id));
         }
     }
 
@@ -159,7 +159,7 @@ impl Marks {
         self.chunks[id.0].tail = true;
         self.chunks[id.0].within = within;
         let place = (range.start, std::cmp::Reverse(range.end), 0);
-        self.spans.insert(place, Mark::Slice(id));
+        self.spans.insert(place, Cut::Slice(id));
     }
 
     /// Moves a run of elements out of the packed field `run`.
@@ -175,7 +175,7 @@ impl Marks {
         self.note_keys(&occurrence.parent, path);
         let place = (elements.start, std::cmp::Reverse(elements.end), 0);
         self.spans
-            .insert(place, Mark::PackedSlice(occurrence.field.clone(), id));
+            .insert(place, Cut::PackedSlice(occurrence.field.clone(), id));
     }
 
     fn decide(
@@ -185,7 +185,7 @@ impl Marks {
         slice_of: Option<FieldNumber>,
         packed: bool,
     ) -> ChunkId {
-        self.chunks.push(Decided {
+        self.chunks.push(DecidedChunk {
             path,
             kind,
             slice_of,
@@ -205,7 +205,7 @@ impl Marks {
                 return;
             }
             self.spans
-                .insert(place, Mark::Enclose(occurrence.field.clone()));
+                .insert(place, Cut::Enclose(occurrence.field.clone()));
             next = &occurrence.parent;
         }
     }
@@ -244,7 +244,7 @@ impl Marks {
             if self.cut_at(field).is_none() {
                 let id = self.decide(path.clone(), ChunkKind::Message, None, false);
                 self.spans
-                    .insert(field_place(field), Mark::Cut(field.clone(), id));
+                    .insert(field_place(field), Cut::Cut(field.clone(), id));
             }
         }
         shared.into_iter().map(|(path, _)| path).collect()

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::cuts::Marks;
-use super::size_requests::Fits;
+use super::cuts::Cuts;
+use super::size_requests::SizeRequests;
 use super::slice_requests::Slices;
 use super::split_plan::{Content, PlannedChunk};
 use crate::container::ChunkKind;
@@ -72,8 +72,8 @@ impl Added {
 pub(in crate::split) struct Decisions {
     pub(in crate::split) source: Source,
     pub(in crate::split) options: SplitOptions,
-    pub(in crate::split) marks: Marks,
-    pub(in crate::split) fits: Fits,
+    pub(in crate::split) marks: Cuts,
+    pub(in crate::split) fits: SizeRequests,
     pub(in crate::split) slices: Slices,
     pub(in crate::split) added: Vec<Added>,
     /// True if the remainder of the message is a chunk.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::added_places::check_places;
 use super::chunk_layout::emit;
-use super::cuts::Marks;
+use super::cuts::Cuts;
 use super::decisions::{Added, Decisions};
 use super::metadata::version_def;
 use super::readable::{check_depth, check_readable};
-use super::size_requests::Fits;
+use super::size_requests::SizeRequests;
 use super::slice_requests::Slices;
 use super::source_layout::source_layout;
 use super::split_plan::{PlannedChunk, SplitPlan};
@@ -103,8 +103,8 @@ fn decide<P: ComposableSplitter + ?Sized>(
     let mut decisions = Decisions {
         source: source.clone(),
         options: options.clone(),
-        marks: Marks::default(),
-        fits: Fits::default(),
+        marks: Cuts::default(),
+        fits: SizeRequests::default(),
         slices: Slices::default(),
         added: Vec::new(),
         has_base: true,
@@ -121,12 +121,12 @@ fn decide<P: ComposableSplitter + ?Sized>(
 /// Adds the cuts that sizes require. If a message that is merged in order would have too many runs,
 /// all cuts become tails.
 fn with_sizes(
-    mut marks: Marks,
-    fits: Fits,
+    mut marks: Cuts,
+    fits: SizeRequests,
     source: &Source,
     options: &SplitOptions,
     in_order: bool,
-) -> Result<Marks> {
+) -> Result<Cuts> {
     if in_order && marks.is_empty() && fits.may_slice_all(source) {
         // If only sizes decide, this is known before any memory is taken for runs.
         if let Some(cut) = tails_if_needed(source, options)? {

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::cuts::Marks;
+use super::cuts::Cuts;
 use super::size::Engine;
 use super::tails::Turns;
 use crate::split::options::{SizeRules, SplitOptions};
@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A message that must fit within the maximum.
 #[derive(Debug)]
-struct Fit {
+struct SizeRequest {
     message: Located,
     /// True if a path can lead to it.
     addressable: bool,
@@ -24,13 +24,13 @@ struct Fit {
 
 /// All messages that must fit within the maximum.
 #[derive(Debug, Default)]
-pub(in crate::split) struct Fits {
-    fits: Vec<Fit>,
+pub(in crate::split) struct SizeRequests {
+    fits: Vec<SizeRequest>,
 }
 
-impl Fits {
+impl SizeRequests {
     pub(in crate::split) fn add(&mut self, message: &SourceView<'_>, rules: &SizeRules) {
-        self.fits.push(Fit {
+        self.fits.push(SizeRequest {
             message: message.located(),
             addressable: message.addressable,
             rules: rules.clone(),
@@ -54,7 +54,7 @@ impl Fits {
     /// sliced.
     pub(in crate::split) fn may_slice_all(&self, source: &Source) -> bool {
         let name = source.descriptor().full_name();
-        let keeps = |fit: &Fit| fit.rules.keeps_whole(name);
+        let keeps = |fit: &SizeRequest| fit.rules.keeps_whole(name);
         self.fits.iter().any(|fit| fit.message.path.is_root()) && !self.fits.iter().any(keeps)
     }
 
@@ -63,10 +63,10 @@ impl Fits {
         self,
         source: &Source,
         options: &SplitOptions,
-        marks: &mut Marks,
+        marks: &mut Cuts,
         turns: &Turns,
     ) -> Result<()> {
-        let mut fitted = Marks::default();
+        let mut fitted = Cuts::default();
         for fit in self.outermost() {
             if let Some(found) = fit.run(source, options, marks, turns)? {
                 fitted.absorb(found);
@@ -78,11 +78,11 @@ impl Fits {
 
     /// Returns the messages that no other one encloses, since reducing a message reduces those
     /// inside. It also receives their rules.
-    fn outermost(self) -> Vec<Fit> {
+    fn outermost(self) -> Vec<SizeRequest> {
         let mut fits = self.fits;
         // Pieces of a message are only inside pieces of its parent, so the first represents all.
         fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
-        let mut outermost: Vec<Fit> = Vec::new();
+        let mut outermost: Vec<SizeRequest> = Vec::new();
         for fit in fits {
             match outermost.last_mut() {
                 Some(outer) if outer.encloses(&fit) => outer.rules.extend(fit.rules),
@@ -93,12 +93,12 @@ impl Fits {
     }
 }
 
-impl Fit {
+impl SizeRequest {
     fn first(&self) -> Option<Range<u64>> {
         self.message.contents.first().cloned()
     }
 
-    fn encloses(&self, other: &Fit) -> bool {
+    fn encloses(&self, other: &SizeRequest) -> bool {
         let Some(inner) = other.first() else {
             return false;
         };
@@ -110,9 +110,9 @@ impl Fit {
         self,
         source: &Source,
         options: &SplitOptions,
-        marks: &Marks,
+        marks: &Cuts,
         turns: &Turns,
-    ) -> Result<Option<Marks>> {
+    ) -> Result<Option<Cuts>> {
         let Some(descriptor) = &self.message.descriptor else {
             return Ok(None);
         };

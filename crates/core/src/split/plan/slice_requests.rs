@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::ops::Range;
 
-use super::cuts::Marks;
-use super::size_requests::Fits;
+use super::cuts::Cuts;
+use super::size_requests::SizeRequests;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 use crate::split::read::source_view::Located;
@@ -22,21 +22,21 @@ type Sliced = (u64, u64, FieldNumber);
 /// The slices of all fields.
 #[derive(Debug, Default)]
 pub(in crate::split) struct Slices {
-    fields: BTreeMap<Sliced, Beginnings>,
+    fields: BTreeMap<Sliced, SliceStarts>,
 }
 
 /// The beginnings of a field's slices.
 #[derive(Debug)]
-struct Beginnings {
+struct SliceStarts {
     message: Located,
     wire_type: WireType,
     /// By offset in the source.
-    starts: BTreeMap<u64, Beginning>,
+    starts: BTreeMap<u64, SliceStart>,
 }
 
 /// An element at the beginning of a slice.
 #[derive(Clone, Copy, Debug)]
-struct Beginning {
+struct SliceStart {
     index: u64,
     /// Start of the contiguous elements up to this one.
     run: u64,
@@ -48,12 +48,12 @@ impl Slices {
         let (message, field) = (element.message(), element.field());
         let Range { start, end } = message.content(0);
         let key = (start, end, field.number);
-        let sliced = self.fields.entry(key).or_insert_with(|| Beginnings {
+        let sliced = self.fields.entry(key).or_insert_with(|| SliceStarts {
             message: message.located(),
             wire_type: field.wire_type,
             starts: BTreeMap::new(),
         });
-        let beginning = Beginning {
+        let beginning = SliceStart {
             index: element.index(),
             run: element.run(),
         };
@@ -64,7 +64,7 @@ impl Slices {
     /// well.
     pub(in crate::split) fn check_apart_from(
         &self,
-        fits: &Fits,
+        fits: &SizeRequests,
         source: &Source,
         options: &SplitOptions,
     ) -> Result<()> {
@@ -85,14 +85,14 @@ impl Slices {
         self,
         source: &Source,
         options: &SplitOptions,
-        marks: &mut Marks,
+        marks: &mut Cuts,
     ) -> Result<()> {
         for ((_, end, number), field) in self.fields {
             let Some(chain) = field.message.chains.first() else {
                 continue;
             };
             let mut starts = field.starts.into_iter().peekable();
-            while let Some((start, Beginning { index, run })) = starts.next() {
+            while let Some((start, SliceStart { index, run })) = starts.next() {
                 // A merge puts slices directly after the elements that stay.
                 marks.reordered |= run == start;
                 let slice = match starts.peek() {

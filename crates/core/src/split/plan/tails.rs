@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use super::cuts::Marks;
+use super::cuts::Cuts;
 use crate::path::{FieldPath, check_field};
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
@@ -62,7 +62,7 @@ impl Turns {
 
 /// Returns the marks of a message cut into tails, if it is over the maximum and its own fields
 /// alternate too often.
-pub(super) fn tails_if_needed(source: &Source, options: &SplitOptions) -> Result<Option<Marks>> {
+pub(super) fn tails_if_needed(source: &Source, options: &SplitOptions) -> Result<Option<Cuts>> {
     if source.size() <= options.effective_max_chunk_size() {
         return Ok(None);
     }
@@ -71,20 +71,20 @@ pub(super) fn tails_if_needed(source: &Source, options: &SplitOptions) -> Result
 }
 
 /// Returns the marks of any message cut into tails. A merge of them is byte-exact for any content.
-pub(super) fn tails(source: &Source, options: &SplitOptions) -> Result<Marks> {
+pub(super) fn tails(source: &Source, options: &SplitOptions) -> Result<Cuts> {
     Ok(cut_in_order(source, options)?.0)
 }
 
 /// Returns the marks, and the number of runs of one field number at the message's top level.
-fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Marks, u64)> {
+fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Cuts, u64)> {
     let max = options.effective_max_chunk_size();
     let most = options.effective_max_slice_size();
-    let mut marks = Marks::default();
+    let mut marks = Cuts::default();
     let mut cursor = WireCursor::new(source.input());
     let mut known = HashSet::new();
     let (mut runs, mut steps, mut start, mut previous) = (0u64, 0u64, 0, None);
     // Bytes before the first tail stay in the base.
-    let tail = |marks: &mut Marks, start: u64, end: u64| {
+    let tail = |marks: &mut Cuts, start: u64, end: u64| {
         if start > 0 && start < end {
             marks.tail(start..end, false);
         }
@@ -119,7 +119,7 @@ fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Marks, u64)>
 }
 
 /// Cuts a field that is too large for a chunk at arbitrary positions.
-fn cut_within(marks: &mut Marks, field: &Field, most: u64) {
+fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
     let mut start = field.start;
     while start < field.end {
         let end = field.end.min(start.saturating_add(most.max(1)));

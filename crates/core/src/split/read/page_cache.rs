@@ -15,7 +15,7 @@ const PAGES: usize = 8;
 /// A source with a page cache, so that many small reads near each other become one.
 ///
 /// Reads of more than a page bypass the cache.
-pub(in crate::split) struct Recent<S> {
+pub(in crate::split) struct PageCache<S> {
     inner: S,
     pages: Mutex<Pages>,
 }
@@ -27,9 +27,9 @@ struct Pages {
     oldest: usize,
 }
 
-impl<S: ReadAt> Recent<S> {
+impl<S: ReadAt> PageCache<S> {
     pub(in crate::split) fn new(inner: S) -> Self {
-        Recent {
+        PageCache {
             inner,
             pages: Mutex::default(),
         }
@@ -53,7 +53,7 @@ impl<S: ReadAt> Recent<S> {
     }
 }
 
-impl<S: ReadAt> ReadAt for Recent<S> {
+impl<S: ReadAt> ReadAt for PageCache<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         if buf.len() > PAGE {
             return self.inner.read_at(offset, buf);
@@ -132,7 +132,7 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000u32)
             .map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1])
             .collect();
-        let recent = Recent::new(Counting(bytes.clone(), AtomicUsize::new(0)));
+        let recent = PageCache::new(Counting(bytes.clone(), AtomicUsize::new(0)));
         let mut buf = [0; 100];
         for at in 0..30 {
             recent.read_exact_at(at * 10, &mut buf).unwrap();

@@ -10,7 +10,7 @@ use prost::Message;
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 use record_file::ReadAt;
 
-use super::page_cache::Recent;
+use super::page_cache::PageCache;
 use super::segmented_input::Pieces;
 use crate::io::{MadeFrom, Stamp};
 use crate::spans::Spans;
@@ -136,7 +136,7 @@ impl Source {
         descriptor: MessageDescriptor,
     ) -> std::io::Result<Source> {
         let metadata = file.metadata()?;
-        let data = Data::Reader(Arc::new(Recent::new(file.try_clone()?)));
+        let data = Data::Reader(Arc::new(PageCache::new(file.try_clone()?)));
         let stamp = Stamp::of(&metadata);
         let file = OpenFile {
             file,
@@ -177,7 +177,7 @@ impl Source {
     /// Creates a source from a serialized message of `size` bytes with random access.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {
-            data: Data::Reader(Arc::new(Recent::new(data))),
+            data: Data::Reader(Arc::new(PageCache::new(data))),
             size,
             descriptor,
             file: None,

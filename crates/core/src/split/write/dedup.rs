@@ -27,7 +27,7 @@ const STEP: usize = 64 << 10;
 
 /// An earlier chunk with the same bytes.
 #[derive(Debug)]
-pub(in crate::split) struct Same {
+pub(in crate::split) struct Duplicate {
     pub(in crate::split) other: usize,
     pub(in crate::split) crc32c: u32,
     /// The chunk's spans of the source.
@@ -43,7 +43,7 @@ pub(in crate::split) fn duplicates(
     source: &Source,
     threads: NonZeroUsize,
     progress: &Progress,
-) -> Result<Vec<Option<Same>>> {
+) -> Result<Vec<Option<Duplicate>>> {
     let mut by_size: HashMap<u64, Vec<usize>> = HashMap::new();
     for (index, chunk) in plan.chunks.iter().enumerate() {
         if chunk.size >= LEAST_SHARED {
@@ -70,7 +70,7 @@ pub(in crate::split) fn duplicates(
     let found = threads::map(threads, groups.len(), |at| {
         among(&groups[at], &sums, plan, source, progress)
     })?;
-    let mut same: Vec<Option<Same>> = plan.chunks.iter().map(|_| None).collect();
+    let mut same: Vec<Option<Duplicate>> = plan.chunks.iter().map(|_| None).collect();
     for (index, found) in found.into_iter().flatten() {
         same[index] = Some(found);
     }
@@ -84,7 +84,7 @@ fn among(
     plan: &SplitPlan,
     source: &Source,
     progress: &Progress,
-) -> Result<Vec<(usize, Same)>> {
+) -> Result<Vec<(usize, Duplicate)>> {
     let mut blocks = [vec![0; STEP], vec![0; STEP]];
     let mut distinct: Vec<usize> = Vec::new();
     let mut found = Vec::new();
@@ -99,7 +99,7 @@ fn among(
             };
             let [chunk, earlier] = [index, other].map(|index| &plan.chunks[index]);
             if let Some(spans) = equal_spans(chunk, earlier, source, &mut blocks, progress)? {
-                break Some(Same {
+                break Some(Duplicate {
                     other,
                     crc32c: sums[&index],
                     spans,

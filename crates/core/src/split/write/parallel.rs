@@ -46,7 +46,7 @@ pub(in crate::split) fn fill(
 ) -> Result<(Taken, u64)> {
     let count = chunks.indices.len();
     let threads = chunks.threads.get().min(count.max(1));
-    let filling = Filling {
+    let filling = ParallelWriter {
         ahead: AHEAD * threads,
         spill_above: SPILL_ABOVE / (AHEAD * threads),
         chunks,
@@ -77,7 +77,7 @@ pub(in crate::split) fn fill(
     Ok((taken, state.begin))
 }
 
-struct Filling<'a> {
+struct ParallelWriter<'a> {
     chunks: Chunks<'a>,
     file: &'a File,
     folder: &'a Path,
@@ -96,9 +96,9 @@ struct State {
     /// Offset of that chunk.
     begin: u64,
     /// Chunks after the frontier whose length is known.
-    waiting: BTreeMap<usize, Form>,
+    waiting: BTreeMap<usize, ChunkForm>,
     /// Chunks before it, to write at their offsets.
-    ready: VecDeque<(usize, u64, Form)>,
+    ready: VecDeque<(usize, u64, ChunkForm)>,
     records: Vec<Option<Record>>,
     spans: Vec<Span>,
     /// The first failure, in file order.
@@ -106,7 +106,7 @@ struct State {
 }
 
 /// A chunk whose length in the file is known.
-enum Form {
+enum ChunkForm {
     /// An uncompressed chunk.
     Plain,
     Encoded(Box<Encoded>),
@@ -121,14 +121,14 @@ struct Encoded {
 
 enum Task {
     /// Neighbouring chunks to write, from the offset of the first.
-    Write(u64, Vec<(usize, Form)>),
+    Write(u64, Vec<(usize, ChunkForm)>),
     Look(usize),
 }
 
 /// A guard that wakes waiting threads if this one panics.
-struct Alarm<'a>(&'a Filling<'a>);
+struct PanicGuard<'a>(&'a ParallelWriter<'a>);
 
-impl Drop for Alarm<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let error = Error::new(ErrorKind::Io, "a thread panicked");
@@ -137,7 +137,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-impl Filling<'_> {
+impl ParallelWriter<'_> {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ impl Filling<'_> {
     }
 
     fn work(&self) {
-        let _alarm = Alarm(self);
+        let _alarm = PanicGuard(self);
         while let Some(task) = self.task() {
             let (first, result) = match task {
                 Task::Write(begin, chunks) => (chunks[0].0, self.write(begin, chunks)),
@@ -193,7 +193,7 @@ impl Filling<'_> {
     }
 
     /// Returns a task for a chunk that is ready, and its neighbours while they are small.
-    fn batch(&self, state: &mut State, first: usize, begin: u64, form: Form) -> Task {
+    fn batch(&self, state: &mut State, first: usize, begin: u64, form: ChunkForm) -> Task {
         let mut bytes = self.chunk(first).size;
         let mut chunks = vec![(first, form)];
         while let Some((at, ..)) = state.ready.front()
@@ -212,7 +212,7 @@ impl Filling<'_> {
         let chunk = self.chunk(at);
         let compression = decide(self.chunks.compression, chunk, self.chunks.source)?;
         if compression == Compression::None {
-            return self.known(at, Form::Plain);
+            return self.known(at, ChunkForm::Plain);
         }
         let begin = {
             let state = self.lock();
@@ -228,7 +228,7 @@ impl Filling<'_> {
             self.lock().spans.append(&mut reader.spans);
             return self.known(
                 at,
-                Form::Encoded(Box::new(Encoded {
+                ChunkForm::Encoded(Box::new(Encoded {
                     record,
                     data,
                     crc32c,
@@ -254,7 +254,7 @@ impl Filling<'_> {
     }
 
     /// Records the stored length of a chunk.
-    fn known(&self, at: usize, form: Form) -> Result<()> {
+    fn known(&self, at: usize, form: ChunkForm) -> Result<()> {
         let mut state = self.lock();
         state.waiting.insert(at, form);
         self.advance(&mut state)
@@ -265,8 +265,8 @@ impl Filling<'_> {
         while let Some(form) = state.waiting.remove(&state.frontier) {
             let (at, begin) = (state.frontier, state.begin);
             state.begin = match &form {
-                Form::Plain => plain_record_end(begin, self.chunk(at).size)?,
-                Form::Encoded(encoded) => encoded.record.end(begin)?,
+                ChunkForm::Plain => plain_record_end(begin, self.chunk(at).size)?,
+                ChunkForm::Encoded(encoded) => encoded.record.end(begin)?,
             };
             state.frontier += 1;
             state.ready.push_back((at, begin, form));
@@ -285,7 +285,7 @@ impl Filling<'_> {
     }
 
     /// Writes chunks to the offset of the first.
-    fn write(&self, begin: u64, chunks: Vec<(usize, Form)>) -> Result<()> {
+    fn write(&self, begin: u64, chunks: Vec<(usize, ChunkForm)>) -> Result<()> {
         let chunk = self.chunks.indices[chunks[0].0];
         let bytes: u64 = chunks.iter().map(|(at, _)| self.chunk(*at).size).sum();
         let _span = tracing::trace_span!("write", chunk, bytes).entered();
@@ -294,13 +294,13 @@ impl Filling<'_> {
         let mut spans = Vec::new();
         for (at, form) in chunks {
             let (position, crc32c, compression) = match form {
-                Form::Encoded(mut encoded) => {
+                ChunkForm::Encoded(mut encoded) => {
                     encoded.data.seek(SeekFrom::Start(0))?;
                     let data: &mut dyn Read = &mut encoded.data;
                     let position = writer.write_encoded_record(&encoded.record, data)?;
                     (position, encoded.crc32c, encoded.compression)
                 }
-                Form::Plain => {
+                ChunkForm::Plain => {
                     let size = self.chunk(at).size;
                     let mut reader = self.reader(at);
                     let position = if size <= SMALL {

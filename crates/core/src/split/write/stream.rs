@@ -101,7 +101,7 @@ fn write_records(
 ) -> Result<(Vec<WrittenChunk>, u64)> {
     let progress = &options.progress;
     let described = describe_type(&plan.descriptor, options.embed_schema);
-    let mut sink = Heeding { sink, progress };
+    let mut sink = CancellableWriter { sink, progress };
     let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
     let mut ledger = write_chunks(plan, source, options, &mut StreamSink(&mut writer))?;
     // No reader accepts a stream without its trailer.
@@ -127,7 +127,7 @@ impl ChunkSink for StreamSink<'_, '_> {
             count: NonZeroUsize::MIN.saturating_add(AHEAD * threads.get()),
             size: MOST_AHEAD,
         };
-        let preparing = Preparing {
+        let preparing = ChunkEncoder {
             chunks,
             spill_above: SPILL_ABOVE / ahead.count,
         };
@@ -150,13 +150,13 @@ impl ChunkSink for StreamSink<'_, '_> {
 }
 
 /// A preparer of chunks for writing, on any thread.
-struct Preparing<'a> {
+struct ChunkEncoder<'a> {
     chunks: Chunks<'a>,
     spill_above: usize,
 }
 
 /// A chunk that is ready to write.
-struct Ready {
+struct PreparedChunk {
     index: usize,
     data: Data,
     compression: CompressionKind,
@@ -170,7 +170,7 @@ enum Data {
     Again(PlainRecord),
 }
 
-impl Ready {
+impl PreparedChunk {
     fn stored_size(&self) -> u64 {
         match &self.data {
             Data::Kept(record, _) => record.data_size(),
@@ -179,8 +179,8 @@ impl Ready {
     }
 }
 
-impl<'a> Preparing<'a> {
-    fn prepare(&self, index: usize, abandoned: &AtomicBool) -> Result<Ready> {
+impl<'a> ChunkEncoder<'a> {
+    fn prepare(&self, index: usize, abandoned: &AtomicBool) -> Result<PreparedChunk> {
         let Chunks { plan, source, .. } = self.chunks;
         let chunk = &plan.chunks[index];
         let compression = decide(self.chunks.compression, chunk, source)?;
@@ -195,7 +195,7 @@ impl<'a> Preparing<'a> {
             // All others count as done when they are written.
             reader = reader.metered(self.chunks.meter);
         }
-        let mut wanted = Wanted {
+        let mut wanted = AwaitedChunk {
             reader: &mut reader,
             meter: self.chunks.meter,
             abandoned,
@@ -205,14 +205,14 @@ impl<'a> Preparing<'a> {
         let _span = (compression != Compression::None).then(compressing);
         let data = match kept {
             Some(most) => {
-                let mut data = Spill(tempfile::spooled_tempfile(most));
+                let mut data = SpoolFile(tempfile::spooled_tempfile(most));
                 let record =
                     EncodedRecord::encode(&mut wanted, chunk.size, compression, &mut data)?;
                 Data::Kept(record, data.0)
             }
             None => Data::Again(PlainRecord::read(&mut wanted, chunk.size)?),
         };
-        Ok(Ready {
+        Ok(PreparedChunk {
             index,
             data,
             compression: compression.kind(),
@@ -223,7 +223,7 @@ impl<'a> Preparing<'a> {
 
     fn write(
         &self,
-        ready: Ready,
+        ready: PreparedChunk,
         writer: &mut RecordWriter<&mut dyn Write>,
     ) -> Result<RecordPosition> {
         let chunk = &self.chunks.plan.chunks[ready.index];
@@ -256,13 +256,13 @@ impl<'a> Preparing<'a> {
 }
 
 /// A reader of a chunk that fails once the chunk is no longer wanted.
-struct Wanted<'a, 'b> {
+struct AwaitedChunk<'a, 'b> {
     reader: &'a mut ChunkReader<'b>,
     meter: &'a Meter,
     abandoned: &'a AtomicBool,
 }
 
-impl Read for Wanted<'_, '_> {
+impl Read for AwaitedChunk<'_, '_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.meter.check()?;
         if self.abandoned.load(Ordering::Relaxed) {
@@ -273,12 +273,12 @@ impl Read for Wanted<'_, '_> {
 }
 
 /// A sink that fails once the operation is cancelled, since writing may also take long.
-struct Heeding<'a> {
+struct CancellableWriter<'a> {
     sink: &'a mut dyn Write,
     progress: &'a Progress,
 }
 
-impl Write for Heeding<'_> {
+impl Write for CancellableWriter<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.progress.check()?;
         self.sink.write(buf)
@@ -295,9 +295,9 @@ impl Write for Heeding<'_> {
 }
 
 /// Memory, or a temporary file with descriptive errors.
-struct Spill(SpooledTempFile);
+struct SpoolFile(SpooledTempFile);
 
-impl Write for Spill {
+impl Write for SpoolFile {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write(buf).map_err(|error| {
             let folder = std::env::temp_dir();

@@ -24,13 +24,13 @@ impl Store {
         }
     }
 
-    fn input(&self) -> PlanInput<'_, Store> {
+    fn input(&self) -> PlanReader<'_, Store> {
         let size = self.chunk.len() as u64;
         let mut spans = SpanList::new();
         for chunk in 0..self.count {
             spans.push_span(SourceId::new(chunk).unwrap(), 0..size);
         }
-        PlanInput::new(MergePlan::new(spans, self.count), self)
+        PlanReader::new(MergePlan::new(spans, self.count), self)
     }
 
     fn opened(&self) -> usize {
@@ -71,7 +71,7 @@ impl ChunkStore for Store {
     }
 }
 
-fn check(store: &Store, input: &mut PlanInput<'_, Store>, at: usize, want: usize) {
+fn check(store: &Store, input: &mut PlanReader<'_, Store>, at: usize, want: usize) {
     let bytes = input.fetch(at as u64, want).unwrap();
     assert!(
         bytes.len() >= want && store.chunk[at..].starts_with(bytes),

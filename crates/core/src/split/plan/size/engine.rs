@@ -8,7 +8,7 @@ use super::tree::{Cut, Node, Siblings, mark_node};
 use crate::container::Profile;
 use crate::path::{FieldPath, Select, Step};
 use crate::split::options::{SizeRules, SplitOptions};
-use crate::split::plan::cuts::Marks;
+use crate::split::plan::cuts::Cuts;
 use crate::split::plan::tails::Turns;
 use crate::split::read::source::Source;
 use crate::split::read::source_view::Chain;
@@ -20,9 +20,9 @@ pub(crate) struct Engine<'a> {
     pub(super) options: &'a SplitOptions,
     pub(super) rules: &'a SizeRules,
     /// Cuts already made by splitters, which are gone from their parents.
-    pub(super) marks: &'a Marks,
+    pub(super) marks: &'a Cuts,
     /// Cuts in finished messages.
-    pub(super) decided: RefCell<Marks>,
+    pub(super) decided: RefCell<Cuts>,
     /// The allowance for alternating fields.
     pub(super) turns: &'a Turns,
 }
@@ -32,7 +32,7 @@ impl<'a> Engine<'a> {
         source: &'a Source,
         options: &'a SplitOptions,
         rules: &'a SizeRules,
-        marks: &'a Marks,
+        marks: &'a Cuts,
         turns: &'a Turns,
     ) -> Self {
         Engine {
@@ -55,7 +55,7 @@ impl<'a> Engine<'a> {
         chain: &Chain,
         descriptor: &MessageDescriptor,
         path: &FieldPath,
-    ) -> Result<Marks> {
+    ) -> Result<Cuts> {
         let siblings = Siblings::default();
         let depth = 0;
         // A root is always checked: a message of another type is refused.
@@ -82,7 +82,7 @@ impl<'a> Engine<'a> {
         chain: &Chain,
         descriptor: &MessageDescriptor,
         path: &FieldPath,
-    ) -> Result<Option<Marks>> {
+    ) -> Result<Option<Cuts>> {
         let siblings = Siblings::default();
         let check = path.is_root();
         let mut node = self.scan(chain, descriptor, path, 0, siblings, check)?;

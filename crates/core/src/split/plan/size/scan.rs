@@ -6,7 +6,7 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::Engine;
-use super::skip_index::{Spare, Stops};
+use super::skip_index::{SkipIndex, SmallMembers};
 use super::tree::{Class, Group, Node, Siblings};
 use crate::path::{FieldPath, FieldRef, check_field};
 use crate::split::read::source_view::{Chain, content};
@@ -366,8 +366,8 @@ impl Found {
             total: 0,
             kept_raw: None,
             runs: Vec::new(),
-            stops: Stops::default(),
-            spare: Spare::default(),
+            stops: SkipIndex::default(),
+            spare: SmallMembers::default(),
             children: Vec::new(),
             slices: Vec::new(),
             kept: u64::MAX,

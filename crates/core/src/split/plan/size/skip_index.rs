@@ -10,12 +10,12 @@ const MOST_SPARE: usize = 64;
 
 /// Some occurrences of a field, at least [`STRIDE`] bytes apart: the ordinal and the start of each.
 #[derive(Debug, Default)]
-pub(super) struct Stops {
+pub(super) struct SkipIndex {
     stops: Vec<(u64, u64)>,
     next: u64,
 }
 
-impl Stops {
+impl SkipIndex {
     /// Records the occurrence if it is far enough from the last stop.
     #[inline]
     pub(super) fn pass(&mut self, ordinal: u64, start: u64) {
@@ -35,12 +35,12 @@ impl Stops {
 /// Members of a group that are too small to be kept from the start, each with its ordinal, if there
 /// are few.
 #[derive(Debug, Default)]
-pub(super) struct Spare {
+pub(super) struct SmallMembers {
     members: Vec<(u64, Field)>,
     overflowed: bool,
 }
 
-impl Spare {
+impl SmallMembers {
     pub(super) fn add(&mut self, ordinal: u64, field: &Field) {
         if self.members.len() < MOST_SPARE {
             self.members.push((ordinal, field.clone()));

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
-use super::skip_index::{Spare, Stops};
+use super::skip_index::{SkipIndex, SmallMembers};
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
-use crate::split::plan::cuts::Marks;
+use crate::split::plan::cuts::Cuts;
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 
@@ -78,9 +78,9 @@ pub(super) struct Group {
     /// Ranges of the occurrences; adjacent ones are merged.
     pub(super) runs: Vec<Range<u64>>,
     /// Some occurrences, so that any one can be found without scanning from the first.
-    pub(super) stops: Stops,
+    pub(super) stops: SkipIndex,
     /// If the group can't be sliced: its smaller members, which could leave too.
-    pub(super) spare: Spare,
+    pub(super) spare: SmallMembers,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,
     /// Number of occurrences that slices left in the parent, from the first on.
@@ -242,7 +242,7 @@ pub(super) enum Slice {
     Packed { run: Chain, elements: Range<u64> },
 }
 
-pub(super) fn mark_node(node: &Node, marks: &mut Marks) {
+pub(super) fn mark_node(node: &Node, marks: &mut Cuts) {
     for group in &node.groups {
         for child in &group.children {
             if matches!(child.cut, Cut::Needed | Cut::Always) {
