@@ -142,7 +142,7 @@ impl Emitter<'_> {
                     self.length(place.end - place.start, chunk);
                     self.copy(place, chunk);
                 }
-                Cut::Cut(field, id) => {
+                Cut::Value(field, id) => {
                     self.tag(field, to)?;
                     if field.wire_type == WireType::Len {
                         self.length(0, to);

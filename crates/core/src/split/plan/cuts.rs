@@ -20,7 +20,7 @@ pub(crate) enum Cut {
     /// A field stays, but its length is rewritten, since something inside leaves.
     Enclose(Field),
     /// A field's value goes to a chunk; the field stays, empty.
-    Cut(Field, ChunkId),
+    Value(Field, ChunkId),
     /// A run of packed elements goes to a chunk with a new tag and length; nothing stays.
     PackedSlice(Field, ChunkId),
 }
@@ -93,7 +93,7 @@ impl Cuts {
                     continue;
                 }
                 Cut::Slice(id) => Cut::Slice(renumbered(id)),
-                Cut::Cut(field, id) => Cut::Cut(field, renumbered(id)),
+                Cut::Value(field, id) => Cut::Value(field, renumbered(id)),
                 Cut::PackedSlice(field, id) => Cut::PackedSlice(field, renumbered(id)),
             };
             self.spans.insert(place, mark);
@@ -108,7 +108,7 @@ impl Cuts {
     /// Returns the chunk with the value of this field, if it was cut.
     pub(crate) fn cut_at(&self, field: &Field) -> Option<ChunkId> {
         match self.spans.get(&field_place(field)) {
-            Some(Cut::Cut(_, id)) => Some(*id),
+            Some(Cut::Value(_, id)) => Some(*id),
             _ => None,
         }
     }
@@ -130,7 +130,8 @@ impl Cuts {
         self.enclose(&occurrence.parent);
         self.note_keys(chain, path);
         let field = occurrence.field.clone();
-        self.spans.insert(field_place(&field), Cut::Cut(field, id));
+        self.spans
+            .insert(field_place(&field), Cut::Value(field, id));
     }
 
     /// Moves runs of whole fields out of the message at `parent`. `elements` is their number, or 0
@@ -244,7 +245,7 @@ impl Cuts {
             if self.cut_at(field).is_none() {
                 let id = self.decide(path.clone(), ChunkKind::Message, None, false);
                 self.spans
-                    .insert(field_place(field), Cut::Cut(field.clone(), id));
+                    .insert(field_place(field), Cut::Value(field.clone(), id));
             }
         }
         shared.into_iter().map(|(path, _)| path).collect()
