@@ -19,6 +19,8 @@ mod fixtures;
 mod hostile_sources;
 /// Files by other writers, merged.
 mod merge_fixtures;
+/// Elements of repeated numbers, packed or not.
+mod numbers;
 /// Properties of every split and merge, on random messages.
 mod properties;
 /// Properties of files of random messages: several files, trailers in chunks, every way of merging, any number of threads.

@@ -5,7 +5,7 @@ use std::path::Path;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::edit::{RewriteOptions, Rewritten, recompress, replace, replace_plain};
 use proto_splitter::merge::{ChunkStore, Limits, ReadOptions};
-use proto_splitter::path::{FieldPath, TargetKind};
+use proto_splitter::path::{FieldPath, Select, TargetKind};
 use proto_splitter::record_file::{
     CompressionKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
 };
@@ -71,7 +71,16 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 continue;
             }
             let kind = here.resolve(&kitchen_sink()).unwrap().kind;
+            // Those have a test of their own, in `numbers`.
+            let is_text = matches!(
+                kind,
+                TargetKind::Scalar(prost_reflect::Kind::String | prost_reflect::Kind::Bytes)
+            );
             let is_message = matches!(kind, TargetKind::Message(_) | TargetKind::Group(_));
+            let is_element = matches!(entry.step.select, Select::Index(_));
+            if is_element && !is_text && !is_message {
+                continue;
+            }
             if is_message {
                 open.push((here.clone(), field.value.clone()));
             }

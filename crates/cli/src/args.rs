@@ -37,7 +37,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 #[cfg(feature = "columns")]
 pub(crate) use cat::TableFormat;
-pub(crate) use cat::{CatArgs, CatFormat};
+pub(crate) use cat::{CatArgs, CatFormat, TallyArgs};
 pub(crate) use convert::ConvertArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use edit::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};

@@ -7,6 +7,9 @@ use crate::get;
 use crate::output::Output;
 
 pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    if args.tally.is_asked() {
+        return crate::tally::run(args, output);
+    }
     #[cfg(feature = "columns")]
     if let Some(format) = args.format.table() {
         return crate::columns::run(args, format, output);

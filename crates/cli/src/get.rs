@@ -173,6 +173,11 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     let Ok(Some((wanted, there))) = unknown else {
         return error;
     };
+    if let Ok(Some(valued)) = view.named_by_value(query) {
+        let hint = format!("did you mean `{}`?", valued.as_str());
+        let message = format!("{error}: nothing is called {wanted:?}; {hint}");
+        return Error::new(error.kind(), message);
+    }
     let hint = match suggest::nearest(&wanted, there.iter().map(String::as_str)) {
         Some(near) => format!("did you mean {near:?}?"),
         None => match there.len() {
@@ -243,8 +248,17 @@ fn write(
     mut sink: &mut dyn Write,
 ) -> Result<(), Error> {
     let format = args.format();
-    if query.is_plural() || format == GetFormat::Jsonl {
-        return write_all(view, query, args, sink);
+    let is_shown = matches!(format, GetFormat::Text | GetFormat::Json | GetFormat::Jsonl);
+    if is_shown && let Some(elements) = elements_of_whole(view, query) {
+        return write_all(view, &elements, args, format == GetFormat::Json, sink).map(drop);
+    }
+    if query.is_plural() || format == GetFormat::Jsonl || (is_shown && query.picks_several()) {
+        let count = write_all(view, query, args, false, sink)?;
+        if count == 0 && !query.is_plural() {
+            // The error says what is there instead.
+            view.get(&find_one(view, query)?)?;
+        }
+        return Ok(());
     }
     let path = &find_one(view, query)?;
     let most = shown_up_to(args);
@@ -265,6 +279,14 @@ fn write(
         }
     };
     written.map_err(|error| with_meant(view, query, error))
+}
+
+/// The elements of the repeated field that a query leads to as a whole.
+pub(crate) fn elements_of_whole(view: &MessageView<'_>, query: &PathQuery) -> Option<PathQuery> {
+    let target = query.resolve(view.descriptor()?).ok()?;
+    let message = target.kind.message();
+    let is_map = message.is_some_and(|message| message.is_map_entry());
+    (target.whole_field && !is_map).then(|| query.clone().each_element())
 }
 
 /// Writes a value as JSON, on one line or indented.
@@ -325,8 +347,9 @@ fn write_all(
     view: &MessageView<'_>,
     query: &PathQuery,
     args: &GetArgs,
+    as_array: bool,
     mut sink: &mut dyn Write,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let format = args.format();
     let wrong = match format {
         GetFormat::Binary => Some("binary values would run into each other"),
@@ -339,15 +362,20 @@ fn write_all(
     }
     let most = shown_up_to(args);
     let mut selected = view.select(query, &member_names())?;
+    let mut count = 0;
     if view.descriptor().is_none() && format == GetFormat::Text {
         while selected.next().transpose()?.is_some() {
+            count += 1;
             let wire = selected.wire_type();
             text::untyped::value(&selected.value()?, wire, most, &mut sink)?;
         }
-        return Ok(());
+        return Ok(count);
     }
     let root = value::typed(view)?;
     let mut shape = None;
+    if as_array {
+        sink.write_all(b"[")?;
+    }
     while selected.next().transpose()?.is_some() {
         let shape = match &shape {
             Some(shape) => shape,
@@ -356,11 +384,20 @@ fn write_all(
         let bytes = selected.value()?;
         let written = match format {
             GetFormat::Text => shape.text(bytes, most, &mut sink),
+            _ if as_array => shape.json(bytes, most).and_then(|json| {
+                sink.write_all(if count == 0 { b"\n" } else { b",\n" })?;
+                let written = serde_json::to_writer(JsonWriter(&mut *sink), &json);
+                Ok(written.map_err(io::Error::from)?)
+            }),
             _ => shape
                 .json(bytes, most)
                 .and_then(|json| write_json(&json, format, sink)),
         };
         written.map_err(|error| error.at_path(selected.path().display(Some(root))))?;
+        count += 1;
     }
-    Ok(())
+    if as_array {
+        sink.write_all(if count == 0 { b"]\n" } else { b"\n]\n" })?;
+    }
+    Ok(count)
 }

@@ -173,17 +173,26 @@ impl<'a> Opening<'a> {
             let known = ALL.recognize(&candidate);
             known.is_none_or(|known| known.name() != format.name())
         };
-        let opened = match named_format(companion) {
+        let open = |options: &OpenOptions| match named_format(companion) {
             Some(format) if candidate.is_chunked().map_err(failed)? && is_another(format) => {
-                return Err(Failure::usage(format!(
+                Err(Failure::usage(format!(
                     "--input-format: {}: a file in chunks says itself what it is",
                     shown(place.path())
-                )));
+                )))
             }
-            Some(format) => ALL.open_input_as(format, &candidate, &options),
-            None => ALL.open_input(&candidate, &options),
+            Some(format) => ALL
+                .open_input_as(format, &candidate, options)
+                .map_err(failed),
+            None => ALL.open_input(&candidate, options).map_err(failed),
         };
-        let opened = opened.map_err(failed)?;
+        let mut opened = open(&options)?;
+        if opened.has_message()
+            && opened.descriptor().is_none()
+            && said_type(&opened).is_none()
+            && let Some(root) = types.only_root(place.path())?
+        {
+            opened = open(&options.descriptor(Some(root)))?;
+        }
         drop(candidate);
         let input = Input { place, opened };
         input.check_asked(&types)?;
@@ -216,6 +225,10 @@ pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, F
     let opened = opened.map_err(|error| Failure::of(&place.file, &error))?;
     let opened = opened.named(&place.file).reading([&place.file]);
     Ok(Input { place, opened })
+}
+
+fn said_type(opened: &Opened) -> Option<&str> {
+    opened.chunked()?.trailer().message_type()
 }
 
 /// An open input.
@@ -281,7 +294,7 @@ impl Input {
 
     /// Returns the type recorded in a chunked file, whether or not it is known.
     pub(crate) fn said_type(&self) -> Option<&str> {
-        self.opened.chunked()?.trailer().message_type()
+        said_type(&self.opened)
     }
 
     /// Returns the kind of input as a noun for a sentence, without an article.

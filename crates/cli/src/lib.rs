@@ -63,6 +63,7 @@ mod size;
 mod split;
 mod suggest;
 mod table;
+mod tally;
 mod tensors;
 mod terminal;
 mod text;

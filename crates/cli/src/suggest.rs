@@ -150,12 +150,14 @@ fn mend(
 
 /// Corrects the path in a bracketed comparison of a path and a value.
 fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
-    match (select.split_once('='), below(&field.kind(), field.is_map())) {
+    let operator = select.find(['=', '!', '<', '>', '~']);
+    let parts = operator.map(|at| select.split_at(at));
+    match (parts, below(&field.kind(), field.is_map())) {
         (Some((inner, value)), Some(message))
             if field.is_list() && !inner.starts_with(['"', '\'']) =>
         {
             let inner = mend(&steps(inner.trim())?, &message, String::new())?;
-            Some(format!("{inner}={value}").into())
+            Some(format!("{inner}{value}").into())
         }
         _ => Some(select.into()),
     }
@@ -249,6 +251,10 @@ mod tests {
             (
                 "graph_def.node[nam='a]b'].op",
                 "meta_graphs[0].graph_def.node[name='a]b'].op",
+            ),
+            (
+                "graph_def.nodes[nam~'a', op!='b'].op",
+                "meta_graphs[0].graph_def.node[name~'a', op!='b'].op",
             ),
             (
                 "meta_graphs[meta_info_def.tensorflow_versio=\"2\"]",

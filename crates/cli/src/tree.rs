@@ -28,6 +28,7 @@ use crate::get;
 use crate::input::{Input, Opening};
 use crate::output::Output;
 use crate::printed::made_from;
+use crate::size;
 use crate::suggest;
 use shown::{Entered, Limits, Report};
 use text::Look;
@@ -61,9 +62,35 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
             .top(limits.top)
             .min_member_size(limits.min_size)
     })?;
-    show(args, output, tree.root.size, |limits| {
+    let done = show(args, output, tree.root.size, |limits| {
         Report::new(&input, &tree, &entered, limits)
-    })
+    })?;
+    match args.limit {
+        Some(limit) if tree.root.size > limit => Err(Failure::bad(format!(
+            "{}: {}",
+            crate::input::shown(input.file()),
+            over(&tree, limit)
+        ))),
+        _ => Ok(done),
+    }
+}
+
+/// How many of the largest parts an error names.
+const NAMED: usize = 3;
+
+/// Says by how much a message is over a limit, and which parts of it are the largest.
+fn over(tree: &SizeTree, limit: u64) -> String {
+    let size = tree.root.size;
+    let largest = tree.largest(NAMED).into_iter();
+    let largest: Vec<String> = largest
+        .map(|(path, size)| format!("{path} {}", size::show(size)))
+        .collect();
+    let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);
+    let message = format!("{shown} are {more} bytes over the limit of {limit}");
+    match &largest[..] {
+        [] => message,
+        _ => format!("{message}; the largest: {}", largest.join(", ")),
+    }
 }
 
 /// Writes the report in the requested format.

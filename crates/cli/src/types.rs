@@ -1,5 +1,7 @@
 //! The message types known by name, and their splitters.
 
+use std::path::Path;
+
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
 use proto_splitter::formats::ALL;
@@ -7,6 +9,7 @@ use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
+use crate::input::shown;
 use crate::schema;
 use crate::suggest;
 
@@ -50,6 +53,24 @@ impl Types {
     /// Returns the given schemas.
     pub(crate) fn given(&self) -> &DescriptorPool {
         &self.given
+    }
+
+    /// The type of an input that doesn't say one, where none was asked for: the one of the given
+    /// schemas that no other is made of. Without schemas there is none.
+    pub(crate) fn only_root(&self, input: &Path) -> Result<Option<MessageDescriptor>, Failure> {
+        if self.asked.is_some() {
+            return Ok(None);
+        }
+        let roots: Vec<String> = schema::roots(&self.given).collect();
+        match &roots[..] {
+            [] => Ok(None),
+            [root] => Ok(self.given.get_message_by_name(root)),
+            _ => Err(Failure::usage(format!(
+                "{}: --message TYPE has to say which type it has: the schema has {}",
+                shown(input),
+                some_of(&roots)
+            ))),
+        }
     }
 
     /// Returns an example for `--message`: a type that isn't part of another.

@@ -11,15 +11,17 @@
 //! key   = "true" | "false" | integer | quoted      quoted as in JSON: "say \"hi\"\n", or in '
 //!
 //! query = pick *( "." pick )
-//! pick  = step | field "[" ( "*" | "-" index | [ place ] ":" [ place ] | quoted | path "=" value ) "]"
+//! pick  = step | field "[" ( "*" | "-" index | [ place ] ":" [ place ] | quoted | where *( "," where ) ) "]"
+//! where = path ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" ) value
 //! place = [ "-" ] index
-//! value = quoted | what has no ] in it
+//! value = quoted | what has no ] or , in it
 //! ```
 //!
 //! With a message's descriptor, names are resolved and keys get their type. Without one, a path
 //! consists of numbers, and an unquoted integer is an index; a negative one is a key in a
 //! [`FieldPath`], and counts from the end in a [`PathQuery`].
 
+mod condition;
 mod display;
 mod field_path;
 mod field_ref;
@@ -30,8 +32,10 @@ mod map_key;
 mod parse;
 mod query;
 mod resolve;
+mod scalar;
 mod tags;
 
+pub(crate) use condition::Condition;
 pub use field_path::{FieldPath, Select, Step};
 pub(crate) use field_ref::{FieldRef, check_field, message_below};
 pub(crate) use key_codec::{
@@ -43,9 +47,10 @@ pub(crate) use map_entry::{
 };
 pub use map_key::MapKey;
 pub use query::PathQuery;
-pub(crate) use query::{Expected, Pick, Place};
-pub(crate) use resolve::step_in;
+pub(crate) use query::{Pick, Place};
 pub use resolve::{PathTarget, TargetKind};
+pub(crate) use resolve::{is_implicit, step_in};
+pub use scalar::ScalarValue;
 
 #[cfg(test)]
 mod tests;

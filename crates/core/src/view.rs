@@ -25,8 +25,10 @@
 
 mod element_runs;
 mod fields;
+mod inside;
 mod levels;
 mod locate;
+mod numbers;
 mod pieces;
 mod place;
 mod portion;
@@ -39,7 +41,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use prost::Message;
-use prost_reflect::{DynamicMessage, MessageDescriptor};
+use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 use record_file::ReadAt;
 
 use crate::container::Trailer;
@@ -48,17 +50,17 @@ use crate::merge::{
     ChunkStore, Memory, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, gather, plan,
     plan_part, write,
 };
-use crate::path::{FieldPath, TargetKind, check_field};
+use crate::path::{FieldPath, Select, TargetKind, check_field};
 use crate::progress::Progress;
-use crate::wire::WireCursor;
+use crate::wire::{Field, Input, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-use crate::wire::Input;
 use element_runs::{ElementRun, element_runs};
 use locate::Found;
 pub(crate) use portion::Portion;
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
+pub use inside::ScalarPath;
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
 pub use select::Selected;
@@ -388,11 +390,16 @@ impl<'a> MessageView<'a> {
 
     /// Returns the place of one value, for replacing it.
     pub(crate) fn place(&self, path: &FieldPath) -> Result<Place> {
-        let (portion, pieces) = self.find_some(path)?;
+        let (portion, Found { pieces, run, .. }) = self.locate_some(path)?;
         let invalid = |message| {
             let error = Error::new(ErrorKind::InvalidPath, message);
             Err(error.at_path(self.show(path)))
         };
+        if run.is_some() {
+            return invalid(
+                "the number is packed with others in one field: `edit` replaces it, and the message around it can be replaced",
+            );
+        }
         if path.is_root() {
             return invalid("the path is that of the whole message");
         }
@@ -415,9 +422,21 @@ impl<'a> MessageView<'a> {
         })
     }
 
+    /// Where a number stands that is packed with others, and the field that they are packed in;
+    /// `None` of what is not.
+    pub(crate) fn packed_place(&self, path: &FieldPath) -> Result<Option<(Range<u64>, Field)>> {
+        let found = self.locate_some(path)?.1;
+        Ok(found.pieces.into_iter().next().zip(found.run))
+    }
+
     pub(crate) fn find_some(&self, path: &FieldPath) -> Result<Value<'a>> {
-        if let Some((portion, found)) = self.find(path)? {
-            return Ok((portion, found.pieces));
+        let (portion, found) = self.locate_some(path)?;
+        Ok((portion, found.pieces))
+    }
+
+    fn locate_some(&self, path: &FieldPath) -> Result<Located<'a>> {
+        if let Some(located) = self.find(path)? {
+            return Ok(located);
         }
         let mut message = "the message has no such value".to_owned();
         if let Some(why) = self.missing(path)? {
@@ -435,17 +454,36 @@ impl<'a> MessageView<'a> {
         }
     }
 
+    /// Whether a path leads to an element of repeated numbers.
+    fn is_number(&self, path: &FieldPath) -> Result<bool> {
+        let is_text = |kind: &Kind| matches!(kind, Kind::String | Kind::Bytes);
+        Ok(match self.kind(path)? {
+            Some(TargetKind::Scalar(kind)) => !is_text(&kind),
+            _ => false,
+        })
+    }
+
     /// Finds a value in a chunked file. With placeholders, the chunks along the path contain all
     /// relevant bytes. Without them, another chunk may add elements before the value, or set
     /// another member of a oneof: then only the plan of the whole merge shows whether the value
     /// exists.
     fn find_in_chunks(&self, trailer: &Trailer, path: &FieldPath) -> Result<Option<Located<'a>>> {
         let chunks = self.stored.chunks();
+        // Which chunk a repeated number is in only the message around it tells.
+        let around = match (self.descriptor(), path.steps().last()) {
+            (Some(_), Some(step)) if matches!(step.select, Select::Index(_)) => {
+                let mut above = path.clone();
+                above.pop();
+                self.is_number(path)?.then_some(above)
+            }
+            _ => None,
+        };
+        let planned = around.as_ref().unwrap_or(path);
         let locate = |plan| {
             let runs = element_runs(&plan, trailer);
             self.find_in(plan, runs, path)
         };
-        let found = plan_part(trailer, chunks, path, &self.options).and_then(locate);
+        let found = plan_part(trailer, chunks, planned, &self.options).and_then(locate);
         if trailer.is_marked() {
             return found;
         }

@@ -38,6 +38,7 @@ mod layout;
 mod npy;
 mod pieces;
 mod pipe;
+mod tally;
 mod verify;
 
 pub use diff::{
@@ -61,4 +62,5 @@ pub use layout::{
 #[cfg(feature = "export")]
 pub use npy::write_npy;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
+pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
 pub use verify::{Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify};

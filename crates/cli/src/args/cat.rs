@@ -18,10 +18,10 @@ output of any size takes little memory; for text and JSON the part is held in me
 order is always the same, also of map entries, so that outputs can be compared line by line.
 
 A PATH picks elements as in `get`: node[7], node[-1], node[\"relu\"], node[op=\"Const\"],
-node[*], node[2:5]. If the type is known, it consists of field names. Otherwise it consists of
-field numbers; the text is then a guess, as with `protoc --decode_raw`, and JSON isn't
-available. Files written by protosplit name their type; a type that isn't built in also
-needs its schema.
+node[*], node[2:5], node[op=\"Add\", id>5]. If the type is known, it consists of field names.
+Otherwise it consists of field numbers; the text is then a guess, as with `protoc --decode_raw`,
+and JSON isn't available. Files written by protosplit name their type; a type that isn't built in
+also needs its schema.
 
 Examples:
   protosplit cat small/ 'meta_graphs[0].meta_info_def'
@@ -30,6 +30,8 @@ Examples:
       One line for each element, however many.
   protosplit cat trace.pb 'packet[*]' --format parquet --columns name,args.key -o packets.parquet
       A table with a row for each, for DuckDB, Polars and pandas.
+  protosplit cat graph.cpb 'node[*]' --count --by op
+      How many there are of each op; --sum adds up numbers.
   protosplit cat graph.cpb 'node[\"relu\"]'
   protosplit cat graph.cpb library --format binary | protoc --decode_raw";
 
@@ -46,6 +48,8 @@ pub(crate) struct CatArgs {
     /// Cut longer strings and bytes in the output, or `none`; not in binary
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = ValueParser::new(value_size))]
     pub(crate) max_value: ValueSize,
+    #[command(flatten)]
+    pub(crate) tally: TallyArgs,
     #[cfg(feature = "columns")]
     #[command(flatten)]
     pub(crate) columns: ColumnsArgs,
@@ -53,6 +57,27 @@ pub(crate) struct CatArgs {
     pub(crate) printed: PrintedArgs,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+}
+
+/// Options for counting and adding up values instead of printing them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TallyArgs {
+    /// Print the number of values instead of the values
+    #[arg(long)]
+    pub(crate) count: bool,
+    /// Print the sum of the numbers at these paths in the values, as in size,args.bytes; . for the
+    /// values themselves
+    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
+    pub(crate) sum: Vec<String>,
+    /// Group counts and sums by the values at these paths, the largest first
+    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
+    pub(crate) by: Vec<String>,
+}
+
+impl TallyArgs {
+    pub(crate) fn is_asked(&self) -> bool {
+        self.count || !self.sum.is_empty() || !self.by.is_empty()
+    }
 }
 
 /// An output format of `cat`.

@@ -13,9 +13,11 @@ file little more than the value.
 
 If the type is known, PATH consists of field names, otherwise of field numbers. Select an
 element by its index, as in node[7]; from the end, as in node[-1]; by its name, as in
-node[\"relu\"]; or by a value in it, as in node[op=\"Const\"]. [*] selects all elements and [2:5]
-a range, which --format jsonl writes one by one, however many. Files written by protosplit
-name their type; a type that isn't built in also needs its schema.
+node[\"relu\"]; or by values in it, as in node[op=\"Const\"], node[op!=\"Const\", id>=5] and
+node[name~\"conv\"], where ~ stands for containing the text. [*] selects all elements and [2:5] a
+range. text, json and jsonl write all selected values, one by one, however many; binary and npy
+take one. Files written by protosplit name their type; a type that isn't built in also needs its
+schema.
 
 Examples:
   protosplit get small/ 'meta_graphs[0].meta_info_def' --format json

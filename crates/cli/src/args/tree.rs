@@ -33,6 +33,8 @@ Examples:
   protosplit tree model/ --svg model.svg
   protosplit tree new/ --diff old/
       What grew, shrank, appeared and disappeared; --html writes it as a page.
+  protosplit tree model/ --limit 2GiB
+      For checks of exporters: exits with 1 over the limit, and names the largest paths.
   protosplit tree model/ --json | jq '.tree.fields[0].path'";
 
 #[derive(Args, Debug)]
@@ -58,6 +60,9 @@ pub(crate) struct TreeArgs {
     /// Show the changes since this message; - for standard input
     #[arg(long, value_name = "OLD", conflicts_with = "svg")]
     pub(crate) diff: Option<PathBuf>,
+    /// Exit with 1, and name the largest paths, if the message is larger than this
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse), conflicts_with = "diff")]
+    pub(crate) limit: Option<u64>,
     /// Show whole paths, however long, as other commands accept them
     #[arg(long)]
     pub(crate) full_paths: bool,

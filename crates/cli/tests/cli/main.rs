@@ -35,6 +35,7 @@ mod paddle;
 mod pieces;
 mod private_outputs;
 mod process;
+mod queries;
 mod rewrite;
 mod samediff;
 mod schemas;

@@ -50,6 +50,7 @@ impl<'a> Finder<'a> {
                 at: field.clone(),
                 range: field,
                 with: Vec::new(),
+                run: None,
             });
         };
         match &last.pick {
@@ -68,6 +69,10 @@ impl<'a> Finder<'a> {
                 }
             }
             _ => {
+                let message = self.message_of(&parent)?;
+                if let Some(known) = message.and_then(|m| FieldRef::by_number(&m, last.field.0)) {
+                    check_has_elements(&known).map_err(|error| error.at_path(query.as_str()))?;
+                }
                 let mut elements = self.view.select(query, self.names)?;
                 while elements.next().transpose()?.is_some() {
                     add(elements.field());
@@ -88,6 +93,20 @@ impl<'a> Finder<'a> {
         number: usize,
     ) -> Result<Splice> {
         let path = self.view.select_one(query, self.names)?;
+        let kind = self.view.kind(&path)?;
+        if let Some((at, field)) = self.view.packed_place(&path)?
+            && let Some(kind) = kind
+        {
+            check_as(value, kind.wire_type(), Some(&kind))
+                .map_err(|error| error.at_path(self.view.show(&path)))?;
+            return Ok(Splice {
+                how: How::Replace,
+                at: at.clone(),
+                range: at,
+                with: vec![Part::Value(number)],
+                run: Some(field.value),
+            });
+        }
         let place = self.view.place(&path)?;
         check_value(value, &place).map_err(|error| error.at_path(self.view.show(&path)))?;
         let field = place.field;
@@ -102,6 +121,7 @@ impl<'a> Finder<'a> {
             at: field.start..field.end,
             range,
             with,
+            run: None,
         })
     }
 
@@ -213,6 +233,7 @@ impl<'a> Finder<'a> {
             at: into,
             range: at..at,
             with: written(&field, key, value, number)?,
+            run: None,
         })
     }
 

@@ -123,6 +123,7 @@ impl<'a> Stripper<'a> {
             at: field.start..field.end,
             range,
             with,
+            run: None,
         });
     }
 }

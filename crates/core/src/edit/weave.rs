@@ -31,6 +31,8 @@ pub(super) struct Splice {
     /// Range to remove, within one message, without the lengths around it.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Part>,
+    /// The packed numbers that it is one of: no message, though it has a length.
+    pub(super) run: Option<Range<u64>>,
 }
 
 /// New bytes to insert.
@@ -151,7 +153,14 @@ impl<'a> Weaver<'a> {
             self.copy(copied..field.tag_end)?;
             if field.wire_type == WireType::Len {
                 self.builder.begin_length();
-                self.message(field.value.clone(), below)?;
+                if below
+                    .iter()
+                    .any(|splice| splice.run.as_ref() == Some(&field.value))
+                {
+                    self.numbers(field.value.clone(), below)?;
+                } else {
+                    self.message(field.value.clone(), below)?;
+                }
                 self.builder.end_field()?;
             } else {
                 self.message(field.value.clone(), below)?;
@@ -163,6 +172,15 @@ impl<'a> Weaver<'a> {
             copied = self.put(copied, splice)?;
         }
         self.copy(copied..range.end)
+    }
+
+    /// Adds packed numbers with their splices.
+    fn numbers(&mut self, run: Range<u64>, splices: &[Splice]) -> Result<()> {
+        let mut copied = run.start;
+        for splice in splices {
+            copied = self.put(copied, splice)?;
+        }
+        self.copy(copied..run.end)
     }
 
     /// Adds the bytes before a splice, and its new bytes. Returns the position after the splice.

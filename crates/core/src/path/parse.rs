@@ -4,10 +4,11 @@ use std::str::FromStr;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::condition::{Condition, Operator, Wanted};
 use super::field_path::{FieldPath, Select};
 use super::field_ref::{FieldRef, field_by_text, key_kind, kind_name, message_below};
 use super::map_key::MapKey;
-use super::query::{Expected, PathQuery, Pick, Place, QueryStep, expected};
+use super::query::{PathQuery, Pick, Place, QueryStep};
 use super::resolve::{TargetKind, is_implicit};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
@@ -152,16 +153,16 @@ fn take_pick<'a>(text: &'a str, field: Option<&FieldRef>) -> Result<(Pick, &'a s
         let (token, rest) = take_quoted(text)?;
         (pick_quoted(token, field)?, rest)
     } else {
-        let end = text
-            .find([']', '='])
-            .ok_or_else(|| invalid("a [ without its ]"))?;
-        let (token, rest) = text.split_at(end);
-        match rest.strip_prefix('=') {
-            Some(value) => {
-                let (value, quoted, rest) = take_value(value)?;
-                (pick_where(token, &value, quoted, field)?, rest)
+        match operator_at(text)? {
+            Some(_) => {
+                let (conditions, rest) = take_conditions(text, field)?;
+                (Pick::Where(conditions), rest)
             }
-            None => (pick_unquoted(token, field)?, rest),
+            None => {
+                let end = text.find(']').unwrap_or(text.len());
+                let (token, rest) = text.split_at(end);
+                (pick_unquoted(token, field)?, rest)
+            }
         }
     };
     let rest = rest
@@ -223,47 +224,97 @@ fn place(token: &str) -> Result<Option<Place>> {
     }
 }
 
-/// Returns the selection of the elements of `field` with a value at a path inside them.
-fn pick_where(path: &str, value: &str, quoted: bool, field: Option<&FieldRef>) -> Result<Pick> {
-    let Some(field) = field else {
-        let path: FieldPath = path.parse()?;
-        let expected = match (quoted, value.parse::<i64>()) {
-            (false, Ok(value)) => Expected::Bits {
-                value: u64::from_ne_bytes(value.to_ne_bytes()),
-                fixed: false,
-                implicit: false,
-            },
-            _ => Expected::Bytes {
-                value: value.as_bytes().to_vec(),
-                implicit: false,
-            },
+/// Where the first operator of a condition is, in what stands between brackets; `None` if the bracket
+/// closes before there is one.
+fn operator_at(text: &str) -> Result<Option<usize>> {
+    let (mut depth, mut at) = (0, 0);
+    while let Some(c) = text[at..].chars().next() {
+        match c {
+            '"' | '\'' => {
+                let (_, rest) = take_quoted(&text[at..])?;
+                at = text.len() - rest.len();
+                continue;
+            }
+            '[' => depth += 1,
+            ']' if depth == 0 => return Ok(None),
+            ']' => depth -= 1,
+            '=' | '!' | '<' | '>' | '~' if depth == 0 => return Ok(Some(at)),
+            _ => {}
+        }
+        at += c.len_utf8();
+    }
+    Err(invalid("a [ without its ]"))
+}
+
+/// Conditions with commas between them, and what follows the last.
+fn take_conditions<'a>(
+    text: &'a str,
+    field: Option<&FieldRef>,
+) -> Result<(Vec<Condition>, &'a str)> {
+    let (mut conditions, mut rest) = (Vec::new(), text);
+    loop {
+        let begun = rest.trim_start();
+        let Some(at) = operator_at(begun)? else {
+            return Err(invalid(format!(
+                "expected a condition, as in [a=1, b>2], at {begun:?}"
+            )));
         };
-        return Ok(Pick::Where(path, expected));
+        let (path, behind) = begun.split_at(at);
+        let (operator, behind) = Operator::take(behind)
+            .ok_or_else(|| invalid(format!("expected =, !=, <, <=, >, >= or ~ at {behind:?}")))?;
+        let (value, quoted, behind) = take_value(behind.trim_start())?;
+        let value = Wanted {
+            text: &value,
+            quoted,
+        };
+        conditions.push(condition(path.trim(), operator, &value, field)?);
+        let behind = behind.trim_start();
+        match behind.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return Ok((conditions, behind)),
+        }
+    }
+}
+
+/// A condition of the elements of `field`.
+fn condition(
+    path: &str,
+    operator: Operator,
+    wanted: &Wanted<'_>,
+    field: Option<&FieldRef>,
+) -> Result<Condition> {
+    let Some(field) = field else {
+        return Condition::untyped(path.parse()?, operator, wanted);
     };
     let message = match message_below(field) {
         Some(message) if field.is_list() => message,
-        _ => return Err(misplaced(&format!("{path}={value}"), field)),
+        _ => {
+            let shown = format!("{path}{operator}{}", wanted.text);
+            return Err(misplaced(&shown, field));
+        }
     };
     let path = FieldPath::parse(path, &message)?;
     let target = path.resolve(&message)?;
+    let shown = || path.display(Some(&message));
     let kind = match target.kind {
         TargetKind::Scalar(kind) if !target.whole_field => kind,
         _ => {
-            let shown = path.display(Some(&message));
+            let shown = shown();
             return Err(invalid(format!("{shown} is not one value to compare with")));
         }
     };
     let implicit = !path.is_root() && is_implicit(&path, &message);
-    match expected(value, quoted, &kind, implicit) {
-        Some(expected) => Ok(Pick::Where(path, expected)),
-        None => {
-            let shown = path.display(Some(&message));
-            let kind = kind_name(&kind);
-            Err(invalid(format!(
-                "{value:?} is not a value of {shown}, which is {kind}"
-            )))
-        }
-    }
+    let made = Condition::typed(path.clone(), operator, wanted, &kind, implicit);
+    made.ok_or_else(|| {
+        let (shown, kind, value) = (shown(), kind_name(&kind), wanted.text);
+        invalid(match operator {
+            Operator::Contains => format!("~ is for texts, and {shown} is {kind}"),
+            _ if operator.is_order() && kind == "bool" => {
+                format!("{shown} is bool, which has no order")
+            }
+            _ => format!("{value:?} is not a value of {shown}, which is {kind}"),
+        })
+    })
 }
 
 /// Splits off the value to compare with, and whether it is quoted.
@@ -272,8 +323,10 @@ fn take_value(text: &str) -> Result<(String, bool, &str)> {
         let (value, rest) = take_quoted(text)?;
         return Ok((value, true, rest));
     }
-    let end = text.find(']').ok_or_else(|| invalid("a [ without its ]"))?;
-    Ok((text[..end].to_owned(), false, &text[end..]))
+    let end = text
+        .find([']', ','])
+        .ok_or_else(|| invalid("a [ without its ]"))?;
+    Ok((text[..end].trim_end().to_owned(), false, &text[end..]))
 }
 
 #[cold]

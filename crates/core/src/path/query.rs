@@ -1,7 +1,8 @@
 //! Paths that may lead to several values, or that select an element by name or by a value in it.
 
-use prost_reflect::Kind;
+use prost_reflect::{Kind, MessageDescriptor};
 
+use super::condition::Condition;
 use super::field_path::{FieldPath, Select, Step};
 use super::map_key::MapKey;
 use crate::wire::{FieldNumber, wire_type, zigzag};
@@ -60,8 +61,8 @@ pub(crate) enum Pick {
     Range(Place, Option<Place>),
     /// The elements with this name.
     Named(String),
-    /// The elements with this value at a path inside them.
-    Where(FieldPath, Expected),
+    /// The elements that meet all of these conditions.
+    Where(Vec<Condition>),
 }
 
 /// A position among the elements of a repeated field.
@@ -110,12 +111,7 @@ impl PathQuery {
 
     /// Returns the query for all elements of the field at the end of a path.
     pub(crate) fn all_of(field: &FieldPath) -> PathQuery {
-        let mut query = PathQuery::from(field);
-        if let Some(last) = query.steps.last_mut() {
-            last.pick = Pick::All;
-        }
-        query.text.push_str("[*]");
-        query
+        PathQuery::from(field).each_element()
     }
 
     /// Returns true if a step selects several elements by its syntax, `[*]` or `[a:b]`, whatever
@@ -123,6 +119,24 @@ impl PathQuery {
     pub fn is_plural(&self) -> bool {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         self.steps.iter().any(plural)
+    }
+
+    /// Whether it may lead to several values: a step picks elements by their names or values, or
+    /// [by what it says](Self::is_plural).
+    pub fn picks_several(&self) -> bool {
+        let several = |step: &QueryStep| !matches!(step.pick, Pick::One(_) | Pick::FromEnd(_));
+        self.steps.iter().any(several)
+    }
+
+    /// Returns the query for each element of what this one leads to, where that is a whole repeated
+    /// field.
+    #[must_use]
+    pub fn each_element(mut self) -> PathQuery {
+        if let Some(last) = self.steps.last_mut() {
+            last.pick = Pick::All;
+        }
+        self.text.push_str("[*]");
+        self
     }
 
     /// Returns the query before the first `[*]` or `[a:b]`, and the text after it.
@@ -163,6 +177,32 @@ impl PathQuery {
             let text = self.text.clone();
             Some((PathQuery { text, steps }, name.as_str()))
         })
+    }
+
+    /// For each step that says a name of an element, the query up to it with the elements whose
+    /// string field has that value instead.
+    pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
+        let mut found = Vec::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            let Pick::Named(name) = &step.pick else {
+                continue;
+            };
+            let begin = at.checked_sub(1).map_or(0, |above| self.steps[above].end);
+            let (front, own) = (&self.text[..begin], &self.text[begin..step.end]);
+            let field = own.split('[').next().unwrap_or_default();
+            let all = PathQuery::parse(&format!("{front}{field}[*]"), Some(root));
+            let target = all.and_then(|all| all.resolve(root));
+            let Ok(Some(message)) = target.map(|target| target.kind.message().cloned()) else {
+                continue;
+            };
+            for member in message.fields() {
+                if member.kind() == Kind::String && !member.is_list() {
+                    let text = format!("{front}{field}[{}={name:?}]", member.name());
+                    found.extend(PathQuery::parse(&text, Some(root)));
+                }
+            }
+        }
+        found
     }
 
     /// Returns the text that the query was parsed from.
@@ -297,30 +337,26 @@ mod tests {
             ("message_type[name=plain]", "1", b"plain"),
             ("message_type[options.map_entry=true]", "7.7", b"\x01"),
         ] {
-            let Pick::Where(at, expected) = last(text) else {
+            let Pick::Where(conditions) = last(text) else {
                 panic!("{text}");
             };
-            assert_eq!(at.to_string(), path);
-            match expected {
-                Expected::Bytes { value: found, .. } => assert_eq!(found, value),
-                Expected::Bits { value: found, .. } => assert_eq!(found, 1),
-            }
+            let [condition] = &conditions[..] else {
+                panic!("{text}");
+            };
+            assert_eq!(condition.path.to_string(), path);
+            assert!(condition.holds(Some(value)), "{text}");
+            assert!(!condition.holds(Some(b"\0")), "{text}");
         }
     }
 
     #[test]
     fn an_enum_is_looked_for_by_name_or_number() {
-        let wanted = Expected::Bits {
-            value: 9,
-            fixed: false,
-            implicit: false,
-        };
         for text in ["TYPE_STRING", "9"] {
             let text = format!("message_type[0].field[type={text}]");
-            let Pick::Where(_, expected) = last(&text) else {
+            let Pick::Where(conditions) = last(&text) else {
                 panic!("{text}");
             };
-            assert_eq!(expected, wanted);
+            assert!(conditions[0].holds(Some(&[9])) && !conditions[0].holds(Some(&[8])));
         }
     }
 
@@ -334,6 +370,11 @@ mod tests {
             "message_type[name]",
             "message_type[name=\"x]",
             "message_type[options=1]",
+            "message_type[name=\"x\",]",
+            "message_type[name=\"x\" name=\"y\"]",
+            "message_type[options.map_entry<true]",
+            "message_type[options.map_entry~true]",
+            "message_type[0].field[type<NOPE]",
             "message_type[0].field[type=NOPE]",
             "message_type[-0]",
             "message_type[1:2:3]",

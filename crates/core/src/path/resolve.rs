@@ -233,7 +233,7 @@ fn picked(target: PathTarget) -> PathTarget {
 }
 
 /// Returns true if an absent value at a path counts as 0 or empty.
-pub(super) fn is_implicit(path: &FieldPath, root: &MessageDescriptor) -> bool {
+pub(crate) fn is_implicit(path: &FieldPath, root: &MessageDescriptor) -> bool {
     let mut above = path.clone();
     let Some(step) = above.pop() else {
         return false;

@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
 
 use super::element_runs::{ElementRuns, RunCursor};
-use super::locate::{self, Found, Way};
+use super::locate::{self, Way};
+use super::numbers::Packed;
+use crate::Result;
 use crate::member_names::{Kindred, MemberName, NameRule, Naming, is_text};
-use crate::path::{Expected, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
-use crate::wire::{
-    Field, FieldNumber, Input, WireCursor, WireType, decode_varint, short_tag, wire_type,
-};
-use crate::{Error, ErrorKind, Result};
+use crate::path::{Condition, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
+use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, short_tag, wire_type};
 
 /// Maximum size of a name to search for, in bytes: 4 KiB.
 const LONGEST_NAME: usize = 4 << 10;
@@ -29,8 +28,8 @@ pub(super) struct Level {
     pub(super) pick: Pick,
     pub(super) rest: FieldPath,
     pub(super) way: Way,
-    /// Path to the compared value, for selections by value.
-    to_expected: Way,
+    /// Paths to the compared values, for selections by value.
+    to_compared: Vec<Way>,
     /// Naming of the elements.
     naming: Naming,
     /// True if the target of an element can usually be determined quickly.
@@ -38,11 +37,13 @@ pub(super) struct Level {
     /// True if the query continues inside the elements.
     goes_on: bool,
     /// Wire type of an element, if its field is known.
-    wire: Option<WireType>,
+    pub(super) wire: Option<WireType>,
     /// Tag of an element, if it is one byte and length-delimited.
     pub(super) tag: Option<u8>,
     /// True if the elements are entries of a map.
     pub(super) is_map: bool,
+    /// How the elements stand in a field together, if they are numbers.
+    pub(super) packed: Option<Packed>,
 }
 
 impl Level {
@@ -50,10 +51,15 @@ impl Level {
     pub(super) fn takes(&self, met: &Field) -> bool {
         met.number.0 == self.number
             && match self.wire {
-                Some(wire) => met.wire_type == wire,
+                Some(wire) => met.wire_type == wire || self.is_run(met),
                 None if !self.goes_on => true,
                 None => matches!(met.wire_type, WireType::Len | WireType::StartGroup),
             }
+    }
+
+    /// Whether it is a field of packed numbers, each of them an element.
+    pub(super) fn is_run(&self, met: &Field) -> bool {
+        self.packed.is_some() && met.wire_type == WireType::Len
     }
 
     /// Returns the name of an element, given its first piece.
@@ -62,6 +68,9 @@ impl Level {
         input: &mut impl Input,
         element: &Range<u64>,
     ) -> Result<MemberName> {
+        if self.packed.is_some() {
+            return Ok(MemberName::default());
+        }
         self.naming.name(input, element.clone(), LONGEST_NAME)
     }
 
@@ -79,10 +88,11 @@ impl Level {
         input: &impl ElementRuns,
         element: &Range<u64>,
     ) -> Option<Option<Range<u64>>> {
-        let wanted = match &self.pick {
-            Pick::Named(wanted) => Some(wanted),
+        let (wanted, conditions): (_, &[Condition]) = match &self.pick {
+            Pick::Named(wanted) => (Some(wanted), &[]),
+            Pick::Where(conditions) => (None, conditions),
             _ if self.way.is_empty() => return Some(Some(element.clone())),
-            _ => None,
+            _ => (None, &[]),
         };
         if element.end - element.start > MOST_AT_ONCE {
             return None;
@@ -92,6 +102,12 @@ impl Level {
             && !self.naming.is_at_once(bytes, wanted, LONGEST_NAME)?
         {
             return Some(None);
+        }
+        for (condition, way) in conditions.iter().zip(&self.to_compared) {
+            let value = way.at_once(bytes)?;
+            if !condition.holds(value.and_then(|value| bytes.get(value))) {
+                return Some(None);
+            }
         }
         let found = self.way.at_once(bytes)?;
         let place = |found: Range<usize>| {
@@ -117,9 +133,22 @@ impl Level {
                 let called = self.name_of(cursor.input_mut(), value)?;
                 Ok(called.name.as_deref() == Some(wanted))
             }
-            Pick::Where(_, expected) => {
-                let found = self.to_expected.follow(cursor, vec![value.clone()])?;
-                is_expected(cursor, found.as_ref(), expected)
+            Pick::Where(conditions) => {
+                for (condition, way) in conditions.iter().zip(&self.to_compared) {
+                    let found = way.follow(cursor, vec![value.clone()])?;
+                    let found = found.and_then(|found| found.pieces.last().cloned());
+                    let bytes = match found {
+                        Some(found) => {
+                            let len = condition.told_by(found.end - found.start);
+                            Some(cursor.bytes(found.start..found.start + len)?)
+                        }
+                        None => None,
+                    };
+                    if !condition.holds(bytes) {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             }
             _ => Ok(true),
         }
@@ -159,14 +188,17 @@ pub(super) fn levels(
                     (None, Some(_)) => Kindred::Text,
                     (None, None) => Kindred::Unknown,
                 };
-                let to_expected = match pick {
-                    Pick::Where(path, _) => Way::new(path, below.as_ref()),
-                    _ => Way::default(),
+                let to_compared = match pick {
+                    Pick::Where(conditions) => {
+                        let paths = conditions.iter().map(|condition| &condition.path);
+                        paths.map(|path| Way::new(path, below.as_ref())).collect()
+                    }
+                    _ => Vec::new(),
                 };
                 levels.push(Level {
                     number: step.field.0,
                     naming: Naming::of(&kindred, rules),
-                    to_expected,
+                    to_compared,
                     way: Way::default(),
                     is_quick: false,
                     message: below.clone(),
@@ -177,6 +209,7 @@ pub(super) fn levels(
                     tag: short_tag(step.field, wire.unwrap_or(WireType::Len)),
                     wire,
                     is_map: field.as_ref().is_some_and(FieldRef::is_map),
+                    packed: field.as_ref().and_then(Packed::of),
                     field,
                 });
             }
@@ -188,7 +221,8 @@ pub(super) fn levels(
         let is_last = at == last;
         level.goes_on = !is_last || !level.rest.is_root();
         level.way = Way::new(&level.rest, level.message.as_ref());
-        level.is_quick = is_last && !level.is_map && is_quick(&level.pick);
+        level.is_quick =
+            is_last && !level.is_map && level.packed.is_none() && is_quick(&level.pick);
         check(level, is_last).map_err(|error| error.at_path(query.as_str()))?;
     }
     Ok((prefix, levels))
@@ -200,7 +234,6 @@ fn is_quick(pick: &Pick) -> bool {
         Pick::Named(wanted) => {
             (1..=LONGEST_NAME).contains(&wanted.len()) && is_text(wanted.as_bytes())
         }
-        Pick::Where(..) => false,
         _ => true,
     }
 }
@@ -208,14 +241,6 @@ fn is_quick(pick: &Pick) -> bool {
 /// Fails if the path after a level's elements leads to a field without bytes of its own, such as a
 /// whole repeated field.
 fn check(level: &Level, is_last: bool) -> Result<()> {
-    let Some(field) = level.field.as_ref() else {
-        return Ok(());
-    };
-    let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
-    if is_number {
-        let message = "an element of repeated numbers can't be read alone: read the whole field";
-        return Err(Error::new(ErrorKind::InvalidPath, message));
-    }
     match &level.message {
         Some(message) if is_last && !level.rest.is_root() => {
             locate::check(&level.rest, Some(message))
@@ -257,46 +282,26 @@ pub(super) fn count<I: ElementRuns>(
     let mut count = 0;
     for piece in pieces {
         cursor.set_range(piece.clone());
-        let mut passing = RunCursor::new(cursor, FieldNumber(level.number));
+        let mut passing = match level.packed {
+            Some(_) => None,
+            None => Some(RunCursor::new(cursor, FieldNumber(level.number))),
+        };
         loop {
-            count += passing.pass(cursor, u64::MAX);
+            if let Some(passing) = &mut passing {
+                count += passing.pass(cursor, u64::MAX);
+            }
             let Some(met) = cursor.next()? else { break };
-            count += u64::from(level.takes(&met));
+            match level
+                .packed
+                .filter(|_| level.takes(&met) && level.is_run(&met))
+            {
+                Some(packed) => {
+                    count += packed.skip(cursor, &mut met.value.clone(), u64::MAX)?;
+                    cursor.set_range(met.end..piece.end);
+                }
+                None => count += u64::from(level.takes(&met)),
+            }
         }
     }
     Ok(count)
-}
-
-/// Returns true if the value found, if any, equals the expected one.
-fn is_expected<I: Input>(
-    cursor: &mut WireCursor<I>,
-    found: Option<&Found>,
-    expected: &Expected,
-) -> Result<bool> {
-    let found = found.and_then(|found| found.pieces.last()).cloned();
-    match (found, expected) {
-        (None, Expected::Bytes { value, implicit }) => Ok(*implicit && value.is_empty()),
-        (
-            None,
-            Expected::Bits {
-                value, implicit, ..
-            },
-        ) => Ok(*implicit && *value == 0),
-        (Some(found), Expected::Bytes { value, .. }) => Ok(found.end - found.start
-            == value.len() as u64
-            && cursor.bytes(found)? == value.as_slice()),
-        (Some(found), Expected::Bits { value, fixed, .. }) => {
-            let bytes = cursor.bytes(found)?;
-            let mut bits = [0; 8];
-            let found = match (bits.get_mut(..bytes.len()), decode_varint(bytes)) {
-                (Some(front), _) if *fixed => {
-                    front.copy_from_slice(bytes);
-                    Some(u64::from_le_bytes(bits))
-                }
-                (_, Some((found, _))) if !fixed => Some(found),
-                _ => None,
-            };
-            Ok(found == Some(*value))
-        }
-    }
 }

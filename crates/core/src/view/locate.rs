@@ -5,9 +5,10 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{ElementRuns, RunCursor};
+use super::numbers::Packed;
 use crate::path::key_codec;
 use crate::path::{
-    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, TargetKind, is_key, message_below, with_key,
+    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, with_key,
 };
 use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
@@ -18,17 +19,10 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
         return Ok(());
     };
     let target = path.resolve(root)?;
-    let message = match (&target.kind, path.steps().last().map(|step| &step.select)) {
-        _ if target.whole_field => {
-            "the path leads to a whole repeated field or map: add an index or key"
-        }
-        (TargetKind::Scalar(kind), Some(Select::Index(_)))
-            if !matches!(kind, Kind::String | Kind::Bytes) =>
-        {
-            "an element of repeated numbers can't be read alone: read the whole field"
-        }
-        _ => return Ok(()),
-    };
+    if !target.whole_field {
+        return Ok(());
+    }
+    let message = "the path leads to a whole repeated field or map: add an index or key";
     Err(Error::new(ErrorKind::InvalidPath, message).at_path(path.display(Some(root))))
 }
 
@@ -38,6 +32,8 @@ pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
     /// `None` for the root message of a path.
     pub(super) wire: Option<WireType>,
+    /// The field of packed numbers that it is one of.
+    pub(super) run: Option<Field>,
 }
 
 impl Found {
@@ -72,6 +68,8 @@ struct WayStep {
     rivals: Vec<u32>,
     is_message: bool,
     is_last: bool,
+    /// How the elements stand in a field together, if they are numbers.
+    packed: Option<Packed>,
 }
 
 impl Way {
@@ -91,6 +89,7 @@ impl Way {
             steps.push(WayStep {
                 step: step.clone(),
                 wire: field.as_ref().map(FieldRef::wire_type),
+                packed: field.as_ref().and_then(Packed::of),
                 field,
                 rivals,
                 is_message: message.is_some(),
@@ -117,13 +116,13 @@ impl Way {
         cursor: &mut WireCursor<I>,
         mut pieces: Vec<Range<u64>>,
     ) -> Result<Option<Found>> {
-        let mut written = None;
+        let (mut written, mut run) = (None, None);
         for step in &self.steps {
             let found = step.follow(cursor, &pieces)?;
             let Some(wire) = found.wire else {
                 return Ok(None);
             };
-            written = Some(wire);
+            (written, run) = (Some(wire), found.run);
             if !step.is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
                 let message = "the path goes on below a value that is not a message";
                 return Err(Error::new(ErrorKind::InvalidPath, message));
@@ -141,6 +140,7 @@ impl Way {
         Ok(Some(Found {
             pieces,
             wire: written,
+            run,
         }))
     }
 
@@ -182,7 +182,7 @@ impl WayStep {
     ) -> Result<Found> {
         let (step, field) = (&self.step, self.field.as_ref());
         let takes = |wire: WireType| match self.wire {
-            Some(own) => wire == own,
+            Some(own) => wire == own || (self.packed.is_some() && wire == WireType::Len),
             None if self.is_last && !matches!(step.select, Select::Key(_)) => true,
             None => matches!(wire, WireType::Len | WireType::StartGroup),
         };
@@ -191,7 +191,9 @@ impl WayStep {
         for piece in pieces {
             cursor.set_range(piece.clone());
             let mut passing = match &step.select {
-                Select::Index(_) => Some(RunCursor::new(cursor, step.field)),
+                Select::Index(_) if self.packed.is_none() => {
+                    Some(RunCursor::new(cursor, step.field))
+                }
                 _ => None,
             };
             loop {
@@ -211,6 +213,20 @@ impl WayStep {
                 }
                 match &step.select {
                     Select::Field => found.add(&met),
+                    Select::Index(index)
+                        if let Some(packed) = self.packed
+                            && met.wire_type == WireType::Len =>
+                    {
+                        let mut run = met.value.clone();
+                        count += packed.skip(cursor, &mut run, index - count)?;
+                        if run.is_empty() {
+                            cursor.set_range(met.end..piece.end);
+                            continue;
+                        }
+                        found.pieces.push(packed.first(cursor, &run)?);
+                        (found.wire, found.run) = (self.wire, Some(met));
+                        return Ok(found);
+                    }
                     Select::Index(index) if *index == count => {
                         found.add(&met);
                         return Ok(found);

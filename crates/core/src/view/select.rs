@@ -54,6 +54,8 @@ pub(super) struct Frame {
     picked: Range<u64>,
     /// Next slice on the way to the first selected index, in the current piece.
     passing: Option<RunCursor>,
+    /// What is left of the packed numbers that the cursor is in.
+    run: Range<u64>,
     /// Index or key of the last element.
     pub(super) select: Select,
     /// Pieces of the last element, or of a map entry's value.
@@ -197,6 +199,24 @@ impl<'a> MessageView<'a> {
             }
             if !there.iter().any(|name| name == wanted) {
                 return Ok(Some((wanted.to_owned(), there)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a query that leads somewhere where one doesn't that says a name: to the elements that
+    /// have it as the value of some string field.
+    ///
+    /// # Errors
+    ///
+    /// As [`select`](Self::select).
+    pub fn named_by_value(&self, query: &PathQuery) -> Result<Option<PathQuery>> {
+        let Some(root) = self.descriptor() else {
+            return Ok(None);
+        };
+        for valued in query.valued(root) {
+            if self.select(&valued, &[])?.next().transpose()?.is_some() {
+                return Ok(Some(valued));
             }
         }
         Ok(None)
@@ -357,6 +377,7 @@ impl Selected<'_> {
             next: 0,
             picked,
             passing: None,
+            run: 0..0,
             select: Select::Field,
             element: Vec::new(),
         });
@@ -398,13 +419,27 @@ impl Selected<'_> {
             if frame.next >= frame.picked.end {
                 return Ok(false);
             }
-            self.cursor.set_range(frame.left.clone());
-            if let Some(most) = frame
-                .picked
-                .start
-                .checked_sub(frame.next)
-                .filter(|&n| n > 0)
+            let passed = frame.picked.start.checked_sub(frame.next);
+            let passed = passed.filter(|&passed| passed > 0);
+            if let Some(packed) = level.packed
+                && !frame.run.is_empty()
             {
+                if let Some(most) = passed {
+                    frame.next += packed.skip(&mut self.cursor, &mut frame.run, most)?;
+                    continue;
+                }
+                let number = packed.first(&mut self.cursor, &frame.run)?;
+                frame.run.start = number.end;
+                frame.select = Select::Index(frame.next);
+                frame.next += 1;
+                frame.element.clear();
+                frame.element.push(number);
+                self.last.clone_from(&frame.element);
+                self.wire = level.wire;
+                return Ok(true);
+            }
+            self.cursor.set_range(frame.left.clone());
+            if let Some(most) = passed.filter(|_| level.packed.is_none()) {
                 let (cursor, number) = (&mut self.cursor, FieldNumber(level.number));
                 let passing = frame
                     .passing
@@ -432,6 +467,11 @@ impl Selected<'_> {
             };
             frame.left.start = met.end;
             if !level.takes(&met) {
+                continue;
+            }
+            if level.is_run(&met) {
+                self.met = met.start..met.end;
+                frame.run = met.value;
                 continue;
             }
             let index = frame.next;
@@ -518,5 +558,10 @@ fn entry<I: Input>(
         pieces.push(entry.value.end..entry.value.end);
     }
     let wire = Some(wire);
-    Ok((Select::Key(key), Found { pieces, wire }))
+    let found = Found {
+        pieces,
+        wire,
+        run: None,
+    };
+    Ok((Select::Key(key), found))
 }

@@ -369,7 +369,7 @@ fn a_path_that_leads_nowhere_says_so() {
     fails(
         "12[0]",
         InvalidPath,
-        "ri[0]: an element of repeated numbers can't be read alone: read the whole field",
+        "ri[0]: the message has no such value: ri has 0 elements, counted from 0",
     );
     let error = file.get(&path("10")).unwrap_err();
     assert_eq!(

@@ -1,0 +1,313 @@
+//! Conditions that elements of a query have to meet.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use bytes::Bytes;
+use prost_reflect::Kind;
+
+use super::field_path::FieldPath;
+use super::query::{Expected, expected};
+use super::resolve::TargetKind;
+use super::scalar::ScalarValue;
+use crate::wire::decode_varint;
+use crate::{Error, ErrorKind, Result};
+
+/// What a value at a path inside an element has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Condition {
+    pub(crate) path: FieldPath,
+    test: Test,
+}
+
+/// How a value is compared.
+#[derive(Clone, Debug, PartialEq)]
+enum Test {
+    Is(Expected),
+    IsNot(Expected),
+    /// A text is somewhere in it.
+    Contains(Vec<u8>),
+    Order {
+        operator: Operator,
+        bound: ScalarValue,
+        kind: Kind,
+        /// What counts if nothing is there.
+        absent: Option<ScalarValue>,
+    },
+}
+
+/// The sign between a path and a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    NotEqual,
+    Contains,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// All operators as they are written; what begins like another comes first.
+const OPERATORS: [(&str, Operator); 7] = [
+    ("!=", Operator::NotEqual),
+    ("<=", Operator::LessOrEqual),
+    (">=", Operator::GreaterOrEqual),
+    ("=", Operator::Equal),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+    ("~", Operator::Contains),
+];
+
+impl Operator {
+    /// The operator at the front of a text, and what follows it.
+    pub(super) fn take(text: &str) -> Option<(Operator, &str)> {
+        OPERATORS
+            .iter()
+            .find_map(|(sign, operator)| Some((*operator, text.strip_prefix(sign)?)))
+    }
+
+    /// Whether it asks which of two values is the larger.
+    pub(super) fn is_order(self) -> bool {
+        !matches!(
+            self,
+            Operator::Equal | Operator::NotEqual | Operator::Contains
+        )
+    }
+
+    fn allows(self, order: Ordering) -> bool {
+        match self {
+            Operator::Less => order.is_lt(),
+            Operator::LessOrEqual => order.is_le(),
+            Operator::Greater => order.is_gt(),
+            Operator::GreaterOrEqual => order.is_ge(),
+            Operator::Equal | Operator::Contains => order.is_eq(),
+            Operator::NotEqual => order.is_ne(),
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = OPERATORS.iter().find(|(_, operator)| operator == self);
+        f.write_str(found.map_or("", |(sign, _)| sign))
+    }
+}
+
+/// A value as it was written in a condition.
+pub(super) struct Wanted<'a> {
+    pub(super) text: &'a str,
+    pub(super) quoted: bool,
+}
+
+impl Condition {
+    /// The condition for values of this kind; `None` if none of them is written so. If `implicit`, a
+    /// value that isn't there counts as 0 or empty.
+    pub(super) fn typed(
+        path: FieldPath,
+        operator: Operator,
+        wanted: &Wanted<'_>,
+        kind: &Kind,
+        implicit: bool,
+    ) -> Option<Condition> {
+        let is = || expected(wanted.text, wanted.quoted, kind, implicit);
+        let is_text = matches!(kind, Kind::String | Kind::Bytes);
+        let test = match operator {
+            Operator::Equal => Test::Is(is()?),
+            Operator::NotEqual => Test::IsNot(is()?),
+            Operator::Contains if is_text => Test::Contains(wanted.text.as_bytes().to_vec()),
+            Operator::Contains => return None,
+            _ if *kind == Kind::Bool => return None,
+            _ if wanted.quoted && !is_text && !matches!(kind, Kind::Enum(_)) => return None,
+            operator => {
+                let bound = TargetKind::Scalar(kind.clone()).encode(wanted.text)?;
+                Test::Order {
+                    operator,
+                    bound: ScalarValue::decode(kind, bound.into())?,
+                    kind: kind.clone(),
+                    absent: ScalarValue::zero(kind).filter(|_| implicit),
+                }
+            }
+        };
+        Some(Condition { path, test })
+    }
+
+    /// The condition where no type is known: a number without quotes is compared as a varint, and
+    /// all else as text.
+    pub(super) fn untyped(
+        path: FieldPath,
+        operator: Operator,
+        wanted: &Wanted<'_>,
+    ) -> Result<Condition> {
+        let is = || match (wanted.quoted, wanted.text.parse::<i64>()) {
+            (false, Ok(value)) => Expected::Bits {
+                value: u64::from_ne_bytes(value.to_ne_bytes()),
+                fixed: false,
+                implicit: false,
+            },
+            _ => Expected::Bytes {
+                value: wanted.text.as_bytes().to_vec(),
+                implicit: false,
+            },
+        };
+        let test = match operator {
+            Operator::Equal => Test::Is(is()),
+            Operator::NotEqual => Test::IsNot(is()),
+            Operator::Contains => Test::Contains(wanted.text.as_bytes().to_vec()),
+            _ => {
+                let message = "which of two values is the larger only the message's type says";
+                return Err(Error::new(ErrorKind::SchemaNeeded, message));
+            }
+        };
+        Ok(Condition { path, test })
+    }
+
+    /// Whether the value that was found, if any, is as it has to be.
+    pub(crate) fn holds(&self, value: Option<&[u8]>) -> bool {
+        match &self.test {
+            Test::Is(expected) => expected.is(value),
+            Test::IsNot(expected) => !expected.is(value),
+            Test::Contains(text) => value.is_some_and(|value| contains(value, text)),
+            Test::Order {
+                operator,
+                bound,
+                kind,
+                absent,
+            } => {
+                let found = match value {
+                    Some(value) => ScalarValue::decode(kind, Bytes::copy_from_slice(value)),
+                    None => absent.clone(),
+                };
+                let order = found.and_then(|found| found.order(bound));
+                order.is_some_and(|order| operator.allows(order))
+            }
+        }
+    }
+
+    /// How many bytes at the front of a value of `len` bytes tell whether it [holds](Self::holds).
+    pub(crate) fn told_by(&self, len: u64) -> u64 {
+        let most = match &self.test {
+            Test::Is(expected) | Test::IsNot(expected) => expected.longest() + 1,
+            Test::Contains(_) => u64::MAX,
+            Test::Order { bound, .. } => match bound {
+                ScalarValue::String(_) | ScalarValue::Bytes(_) => u64::MAX,
+                _ => MOST_OF_NUMBER,
+            },
+        };
+        len.min(most)
+    }
+}
+
+/// More bytes than a number has.
+const MOST_OF_NUMBER: u64 = 16;
+
+impl Expected {
+    /// The most bytes of a value that is this.
+    fn longest(&self) -> u64 {
+        match self {
+            Expected::Bytes { value, .. } => value.len() as u64,
+            Expected::Bits { .. } => MOST_OF_NUMBER,
+        }
+    }
+
+    /// Whether what was found, if anything, is this value.
+    fn is(&self, found: Option<&[u8]>) -> bool {
+        match (found, self) {
+            (None, Expected::Bytes { value, implicit }) => *implicit && value.is_empty(),
+            (
+                None,
+                Expected::Bits {
+                    value, implicit, ..
+                },
+            ) => *implicit && *value == 0,
+            (Some(found), Expected::Bytes { value, .. }) => found == value.as_slice(),
+            (Some(found), Expected::Bits { value, fixed, .. }) => {
+                let mut bits = [0; 8];
+                let found = match (bits.get_mut(..found.len()), decode_varint(found)) {
+                    (Some(front), _) if *fixed => {
+                        front.copy_from_slice(found);
+                        Some(u64::from_le_bytes(bits))
+                    }
+                    (_, Some((found, _))) if !fixed => Some(found),
+                    _ => None,
+                };
+                found == Some(*value)
+            }
+        }
+    }
+}
+
+fn contains(value: &[u8], text: &[u8]) -> bool {
+    text.is_empty() || value.windows(text.len()).any(|window| window == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(sign: &str, text: &str, kind: Kind, implicit: bool) -> Option<Condition> {
+        let (operator, _) = Operator::take(sign).unwrap();
+        let wanted = Wanted {
+            text,
+            quoted: false,
+        };
+        Condition::typed(FieldPath::root(), operator, &wanted, &kind, implicit)
+    }
+
+    #[test]
+    fn numbers_and_texts_are_compared_as_their_kind_says() {
+        let minus_one: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+        let half: &[u8] = &0.5_f64.to_le_bytes();
+        let cases: [(&str, &str, Kind, &[u8], bool); 12] = [
+            ("<", "5", Kind::Int32, minus_one, true),
+            ("<", "5", Kind::Uint64, minus_one, false),
+            ("<=", "5", Kind::Int64, b"\x05", true),
+            (">", "5", Kind::Int64, b"\x05", false),
+            (">=", "-1", Kind::Sint32, b"\x01", true),
+            (">", "-1", Kind::Sint32, b"\x01", false),
+            (">", "0.25", Kind::Double, half, true),
+            ("!=", "0.5", Kind::Double, half, false),
+            ("~", "onv", Kind::String, b"conv2d", true),
+            ("~", "conv3", Kind::Bytes, b"conv2d", false),
+            (">", "b", Kind::String, b"conv2d", true),
+            ("<", "1", Kind::Fixed32, b"\0\0", false),
+        ];
+        for (sign, text, kind, value, holds) in cases {
+            let condition = typed(sign, text, kind, false).unwrap();
+            assert_eq!(condition.holds(Some(value)), holds, "{sign} {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_counts_as_0_where_the_type_says_so() {
+        for (sign, text, implicit, holds) in [
+            ("<", "1", true, true),
+            ("<", "1", false, false),
+            ("=", "0", true, true),
+            ("!=", "0", true, false),
+            ("!=", "0", false, true),
+            (">=", "0", true, true),
+        ] {
+            let condition = typed(sign, text, Kind::Int32, implicit).unwrap();
+            assert_eq!(condition.holds(None), holds, "{sign} {text} {implicit}");
+        }
+    }
+
+    #[test]
+    fn what_no_value_of_the_kind_is_compared_with_is_refused() {
+        for (sign, text, kind) in [
+            ("<", "true", Kind::Bool),
+            ("~", "1", Kind::Int32),
+            ("<", "x", Kind::Int32),
+            (">", "-1", Kind::Uint32),
+        ] {
+            assert!(typed(sign, text, kind, false).is_none(), "{sign} {text}");
+        }
+        let wanted = Wanted {
+            text: "1",
+            quoted: false,
+        };
+        let error = Condition::untyped(FieldPath::root(), Operator::Less, &wanted).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaNeeded);
+    }
+}
