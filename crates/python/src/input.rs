@@ -153,6 +153,10 @@ impl FileLike {
             let message = format!("{said_by} gives {size}, where more bytes follow");
             return Err(PyValueError::new_err(message));
         }
+        // An object that gives more than is asked for would be seen only before its end.
+        if size > 0 {
+            piece_at(object, 0, 1)?;
+        }
         Ok(FileLike {
             object: object.clone().unbind(),
             size,
