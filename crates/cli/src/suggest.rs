@@ -80,14 +80,17 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// Returns the position of the bracket that closes an index, range or comparison; quoted keys are handled elsewhere.
+/// Returns the position of the bracket that closes an index, a range or conditions; quoted keys are handled elsewhere.
 fn value_end(inner: &str) -> Option<usize> {
-    let closes = inner.find(']')?;
-    let Some(at) = inner[..closes].find(['"', '\'']) else {
-        return Some(closes);
-    };
-    let quote = inner[at..].chars().next()?;
-    Some(at + 2 + closing_quote(&inner[at + 1..], quote)?)
+    let mut at = 0;
+    loop {
+        at += inner[at..].find([']', '"', '\''])?;
+        let found = inner[at..].chars().next()?;
+        if found == ']' {
+            return Some(at);
+        }
+        at += 2 + closing_quote(&inner[at + 1..], found)?;
+    }
 }
 
 fn closing_quote(key: &str, quote: char) -> Option<usize> {

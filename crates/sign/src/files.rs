@@ -132,7 +132,9 @@ impl ModelFiles {
         progress: &Progress,
         threads: Option<NonZeroUsize>,
     ) -> Result<Vec<Resource>> {
-        let meter = progress.meter(self.files.iter().map(|file| file.size).sum());
+        let bytes: u64 = self.files.iter().map(|file| file.size).sum();
+        let _span = tracing::debug_span!("hash", bytes).entered();
+        let meter = progress.meter(bytes);
         meter.check()?;
         let available = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = threads
