@@ -91,7 +91,7 @@ fn a_plan_takes_the_place_of_one_that_was_abandoned_and_of_none_that_a_host_work
     let second = hidden();
     assert!(second.len() == 1 && second != first, "{second:?}");
     let error = abandoned.run(0, &PartOptions::new()).unwrap_err();
-    assert!(error.to_string().contains("made anew"), "{error}");
+    assert!(error.to_string().contains("planned again"), "{error}");
 
     let worked_on = fs::File::open(folder.path(&second[0])).unwrap();
     proto_splitter_core::atomic::hold_shared(&worked_on);
