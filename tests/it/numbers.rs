@@ -37,7 +37,7 @@ fn scalar(value: &Value) -> ScalarValue {
     }
 }
 
-/// What tells two values apart, also where they are no numbers.
+/// The key by which two values are compared, also if they aren't numbers.
 fn shown(value: &ScalarValue) -> String {
     format!("{value:?}")
 }

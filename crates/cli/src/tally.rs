@@ -16,7 +16,7 @@ use crate::input::{self, Opening, STANDARD};
 use crate::output::Output;
 use crate::table::{Align, Table};
 
-/// Prints counts and sums, or writes them to the file that is named.
+/// Prints counts and sums, or writes them to the output file.
 pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let is_json = match args.format {
         CatFormat::Text => false,
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// A figure that is alone, or a table.
+/// Returns a single figure, or a table.
 fn text(report: &Tally, args: &TallyArgs, width: Option<usize>) -> String {
     let joined = |sums: &[Total]| {
         let sums: Vec<String> = sums.iter().map(Total::to_string).collect();

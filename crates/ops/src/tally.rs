@@ -1,4 +1,4 @@
-//! How many values a query finds, and sums of values inside them.
+//! Counting the values that a query finds, and summing numbers inside them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,10 +9,10 @@ use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::view::{MessageView, ScalarPath, ScalarValue};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The most groups that are told apart.
+/// Largest number of groups.
 const MOST_GROUPS: usize = 1 << 20;
 
-/// What is added up, and what is told apart; for [`tally`].
+/// Options for [`tally`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct TallyOptions {
@@ -21,18 +21,18 @@ pub struct TallyOptions {
 }
 
 impl TallyOptions {
-    /// Nothing is added up, and nothing told apart: the values are counted.
+    /// Returns the defaults: the values are counted, without sums and groups.
     pub fn new() -> Self {
         TallyOptions::default()
     }
 
-    /// Sets the paths of numbers inside each value that are added up; `.` is the value itself.
+    /// Sets the paths of the numbers inside each value to sum; `.` is the value itself.
     pub fn sum(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.sum = paths.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the paths of values that tell groups apart, each with a count and sums of its own.
+    /// Sets the paths of the values to group by. Each group has a count and sums.
     pub fn by(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.by = paths.into_iter().map(Into::into).collect();
         self
@@ -44,24 +44,25 @@ impl TallyOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Tally {
-    /// How many values there are.
+    /// Number of values.
     pub count: u64,
-    /// The sums of all, in the order in which they were asked for.
+    /// The sums over all values, in the order of the options.
     pub sums: Vec<Total>,
-    /// The groups, those with the largest first sum or count first; none if nothing tells them apart.
+    /// The groups, in descending order of their first sum, or of their count. Empty without paths to
+    /// group by.
     pub groups: Vec<TallyGroup>,
 }
 
-/// The values that are alike in what tells groups apart.
+/// A group of values that are equal at the paths to group by.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TallyGroup {
-    /// What is the same in all, as text; `None` where nothing is there.
+    /// The equal values as text, in the order of the options; `None` for an absent field.
     pub by: Vec<Option<String>>,
-    /// How many values there are.
+    /// Number of values.
     pub count: u64,
-    /// The sums, in the order in which they were asked for.
+    /// The sums, in the order of the options.
     pub sums: Vec<Total>,
 }
 
@@ -69,9 +70,9 @@ pub struct TallyGroup {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 pub enum Total {
-    /// Of integers, exact.
+    /// The exact sum of integers.
     Integer(i128),
-    /// Of `float` and `double`.
+    /// The sum of values of type `float` or `double`.
     Real(f64),
 }
 
@@ -106,14 +107,14 @@ impl Total {
     }
 }
 
-/// Counts the values that a query finds, and adds up numbers inside them, by what tells them apart.
-/// `names` say what elements are called.
+/// Counts the values that a query finds and sums numbers inside them, in all and by group. `names`
+/// are the fields by which elements are named.
 ///
 /// # Errors
 ///
-/// As [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if something is added up or told apart and the
-/// message's type isn't known; [`ErrorKind::InvalidPath`] if a path leads to no single value, or to no
-/// number that could be added up; [`ErrorKind::LimitExceeded`] if there are more than a million groups.
+/// As [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if there are sums or groups and the
+/// message's type isn't known; [`ErrorKind::InvalidPath`] if a path doesn't lead to a single value, or a
+/// summed path doesn't lead to a number; [`ErrorKind::LimitExceeded`] if there are more than a million groups.
 pub fn tally(
     view: &MessageView<'_>,
     query: &PathQuery,
@@ -198,7 +199,7 @@ pub fn tally(
     Ok(all)
 }
 
-/// The sum of nothing.
+/// Returns the sum of no values.
 fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     match path.kind() {
         Kind::Float | Kind::Double => Ok(Total::Real(0.0)),
@@ -210,7 +211,7 @@ fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     }
 }
 
-/// A value that tells groups apart.
+/// A value to group by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Signed(i64),
@@ -238,7 +239,7 @@ impl Key {
         }
     }
 
-    /// The value as text: an enum's by its name, bytes in hexadecimal digits.
+    /// Returns the value as text: an enum's name, bytes in hexadecimal digits.
     fn shown(&self, kind: &Kind) -> String {
         match (self, kind) {
             (Key::Signed(value), Kind::Enum(values)) => {

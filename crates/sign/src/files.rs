@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::statement::{Resource, to_hex};
 
-/// What Git keeps in a folder, which is not a part of the model.
+/// Files and folders of Git, which aren't part of a model.
 const GIT: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
 /// The largest depth of folders within a model.
 const MAX_DEPTH: usize = 64;
@@ -59,7 +59,7 @@ impl ModelFiles {
             ignored,
             files: Vec::new(),
         };
-        // The model itself may be behind a link: it is what the caller names.
+        // A link to the model itself is followed, since the caller named it.
         let metadata = fs::metadata(root).map_err(|error| at(root, error.into()))?;
         if metadata.is_file() {
             found.files.push(ModelFile {

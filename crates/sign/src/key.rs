@@ -26,7 +26,7 @@ impl SigningKey {
     ///
     /// [`ErrorKind::InvalidConfig`] if it isn't one, is encrypted, or is of another curve.
     pub fn from_pem(pem: &str) -> Result<Self> {
-        // Parameters of the curve stand before the key in files of older versions of openssl.
+        // Older versions of openssl write the parameters of the curve before the key.
         let start = pem.find("-----BEGIN EC PRIVATE KEY").unwrap_or(0);
         let pem = &pem[start..];
         if pem.contains("ENCRYPTED") {

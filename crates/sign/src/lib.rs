@@ -4,8 +4,8 @@
 //! elliptic curve P-256 or P-384. It is a file of a few hundred bytes beside the model, which PyPI's
 //! `model-signing` accepts offline, as this crate accepts what `model-signing` writes with a key.
 //!
-//! The checksums in a `.cpb` find accidents: whoever changes the file can change them, too. A signature
-//! finds forgeries, as long as the public key comes from somebody you trust.
+//! The checksums in a `.cpb` find accidents, but an attacker who changes the file can change them, too. A
+//! signature finds forgeries, as long as the public key comes from someone you trust.
 //!
 //! ```
 //! use proto_splitter_sign::{SignOptions, SigningKey, VerifyOptions, VerifyingKey, sign, verify};

@@ -23,7 +23,7 @@ impl SignOptions {
     /// Leaves out a file or folder, given as a path of the file system: the signature's own file, if it
     /// is inside the model.
     ///
-    /// What Git keeps in a folder (`.git`, `.gitattributes`, `.github`, `.gitignore`) is always left out.
+    /// Git's own files (`.git`, `.gitattributes`, `.github`, `.gitignore`) are always left out.
     #[must_use]
     pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored.push(path.into());

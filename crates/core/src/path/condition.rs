@@ -13,30 +13,30 @@ use super::scalar::ScalarValue;
 use crate::wire::decode_varint;
 use crate::{Error, ErrorKind, Result};
 
-/// What a value at a path inside an element has to be.
+/// A test of the value at a path inside an element.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Condition {
     pub(crate) path: FieldPath,
     test: Test,
 }
 
-/// How a value is compared.
+/// The comparison of a condition.
 #[derive(Clone, Debug, PartialEq)]
 enum Test {
     Is(Expected),
     IsNot(Expected),
-    /// A text is somewhere in it.
+    /// The value contains this text.
     Contains(Vec<u8>),
     Order {
         operator: Operator,
         bound: ScalarValue,
         kind: Kind,
-        /// What counts if nothing is there.
+        /// The value of an absent field.
         absent: Option<ScalarValue>,
     },
 }
 
-/// The sign between a path and a value.
+/// The operator between a path and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Equal,
@@ -48,7 +48,7 @@ pub(super) enum Operator {
     GreaterOrEqual,
 }
 
-/// All operators as they are written; what begins like another comes first.
+/// All operators as written. An operator that begins with another comes before it.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::LessOrEqual),
@@ -60,14 +60,14 @@ const OPERATORS: [(&str, Operator); 7] = [
 ];
 
 impl Operator {
-    /// The operator at the front of a text, and what follows it.
+    /// Returns the operator at the beginning of `text` and the rest of it.
     pub(super) fn take(text: &str) -> Option<(Operator, &str)> {
         OPERATORS
             .iter()
             .find_map(|(sign, operator)| Some((*operator, text.strip_prefix(sign)?)))
     }
 
-    /// Whether it asks which of two values is the larger.
+    /// Returns true if the operator compares values by their order.
     pub(super) fn is_order(self) -> bool {
         !matches!(
             self,
@@ -94,15 +94,15 @@ impl fmt::Display for Operator {
     }
 }
 
-/// A value as it was written in a condition.
+/// A value as written in a condition.
 pub(super) struct Wanted<'a> {
     pub(super) text: &'a str,
     pub(super) quoted: bool,
 }
 
 impl Condition {
-    /// The condition for values of this kind; `None` if none of them is written so. If `implicit`, a
-    /// value that isn't there counts as 0 or empty.
+    /// Returns the condition for values of this kind, or `None` if no value of the kind is written
+    /// like this. If `implicit`, an absent value counts as 0 or empty.
     pub(super) fn typed(
         path: FieldPath,
         operator: Operator,
@@ -132,8 +132,8 @@ impl Condition {
         Some(Condition { path, test })
     }
 
-    /// The condition where no type is known: a number without quotes is compared as a varint, and
-    /// all else as text.
+    /// Returns the condition for a message without a known type: a number without quotes is compared
+    /// as a varint, anything else as text.
     pub(super) fn untyped(
         path: FieldPath,
         operator: Operator,
@@ -162,7 +162,7 @@ impl Condition {
         Ok(Condition { path, test })
     }
 
-    /// Whether the value that was found, if any, is as it has to be.
+    /// Returns true if the value, `None` if the field is absent, meets the condition.
     pub(crate) fn holds(&self, value: Option<&[u8]>) -> bool {
         match &self.test {
             Test::Is(expected) => expected.is(value),
@@ -184,7 +184,8 @@ impl Condition {
         }
     }
 
-    /// How many bytes at the front of a value of `len` bytes tell whether it [holds](Self::holds).
+    /// Returns the number of leading bytes of a value of `len` bytes that decide whether it
+    /// [holds](Self::holds).
     pub(crate) fn told_by(&self, len: u64) -> u64 {
         let most = match &self.test {
             Test::Is(expected) | Test::IsNot(expected) => expected.longest() + 1,
@@ -198,11 +199,11 @@ impl Condition {
     }
 }
 
-/// More bytes than a number has.
+/// A length that exceeds that of any number, in bytes.
 const MOST_OF_NUMBER: u64 = 16;
 
 impl Expected {
-    /// The most bytes of a value that is this.
+    /// Returns the largest length of an equal value, in bytes.
     fn longest(&self) -> u64 {
         match self {
             Expected::Bytes { value, .. } => value.len() as u64,
@@ -210,7 +211,7 @@ impl Expected {
         }
     }
 
-    /// Whether what was found, if anything, is this value.
+    /// Returns true if the value, `None` if the field is absent, equals this one.
     fn is(&self, found: Option<&[u8]>) -> bool {
         match (found, self) {
             (None, Expected::Bytes { value, implicit }) => *implicit && value.is_empty(),

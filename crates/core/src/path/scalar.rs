@@ -7,7 +7,7 @@ use prost_reflect::Kind;
 
 use crate::wire::{decode_varint, unzigzag};
 
-/// A value of a scalar field, as its type says.
+/// A value of a scalar field.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ScalarValue {
@@ -28,7 +28,7 @@ pub enum ScalarValue {
 }
 
 impl ScalarValue {
-    /// Returns the value that these bytes are on the wire; `None` if they aren't one of this kind.
+    /// Decodes a value of this kind from its wire bytes. Returns `None` if they are invalid.
     ///
     /// ```
     /// use prost_reflect::Kind;
@@ -65,7 +65,7 @@ impl ScalarValue {
         })
     }
 
-    /// What counts of a kind where nothing is there; `None` for messages.
+    /// Returns the value of an absent field of this kind, or `None` for messages.
     pub(crate) fn zero(kind: &Kind) -> Option<ScalarValue> {
         let bytes: &[u8] = match kind {
             Kind::String | Kind::Bytes => b"",
@@ -76,8 +76,8 @@ impl ScalarValue {
         ScalarValue::decode(kind, Bytes::from_static(bytes))
     }
 
-    /// Compares two values of one kind; `None` for values of different kinds, and for what is no
-    /// number.
+    /// Compares two numbers of one kind. Returns `None` for values of different kinds and for values
+    /// that aren't numbers.
     pub(crate) fn order(&self, other: &ScalarValue) -> Option<Ordering> {
         use ScalarValue::{Bool, Double, Float, Signed, String, Unsigned};
         match (self, other) {
@@ -105,7 +105,7 @@ impl ScalarValue {
     }
 }
 
-/// The 32 low bits.
+/// Returns the low 32 bits.
 fn low(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])

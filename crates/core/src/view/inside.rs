@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct ScalarPath {
     way: Way,
     kind: Kind,
-    /// What counts where nothing is there.
+    /// The value of an absent field.
     absent: Option<ScalarValue>,
 }
 
@@ -30,7 +30,7 @@ impl ScalarPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is no path, or leads to a message, a whole repeated field
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or leads to a message, a whole repeated field
     /// or a map.
     pub fn new(text: &str, value: &TargetKind) -> Result<ScalarPath> {
         let invalid = |message: &str| {
@@ -65,15 +65,15 @@ impl ScalarPath {
         })
     }
 
-    /// Returns the kind of the values that it leads to.
+    /// Returns the kind of the values at the path.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 }
 
 impl Selected<'_> {
-    /// Returns the value that a path leads to inside the one that was given last; 0 or empty where
-    /// nothing is there and the type has no presence, otherwise `None`.
+    /// Returns the value at a path inside the last selected value. An absent field is 0 or empty if
+    /// its type has no presence, otherwise `None`.
     ///
     /// ```
     /// use proto_splitter_core::merge::ReadOptions;
@@ -97,9 +97,9 @@ impl Selected<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it is over [`LARGEST_SMALL_VALUE`];
-    /// [`ErrorKind::InvalidMessage`] if the bytes there are none of its kind; what is wrong with the
-    /// chunks that are read.
+    /// [`ErrorKind::LimitExceeded`] if the value is over [`LARGEST_SMALL_VALUE`];
+    /// [`ErrorKind::InvalidMessage`] if the bytes aren't a value of its kind. If a chunk can't be
+    /// read.
     pub fn scalar(&mut self, path: &ScalarPath) -> Result<Option<ScalarValue>> {
         let bytes = match self.last.as_slice() {
             [piece]

@@ -42,7 +42,7 @@ pub(super) struct Level {
     pub(super) tag: Option<u8>,
     /// True if the elements are entries of a map.
     pub(super) is_map: bool,
-    /// How the elements stand in a field together, if they are numbers.
+    /// The encoding of the elements in a packed field, if they are numbers.
     pub(super) packed: Option<Packed>,
 }
 

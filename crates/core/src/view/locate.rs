@@ -68,7 +68,7 @@ struct WayStep {
     rivals: Vec<u32>,
     is_message: bool,
     is_last: bool,
-    /// How the elements stand in a field together, if they are numbers.
+    /// The encoding of the elements in a packed field, if they are numbers.
     packed: Option<Packed>,
 }
 

@@ -1,4 +1,4 @@
-//! Repeated numbers, which may stand one behind the other in one field.
+//! Repeated numbers, which may be packed in one field.
 
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use crate::path::FieldRef;
 use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How many bytes of packed numbers are looked at at a time.
+/// Number of bytes of packed numbers that are read at once.
 const WINDOW_LEN: u64 = 64 << 10;
 
-/// How numbers stand in a packed field.
+/// The encoding of numbers in a packed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packed {
-    /// Each in so many bytes.
+    /// Each has this number of bytes.
     Fixed(u64),
-    /// Each as a varint.
+    /// Each is a varint.
     Varints,
 }
 
 impl Packed {
-    /// Returns how the elements of a field are packed; `None` if they aren't numbers.
+    /// Returns the encoding of a field's packed elements, or `None` if they aren't numbers.
     pub(crate) fn of(field: &FieldRef) -> Option<Packed> {
         let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
         if !field.is_list() || !is_number {
@@ -34,7 +34,7 @@ impl Packed {
         }
     }
 
-    /// Passes over up to `most` numbers at the front of `run`, and says over how many.
+    /// Skips up to `most` numbers at the beginning of `run` and returns the number skipped.
     pub(crate) fn skip<I: Input>(
         self,
         cursor: &mut WireCursor<I>,
@@ -78,7 +78,7 @@ impl Packed {
         }
     }
 
-    /// Returns where the first number of a run is that has one.
+    /// Returns the place of the first number in the first run that isn't empty.
     pub(crate) fn first<I: Input>(
         self,
         cursor: &mut WireCursor<I>,
