@@ -23,6 +23,7 @@
 
 mod condition;
 mod display;
+mod expected;
 mod field_path;
 mod field_ref;
 mod key_codec;

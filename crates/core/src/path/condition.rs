@@ -6,11 +6,10 @@ use std::fmt;
 use bytes::Bytes;
 use prost_reflect::Kind;
 
+use super::expected::{Expected, MOST_OF_NUMBER};
 use super::field_path::FieldPath;
-use super::query::{Expected, expected};
 use super::resolve::TargetKind;
 use super::scalar::ScalarValue;
-use crate::wire::decode_varint;
 use crate::{Error, ErrorKind, Result};
 
 /// A test of the value at a path inside an element.
@@ -110,7 +109,7 @@ impl Condition {
         kind: &Kind,
         implicit: bool,
     ) -> Option<Condition> {
-        let is = || expected(wanted.text, wanted.quoted, kind, implicit);
+        let is = || Expected::parse(wanted.text, wanted.quoted, kind, implicit);
         let is_text = matches!(kind, Kind::String | Kind::Bytes);
         let test = match operator {
             Operator::Equal => Test::Is(is()?),
@@ -196,45 +195,6 @@ impl Condition {
             },
         };
         len.min(most)
-    }
-}
-
-/// A length that exceeds that of any number, in bytes.
-const MOST_OF_NUMBER: u64 = 16;
-
-impl Expected {
-    /// Returns the largest length of an equal value, in bytes.
-    fn longest(&self) -> u64 {
-        match self {
-            Expected::Bytes { value, .. } => value.len() as u64,
-            Expected::Bits { .. } => MOST_OF_NUMBER,
-        }
-    }
-
-    /// Returns true if the value, `None` if the field is absent, equals this one.
-    fn is(&self, found: Option<&[u8]>) -> bool {
-        match (found, self) {
-            (None, Expected::Bytes { value, implicit }) => *implicit && value.is_empty(),
-            (
-                None,
-                Expected::Bits {
-                    value, implicit, ..
-                },
-            ) => *implicit && *value == 0,
-            (Some(found), Expected::Bytes { value, .. }) => found == value.as_slice(),
-            (Some(found), Expected::Bits { value, fixed, .. }) => {
-                let mut bits = [0; 8];
-                let found = match (bits.get_mut(..found.len()), decode_varint(found)) {
-                    (Some(front), _) if *fixed => {
-                        front.copy_from_slice(found);
-                        Some(u64::from_le_bytes(bits))
-                    }
-                    (_, Some((found, _))) if !fixed => Some(found),
-                    _ => None,
-                };
-                found == Some(*value)
-            }
-        }
     }
 }
 

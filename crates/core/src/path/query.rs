@@ -5,7 +5,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::condition::Condition;
 use super::field_path::{FieldPath, Select, Step};
 use super::map_key::MapKey;
-use crate::wire::{FieldNumber, wire_type, zigzag};
+use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 /// A path whose steps may select elements by more than an index or key.
@@ -80,20 +80,6 @@ impl Place {
             Place::FromEnd(back) => count.saturating_sub(back),
         }
     }
-}
-
-/// A value to compare with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
-    /// A string or bytes, and whether an absent value counts as empty.
-    Bytes { value: Vec<u8>, implicit: bool },
-    /// A number on the wire, as a varint's value or the bits of a fixed-width one; and whether an
-    /// absent value counts as 0.
-    Bits {
-        value: u64,
-        fixed: bool,
-        implicit: bool,
-    },
 }
 
 impl PathQuery {
@@ -254,44 +240,6 @@ impl From<&FieldPath> for PathQuery {
             });
         }
         PathQuery { text, steps }
-    }
-}
-
-/// Returns the value that a text in a query means, in the wire form of the field's kind.
-pub(super) fn expected(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
-    let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
-    let fixed = wire_type(kind, false).width().is_some();
-    let bits = |value| {
-        Some(Expected::Bits {
-            value,
-            fixed,
-            implicit,
-        })
-    };
-    match kind {
-        Kind::String | Kind::Bytes => Some(Expected::Bytes {
-            value: text.as_bytes().to_vec(),
-            implicit,
-        }),
-        Kind::Enum(values) => match values.get_value_by_name(text) {
-            Some(value) => bits(signed(value.number().into())),
-            None => bits(signed(text.parse::<i32>().ok()?.into())),
-        },
-        _ if quoted => None,
-        Kind::Bool => bits(u64::from(text.parse::<bool>().ok()?)),
-        Kind::Int32 => bits(signed(text.parse::<i32>().ok()?.into())),
-        Kind::Int64 | Kind::Sfixed64 => bits(signed(text.parse().ok()?)),
-        Kind::Uint32 | Kind::Fixed32 => bits(text.parse::<u32>().ok()?.into()),
-        Kind::Uint64 | Kind::Fixed64 => bits(text.parse().ok()?),
-        Kind::Sint32 => bits(zigzag(text.parse::<i32>().ok()?.into())),
-        Kind::Sint64 => bits(zigzag(text.parse().ok()?)),
-        Kind::Sfixed32 => {
-            let value: i32 = text.parse().ok()?;
-            bits(u32::from_ne_bytes(value.to_ne_bytes()).into())
-        }
-        Kind::Float => bits(text.parse::<f32>().ok()?.to_bits().into()),
-        Kind::Double => bits(text.parse::<f64>().ok()?.to_bits()),
-        Kind::Message(_) => None,
     }
 }
 

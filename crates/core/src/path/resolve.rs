@@ -2,9 +2,10 @@
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::expected::Expected;
 use super::field_path::{FieldPath, Select, Step};
 use super::field_ref::{FieldRef, key_fits};
-use super::query::{Expected, PathQuery, Pick, expected};
+use super::query::{PathQuery, Pick};
 use crate::wire::{WireType, put_varint, wire_type};
 use crate::{Error, ErrorKind, Result};
 
@@ -64,7 +65,7 @@ impl TargetKind {
         let TargetKind::Scalar(kind) = self else {
             return None;
         };
-        Some(match expected(text, false, kind, false)? {
+        Some(match Expected::parse(text, false, kind, false)? {
             Expected::Bytes { value, .. } => value,
             Expected::Bits {
                 value, fixed: true, ..

@@ -1,0 +1,96 @@
+//! Values that a query compares with those of a message.
+
+use prost_reflect::Kind;
+
+use crate::wire::{decode_varint, wire_type, zigzag};
+
+/// A length that exceeds that of any number, in bytes.
+pub(super) const MOST_OF_NUMBER: u64 = 16;
+
+/// A value to compare with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A string or bytes, and whether an absent value counts as empty.
+    Bytes { value: Vec<u8>, implicit: bool },
+    /// A number on the wire, as a varint's value or the bits of a fixed-width one; and whether an
+    /// absent value counts as 0.
+    Bits {
+        value: u64,
+        fixed: bool,
+        implicit: bool,
+    },
+}
+
+impl Expected {
+    /// Returns the value that a text in a query means, in the wire form of the field's kind.
+    pub(super) fn parse(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
+        let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
+        let fixed = wire_type(kind, false).width().is_some();
+        let bits = |value| {
+            Some(Expected::Bits {
+                value,
+                fixed,
+                implicit,
+            })
+        };
+        match kind {
+            Kind::String | Kind::Bytes => Some(Expected::Bytes {
+                value: text.as_bytes().to_vec(),
+                implicit,
+            }),
+            Kind::Enum(values) => match values.get_value_by_name(text) {
+                Some(value) => bits(signed(value.number().into())),
+                None => bits(signed(text.parse::<i32>().ok()?.into())),
+            },
+            _ if quoted => None,
+            Kind::Bool => bits(u64::from(text.parse::<bool>().ok()?)),
+            Kind::Int32 => bits(signed(text.parse::<i32>().ok()?.into())),
+            Kind::Int64 | Kind::Sfixed64 => bits(signed(text.parse().ok()?)),
+            Kind::Uint32 | Kind::Fixed32 => bits(text.parse::<u32>().ok()?.into()),
+            Kind::Uint64 | Kind::Fixed64 => bits(text.parse().ok()?),
+            Kind::Sint32 => bits(zigzag(text.parse::<i32>().ok()?.into())),
+            Kind::Sint64 => bits(zigzag(text.parse().ok()?)),
+            Kind::Sfixed32 => {
+                let value: i32 = text.parse().ok()?;
+                bits(u32::from_ne_bytes(value.to_ne_bytes()).into())
+            }
+            Kind::Float => bits(text.parse::<f32>().ok()?.to_bits().into()),
+            Kind::Double => bits(text.parse::<f64>().ok()?.to_bits()),
+            Kind::Message(_) => None,
+        }
+    }
+
+    /// Returns the largest length of an equal value, in bytes.
+    pub(super) fn longest(&self) -> u64 {
+        match self {
+            Expected::Bytes { value, .. } => value.len() as u64,
+            Expected::Bits { .. } => MOST_OF_NUMBER,
+        }
+    }
+
+    /// Returns true if the value, `None` if the field is absent, equals this one.
+    pub(super) fn is(&self, found: Option<&[u8]>) -> bool {
+        match (found, self) {
+            (None, Expected::Bytes { value, implicit }) => *implicit && value.is_empty(),
+            (
+                None,
+                Expected::Bits {
+                    value, implicit, ..
+                },
+            ) => *implicit && *value == 0,
+            (Some(found), Expected::Bytes { value, .. }) => found == value.as_slice(),
+            (Some(found), Expected::Bits { value, fixed, .. }) => {
+                let mut bits = [0; 8];
+                let found = match (bits.get_mut(..found.len()), decode_varint(found)) {
+                    (Some(front), _) if *fixed => {
+                        front.copy_from_slice(found);
+                        Some(u64::from_le_bytes(bits))
+                    }
+                    (_, Some((found, _))) if !fixed => Some(found),
+                    _ => None,
+                };
+                found == Some(*value)
+            }
+        }
+    }
+}
