@@ -7,7 +7,7 @@
 //! use proto_splitter::proto::graph_def::{GraphDef, NodeDef};
 //! use proto_splitter::proto::saved_model::{MetaGraphDef, SavedModel};
 //!
-//! Two nodes with names of 3,000 bytes, in place of constants of 2 GiB.
+//! // Two nodes with names of 3,000 bytes, in place of constants of 2 GiB.
 //! let node = NodeDef { name: "n".repeat(3000), ..Default::default() };
 //! let graph = GraphDef { node: vec![node.clone(), node], ..Default::default() };
 //! let meta_graph = MetaGraphDef { graph_def: Some(graph), ..Default::default() };

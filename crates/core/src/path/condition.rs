@@ -8,7 +8,6 @@ use prost_reflect::Kind;
 
 use super::expected::{Expected, MOST_OF_NUMBER};
 use super::field_path::FieldPath;
-use super::resolve::TargetKind;
 use super::scalar::ScalarValue;
 use crate::{Error, ErrorKind, Result};
 
@@ -119,7 +118,7 @@ impl Condition {
             _ if *kind == Kind::Bool => return None,
             _ if wanted.quoted && !is_text && !matches!(kind, Kind::Enum(_)) => return None,
             operator => {
-                let bound = TargetKind::Scalar(kind.clone()).encode(wanted.text)?;
+                let bound = Expected::parse(wanted.text, false, kind, false)?.into_wire(kind);
                 Test::Order {
                     operator,
                     bound: ScalarValue::decode(kind, bound.into())?,

@@ -2,7 +2,7 @@
 
 use prost_reflect::Kind;
 
-use crate::wire::{decode_varint, wire_type, zigzag};
+use crate::wire::{decode_varint, put_varint, wire_type, zigzag};
 
 /// A length that exceeds that of any number, in bytes.
 pub(super) const MOST_OF_NUMBER: u64 = 16;
@@ -90,6 +90,27 @@ impl Expected {
                     _ => None,
                 };
                 found == Some(*value)
+            }
+        }
+    }
+
+    /// Returns the wire bytes of the value, without tag and length.
+    pub(super) fn into_wire(self, kind: &Kind) -> Vec<u8> {
+        match self {
+            Expected::Bytes { value, .. } => value,
+            Expected::Bits {
+                value, fixed: true, ..
+            } => {
+                let mut bytes = value.to_le_bytes().to_vec();
+                if matches!(kind, Kind::Fixed32 | Kind::Sfixed32 | Kind::Float) {
+                    bytes.truncate(4);
+                }
+                bytes
+            }
+            Expected::Bits { value, .. } => {
+                let mut bytes = Vec::new();
+                put_varint(&mut bytes, value);
+                bytes
             }
         }
     }

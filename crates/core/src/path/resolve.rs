@@ -6,7 +6,7 @@ use super::expected::Expected;
 use super::field_path::{FieldPath, Select, Step};
 use super::field_ref::{FieldRef, key_fits};
 use super::query::{PathQuery, Pick};
-use crate::wire::{WireType, put_varint, wire_type};
+use crate::wire::{WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// The target of a path, according to a descriptor.
@@ -65,23 +65,7 @@ impl TargetKind {
         let TargetKind::Scalar(kind) = self else {
             return None;
         };
-        Some(match Expected::parse(text, false, kind, false)? {
-            Expected::Bytes { value, .. } => value,
-            Expected::Bits {
-                value, fixed: true, ..
-            } => {
-                let mut bytes = value.to_le_bytes().to_vec();
-                if matches!(kind, Kind::Fixed32 | Kind::Sfixed32 | Kind::Float) {
-                    bytes.truncate(4);
-                }
-                bytes
-            }
-            Expected::Bits { value, .. } => {
-                let mut bytes = Vec::new();
-                put_varint(&mut bytes, value);
-                bytes
-            }
-        })
+        Some(Expected::parse(text, false, kind, false)?.into_wire(kind))
     }
 }
 
