@@ -21,10 +21,11 @@ def check(what, good, found=None):
 
 
 def keys(work):
+    forms = {"pkcs8": serialization.PrivateFormat.PKCS8, "sec1": serialization.PrivateFormat.TraditionalOpenSSL}
     for curve in (ec.SECP256R1(), ec.SECP384R1()):
-        for form in (serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL):
+        for name, form in forms.items():
             key = ec.generate_private_key(curve)
-            private, public = (work / f"{curve.name}-{form.name}{end}" for end in (".pem", ".pub"))
+            private, public = (work / f"{curve.name}-{name}{end}" for end in (".pem", ".pub"))
             private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
             info = serialization.PublicFormat.SubjectPublicKeyInfo
             public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, info))
@@ -63,11 +64,10 @@ def main():
     split = run("split", folder / "saved_model.pb", "-o", chunked, "--max-chunk-size", "1KiB")
     check("split", split.returncode == 0, split)
     lean = args.work / "lean"
-    moved = run("externalize", folder, "-o", lean, "--min-size", "64B")
+    moved = run("externalize", folder, "-o", lean, "--min-size", "256B")
     check("externalize", moved.returncode == 0, moved)
-    models = [folder, chunked] + [lean] * lean.exists()
     for number, (private, public) in enumerate(keys(args.work)):
-        for model in models:
+        for model in (folder, chunked, lean):
             what = f"{model.name} with {private.name}"
             ours, theirs = args.work / f"{model.name}-{number}.ours", args.work / f"{model.name}-{number}.theirs"
             signed = run("sign", model, "--key", private, "-o", ours)
