@@ -30,7 +30,8 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 /// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files of records.
 ///
 /// Records are merged as XProf merges them: planes by their names, lines by their ids, metadata by
-/// its names. The message stays in the records, except for events whose numbers or times change:
+/// its names. The events of a line keep the order of the records, where XProf sorts the events of a
+/// line that comes from several of them. The message stays in the records, except for events whose numbers or times change:
 /// those are written to a temporary file.
 ///
 /// ```

@@ -145,12 +145,23 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
     subprocess.run([sys.executable, HERE / "programs.py", "profile", folder / "made"], check=True, stdout=subprocess.DEVNULL)
     (made,) = (folder / "made").rglob("*.xplane.pb")
 
-    def asked(path: pathlib.Path, tool: str) -> str:
+    def answer(path: pathlib.Path, tool: str) -> bytes:
         data, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], tool, {"use_saved_result": False})
         if data is None:
-            return "none"
+            return b"none"
         data = data if isinstance(data, bytes) else str(data).encode()
-        return hashlib.sha256(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).hexdigest()
+        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+
+    def asked(path: pathlib.Path, tool: str) -> str:
+        return hashlib.sha256(answer(path, tool)).hexdigest()
+
+    def asked_by_time(path: pathlib.Path, tool: str) -> str:
+        """The same for a profile whose lines came from several records, whose events XProf sorts and a merge doesn't."""
+        if not tool.startswith("trace_viewer"):
+            return asked(path, tool)
+        trace = json.loads(answer(path, tool))
+        trace["traceEvents"].sort(key=lambda event: json.dumps(event, sort_keys=True))
+        return hashlib.sha256(json.dumps(trace, sort_keys=True).encode()).hexdigest()
 
     # The name of the file is that of the host.
     plain, split = folder / "pb" / "vm.xplane.pb", folder / "riegeli" / "vm.xplane.riegeli"
@@ -184,7 +195,7 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
             file.write((folder / "part.xplane.riegeli").read_bytes())
     run("merge", foreign, "-o", ours)
     for tool in TOOLS:
-        assert asked(ours, tool) == asked(foreign, tool), f"{tool}, two parts"
+        assert asked_by_time(ours, tool) == asked_by_time(foreign, tool), f"{tool}, two parts"
     return len(TOOLS)
 
 
