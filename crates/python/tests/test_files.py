@@ -103,7 +103,7 @@ def test_records_of_another_format_are_merged_as_they_are_opened(tmp_path: Path)
     inner.field.add(name="name", number=1, label=one, type=field.TYPE_STRING)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(schema)
-    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("xla.HloProto"))
+    kind: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName("xla.HloProto"))
     for given in [module, module.read_bytes()]:
         assert ps.read(given, kind).hlo_module.name == name
     with pytest.raises(ps.FormatError, match="record 0"):

@@ -7,6 +7,7 @@ __all__ = [
     "MergedReader",
     "Pieces",
     "Sender",
+    "Table",
     "TransferReceiver",
     "__version__",
     "command",
