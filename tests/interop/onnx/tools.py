@@ -123,11 +123,12 @@ def slim():
                                               save_as_external_data=True, output=output))
 
 
+# A CPU without VNNI saturates sums of products of 8 bits: onnxruntime then asks for weights of 7 bits, `reduce_range`.
 def dynamic():
     from onnxruntime.quantization import quantize_dynamic
 
     return Tool("onnxruntime.quantization, dynamic", lambda model, path: quantize_dynamic(model, path + ".q"),
-                lambda model, output: pso.run(quantize_dynamic, model, pso.INPUT, pso.OUTPUT,
+                lambda model, output: pso.run(quantize_dynamic, model, pso.INPUT, pso.OUTPUT, reduce_range=True,
                                               use_external_data_format=True, output=output), exact=False)
 
 
@@ -135,7 +136,7 @@ def static():
     from onnxruntime.quantization import quantize_static
 
     return Tool("onnxruntime.quantization, static", lambda model, path: quantize_static(model, path + ".q", calibration()),
-                lambda model, output: pso.run(quantize_static, model, pso.INPUT, pso.OUTPUT, calibration(),
+                lambda model, output: pso.run(quantize_static, model, pso.INPUT, pso.OUTPUT, calibration(), reduce_range=True,
                                               use_external_data_format=True, output=output), exact=False)
 
 

@@ -53,7 +53,8 @@ done
 
 # TensorFlow has an environment of its own.
 "$top/tests/interop/setup.sh"
-"$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$WHEEL"
+# A session takes URLs, too, with fsspec.
+"$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$WHEEL" fsspec
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/shim.py" "$@"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/again.py"
 PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/zoo.py"

@@ -156,6 +156,8 @@ def bar(path):
 
 
 def interrupted(path):
+    # A shell lets what it starts in the background ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     model = Dense(400 * 1024)
     pst.enable()
     model.call(tf.ones([1, 256]))
