@@ -39,6 +39,8 @@ mod npy;
 mod pieces;
 mod pipe;
 mod tally;
+mod tensors;
+mod tree;
 mod verify;
 
 pub use diff::{
@@ -63,4 +65,9 @@ pub use layout::{
 pub use npy::write_npy;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
 pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
+pub use tensors::{TensorEntry, TensorsReport, tensors};
+pub use tree::{
+    LeastSize, MeasuredTree, SizeChange, TreeDiffReport, TreeField, TreeLimits, TreeMember,
+    TreeOptions, TreeOrder, TreeReport, TreeRest, WhatChanged, tree, tree_diff,
+};
 pub use verify::{Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify};

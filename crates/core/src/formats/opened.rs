@@ -313,6 +313,12 @@ impl Opened {
         self.format
     }
 
+    /// Returns the formats whose rules apply to the content: those that the input was opened with, and
+    /// none for an input that wasn't opened by a [`Registry`].
+    pub fn registry(&self) -> Registry {
+        self.registry
+    }
+
     /// Returns the path or URL that was opened; empty for bytes that were given.
     pub fn input(&self) -> &Path {
         &self.input
