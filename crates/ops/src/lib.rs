@@ -1,5 +1,5 @@
-//! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting. The
-//! `protosplit` command consists of these functions.
+//! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting,
+//! editing. The `protosplit` command consists of these functions.
 //!
 //! Each takes an [open](proto_splitter_core::formats::Opened) input, and options with progress and cancellation. It returns a report, a
 //! struct with public fields. With the feature `serde` a report serializes to the keys of the command's `--json`. Nothing is printed.
@@ -25,6 +25,7 @@
 #[cfg(feature = "serde")]
 mod as_text;
 mod diff;
+mod edit;
 mod error_place;
 #[cfg(feature = "export")]
 mod export;
@@ -32,12 +33,14 @@ mod export;
 mod externalize;
 #[cfg(feature = "tensorflow")]
 mod fingerprint;
+mod in_form;
 mod info;
 mod layout;
 #[cfg(feature = "export")]
 mod npy;
 mod pieces;
 mod pipe;
+mod rewrite;
 mod tally;
 mod tensors;
 mod tree;
@@ -46,6 +49,7 @@ mod verify;
 pub use diff::{
     DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, TensorDifference, diff,
 };
+pub use edit::{EditOptions, EditReport, Strip, edit, is_edited_in_chunks, strip};
 #[cfg(feature = "export")]
 pub use export::{ExportFormat, ExportOptions, ExportReport, export};
 #[cfg(feature = "externalize")]
@@ -64,6 +68,7 @@ pub use layout::{
 #[cfg(feature = "export")]
 pub use npy::write_npy;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
+pub use rewrite::{ReplaceOptions, RewriteReport, RewrittenFile, recompress, replace};
 pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
 pub use tensors::{TensorEntry, TensorsReport, tensors};
 pub use tree::{
