@@ -41,6 +41,7 @@ mod npy;
 mod pieces;
 mod pipe;
 mod rewrite;
+mod salvage;
 mod tally;
 mod tensors;
 mod tree;
@@ -69,6 +70,7 @@ pub use layout::{
 pub use npy::write_npy;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
 pub use rewrite::{ReplaceOptions, RewriteReport, RewrittenFile, recompress, replace};
+pub use salvage::{LostPart, Salvage, SalvageOptions, SalvageReport, salvage};
 pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
 pub use tensors::{TensorEntry, TensorsReport, tensors};
 pub use tree::{
