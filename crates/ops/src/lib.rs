@@ -1,5 +1,5 @@
 //! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting,
-//! editing. The `protosplit` command consists of these functions.
+//! editing, converting. The `protosplit` command consists of these functions.
 //!
 //! Each takes an [open](proto_splitter_core::formats::Opened) input, and options with progress and cancellation. It returns a report, a
 //! struct with public fields. With the feature `serde` a report serializes to the keys of the command's `--json`. Nothing is printed.
@@ -24,6 +24,7 @@
 
 #[cfg(feature = "serde")]
 mod as_text;
+mod convert;
 mod diff;
 mod edit;
 mod error_place;
@@ -47,6 +48,9 @@ mod tensors;
 mod tree;
 mod verify;
 
+pub use convert::{
+    CHUNKS, ConvertReport, FormInfo, FormSetting, FormsReport, convert, convert_to_chunks, forms,
+};
 pub use diff::{
     DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, TensorDifference, diff,
 };
