@@ -135,6 +135,19 @@ impl Strip {
     }
 
     /// Adds the removal to changes of an input.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use proto_splitter_core::edit::Changes;
+    /// use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// use proto_splitter_ops::Strip;
+    ///
+    /// let input = Opened::of_reader(Arc::new(b"\x08\x01".to_vec()), None, &OpenOptions::new())?;
+    /// assert!(Strip::new().added_to(Changes::new(), &input).is_empty());
+    /// assert!(!Strip::new().values_over(1000).added_to(Changes::new(), &input).is_empty());
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
     pub fn added_to(self, changes: Changes, input: &Opened) -> Changes {
         let changes = match self.over {
             Some(bytes) => changes.strip_values(bytes.saturating_add(1)),

@@ -107,7 +107,25 @@ pub struct LostPart {
     pub why: String,
 }
 
-/// A damaged file in chunks, reduced to its intact parts.
+/// A damaged file in chunks, reduced to its intact parts, which can be written to a file or any other sink.
+///
+/// ```
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+/// use proto_splitter_ops::{Salvage, SalvageOptions};
+/// use prost_reflect::prost_types::FileDescriptorProto;
+///
+/// let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let folder = tempfile::tempdir()?;
+/// let options = SplitOptions::new().max_chunk_size(1000);
+/// let path = SizeSplitter.write_with(&message, folder.path().join("message"), &options)?.path;
+///
+/// let intact = Salvage::open(&path, &SalvageOptions::new())?;
+/// assert!(intact.lost().is_empty());
+/// assert_eq!(intact.files().collect::<Vec<_>>(), [path.as_path()]);
+/// let mut bytes = Vec::new();
+/// assert_eq!(intact.write_to(&mut bytes)?, bytes.len() as u64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Salvage {
     input: PathBuf,

@@ -92,6 +92,14 @@ pub fn forms(input: &Opened) -> FormsReport {
 
 impl FormsReport {
     /// Returns the forms of a SavedModel's folder, which `SavedModelDir` converts.
+    ///
+    /// ```
+    /// use proto_splitter_ops::FormsReport;
+    ///
+    /// let report = FormsReport::of_saved_model();
+    /// let names: Vec<&str> = report.forms.iter().map(|form| form.name).collect();
+    /// assert_eq!(names, ["auto", "pb", "cpb"]);
+    /// ```
     pub fn of_saved_model() -> FormsReport {
         let forms = [
             (
