@@ -95,7 +95,7 @@ pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 #[doc(inline)]
 #[cfg(feature = "onnx")]
 pub use proto_splitter_onnx as onnx;
-/// Verifies, compares, describes and exports inputs of any format.
+/// Verifies, compares, describes, exports, edits and converts inputs of any format.
 #[doc(inline)]
 #[cfg(feature = "ops")]
 pub use proto_splitter_ops as ops;

@@ -65,7 +65,7 @@ pub(crate) use schema::{CompanionArgs, SchemaArgs};
 pub(crate) use sign::SignArgs;
 pub(crate) use split::SplitArgs;
 pub(crate) use tensors::TensorsArgs;
-pub(crate) use tree::{MinSize, SortBy, TreeArgs};
+pub(crate) use tree::TreeArgs;
 pub(crate) use verify::VerifyArgs;
 pub(crate) use writing::RewriteArgs;
 

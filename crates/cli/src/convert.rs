@@ -1,7 +1,6 @@
 //! `protosplit convert`.
 
 mod chunked;
-mod folders;
 mod format;
 mod forms;
 

@@ -25,7 +25,7 @@ use crate::types::Types;
 
 pub(crate) use crate::display_name::shown;
 pub(crate) use proto_splitter::container::{
-    CHUNKED_EXTENSION as CHUNKED, PLAIN_EXTENSION as PLAIN, with_extension,
+    CHUNKED_EXTENSION as CHUNKED, PLAIN_EXTENSION as PLAIN, prefix_of, with_extension,
 };
 
 /// Name of standard input and standard output.
@@ -545,14 +545,6 @@ fn with_prefix(prefix: &Path) -> Option<PathBuf> {
     files.into_iter().find(|file| file.is_file())
 }
 
-/// Returns the prefix of a named output, with or without one of the extensions of a prefix.
-pub(crate) fn prefix_of(named: &Path) -> PathBuf {
-    match named.extension() {
-        Some(extension) if extension == CHUNKED || extension == PLAIN => named.with_extension(""),
-        _ => named.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proto_splitter::record_file::RecordWriter;
@@ -649,17 +641,5 @@ mod tests {
             assert_eq!(known.as_deref(), Some(proto_splitter::SAVED_MODEL));
         }
         assert_eq!(known("graph.pb", b""), None);
-    }
-
-    #[test]
-    fn a_prefix_may_be_given_with_its_extension() {
-        for (named, prefix) in [
-            ("a/m.cpb", "a/m"),
-            ("a/m.pb", "a/m"),
-            ("a/m.v1", "a/m.v1"),
-            ("m", "m"),
-        ] {
-            assert_eq!(prefix_of(Path::new(named)), Path::new(prefix));
-        }
     }
 }

@@ -28,7 +28,7 @@ use crate::remote;
 use crate::size;
 use crate::types::{Splitter, Types};
 
-pub(crate) use report::{OtherFile, note_removed};
+pub(crate) use report::note_removed;
 use report::{Report, within};
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {

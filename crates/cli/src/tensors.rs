@@ -1,8 +1,7 @@
 //! `protosplit tensors`.
 
 use proto_splitter::Error;
-use proto_splitter::tensor::TensorInfo;
-use serde::Serialize;
+use proto_splitter::ops::{TensorEntry, tensors};
 
 use crate::Exit;
 use crate::args::TensorsArgs;
@@ -12,37 +11,6 @@ use crate::output::Output;
 use crate::size;
 use crate::table::{Align, BLOCK, Columns, cell};
 
-/// The report besides the list of tensors.
-#[derive(Debug, Serialize)]
-struct Report {
-    file: String,
-    format: Option<&'static str>,
-    /// Size of all tensors.
-    bytes: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Tensor {
-    name: String,
-    dtype: String,
-    shape: Vec<u64>,
-    bytes: u64,
-    /// A path in the message, or a file or entry and the offset within it.
-    location: String,
-}
-
-impl Tensor {
-    fn of(info: &TensorInfo) -> Tensor {
-        Tensor {
-            name: info.name.clone(),
-            dtype: info.dtype.to_string(),
-            shape: info.shape.clone(),
-            bytes: info.bytes,
-            location: info.location.to_string(),
-        }
-    }
-}
-
 const COLUMNS: [(&str, Align); 5] = [
     ("size", Align::Right),
     ("type", Align::Left),
@@ -51,7 +19,7 @@ const COLUMNS: [(&str, Align); 5] = [
     ("where", Align::Left),
 ];
 
-fn row(tensor: &Tensor) -> [String; 5] {
+fn row(tensor: &TensorEntry) -> [String; 5] {
     let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
     let is_path = tensor.location == tensor.name;
     let location = if is_path { "" } else { &tensor.location };
@@ -69,20 +37,13 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
-    let failed = |error: &Error| Failure::of(input.path(), error);
-    let tensors = || -> Result<_, Failure> {
-        let tensors = input.tensor_iter().map_err(|error| failed(&error))?;
-        Ok(tensors.map(|tensor| match tensor {
-            Ok(tensor) => Ok(Tensor::of(&tensor)),
-            Err(error) => Err(failed(&error)),
-        }))
+    let failed = |ended: Ended| match ended {
+        Ended::Reading(error) => Failure::of(input.path(), &error),
+        Ended::Printing(failure) => failure,
     };
     // The list is visited twice, in blocks, as a model may have millions of tensors.
     let (mut columns, mut block) = (Columns::new(COLUMNS), Vec::new());
-    let (mut count, mut bytes) = (0, 0_u64);
-    for tensor in tensors()? {
-        let tensor = tensor?;
-        (count, bytes) = (count + 1, bytes.saturating_add(tensor.bytes));
+    let mut report = tensors(&input, |tensor| -> Result<(), Ended> {
         if !args.json {
             block.push(row(&tensor));
         }
@@ -90,40 +51,57 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
             columns.widen(&block);
             block.clear();
         }
-    }
+        Ok(())
+    })
+    .map_err(failed)?;
     columns.widen(&block);
     block.clear();
-    let report = Report {
-        file: shown(input.path()),
-        format: input.format().map(|format| format.name()),
-        bytes,
-    };
-    if count == 0 && input.archive().is_none() && input.descriptor().is_none() {
+    report.file = input.path().to_owned();
+    if report.count == 0 && input.archive().is_none() && input.descriptor().is_none() {
         output.note(format_args!(
             "{}: the message's type is unknown: name it with --message TYPE",
-            report.file
+            shown(&report.file)
         ));
     }
     if args.json {
         output.json_with_list(&report, "tensors", |print| {
-            tensors()?.try_for_each(|tensor| print(tensor?))
+            tensors(&input, |tensor| print(tensor).map_err(Ended::Printing))
+                .map(drop)
+                .map_err(failed)
         })?;
         return Ok(Exit::Done);
     }
-    let summary = size::count(count, "tensor");
-    if count == 0 {
+    let summary = size::count(report.count, "tensor");
+    if report.count == 0 {
         output.text(&format!("{summary}\n"))?;
         return Ok(Exit::Done);
     }
     output.text(&columns.fit(output.width()))?;
-    for tensor in tensors()? {
-        block.push(row(&tensor?));
-        if block.len() >= BLOCK {
-            output.text(&columns.lines(&mut block))?;
-            block.clear();
+    tensors(&input, |tensor| {
+        block.push(row(&tensor));
+        if block.len() < BLOCK {
+            return Ok(());
         }
-    }
+        output
+            .text(&columns.lines(&mut block))
+            .map_err(Ended::Printing)?;
+        block.clear();
+        Ok(())
+    })
+    .map_err(failed)?;
     output.text(&columns.lines(&mut block))?;
-    output.text(&format!("{summary}, {} in all\n", size::show(bytes)))?;
+    output.text(&format!("{summary}, {} in all\n", size::show(report.bytes)))?;
     Ok(Exit::Done)
+}
+
+/// An error that ended a list.
+enum Ended {
+    Reading(Error),
+    Printing(Failure),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Ended {
+        Ended::Reading(error)
+    }
 }

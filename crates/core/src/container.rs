@@ -41,6 +41,6 @@ pub(crate) use trailer_memory::check as check_trailer_memory;
 
 pub use crate::chunked_file::ChunkedFile;
 pub use crate::io::detect::is_chunked;
-pub use crate::io::file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, with_extension};
+pub use crate::io::file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, prefix_of, with_extension};
 pub use crate::merge::{ChunkSummary, SharedWith};
 pub use crate::newtypes::ChunkIndex;

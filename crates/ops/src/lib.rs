@@ -1,5 +1,5 @@
-//! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting. The
-//! `protosplit` command consists of these functions.
+//! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting,
+//! editing, converting. The `protosplit` command consists of these functions.
 //!
 //! Each takes an [open](proto_splitter_core::formats::Opened) input, and options with progress and cancellation. It returns a report, a
 //! struct with public fields. With the feature `serde` a report serializes to the keys of the command's `--json`. Nothing is printed.
@@ -24,7 +24,9 @@
 
 #[cfg(feature = "serde")]
 mod as_text;
+mod convert;
 mod diff;
+mod edit;
 mod error_place;
 #[cfg(feature = "export")]
 mod export;
@@ -32,18 +34,27 @@ mod export;
 mod externalize;
 #[cfg(feature = "tensorflow")]
 mod fingerprint;
+mod in_form;
 mod info;
 mod layout;
 #[cfg(feature = "export")]
 mod npy;
 mod pieces;
 mod pipe;
+mod rewrite;
+mod salvage;
 mod tally;
+mod tensors;
+mod tree;
 mod verify;
 
+pub use convert::{
+    CHUNKS, ConvertReport, FormInfo, FormSetting, FormsReport, convert, convert_to_chunks, forms,
+};
 pub use diff::{
     DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, TensorDifference, diff,
 };
+pub use edit::{EditOptions, EditReport, Strip, edit, is_edited_in_chunks, strip};
 #[cfg(feature = "export")]
 pub use export::{ExportFormat, ExportOptions, ExportReport, export};
 #[cfg(feature = "externalize")]
@@ -62,5 +73,12 @@ pub use layout::{
 #[cfg(feature = "export")]
 pub use npy::write_npy;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
+pub use rewrite::{ReplaceOptions, RewriteReport, RewrittenFile, recompress, replace};
+pub use salvage::{LostPart, Salvage, SalvageOptions, SalvageReport, salvage};
 pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
+pub use tensors::{TensorEntry, TensorsReport, tensors};
+pub use tree::{
+    LeastSize, MeasuredTree, SizeChange, TreeDiffReport, TreeField, TreeLimits, TreeMember,
+    TreeOptions, TreeOrder, TreeReport, TreeRest, WhatChanged, tree, tree_diff,
+};
 pub use verify::{Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify};

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 
+use proto_splitter::ops::{LeastSize, TreeOrder};
+
 use super::reading::ReadingArgs;
 use crate::size;
 
@@ -53,7 +55,7 @@ pub(crate) struct TreeArgs {
     /// Leave out smaller parts: a size, or a share of the whole [default: 1%; 0 with --top or --sort
     /// and in pages and pictures]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(min_size))]
-    pub(crate) min_size: Option<MinSize>,
+    pub(crate) min_size: Option<LeastSize>,
     /// Order of fields and elements
     #[arg(long, value_enum, default_value_t = SortBy::Size)]
     pub(crate) sort: SortBy,
@@ -96,29 +98,19 @@ pub(crate) enum SortBy {
     Name,
 }
 
-/// The smallest part to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MinSize {
-    Bytes(u64),
-    /// A share of the whole, in millionths.
-    Millionths(u64),
-}
-
-impl MinSize {
-    pub(crate) fn of(self, whole: u64) -> u64 {
-        match self {
-            MinSize::Bytes(bytes) => bytes,
-            MinSize::Millionths(share) => {
-                let bytes = u128::from(whole) * u128::from(share) / 1_000_000;
-                u64::try_from(bytes).unwrap_or(u64::MAX)
-            }
+impl From<SortBy> for TreeOrder {
+    fn from(sort: SortBy) -> TreeOrder {
+        match sort {
+            SortBy::Size => TreeOrder::Size,
+            SortBy::Count => TreeOrder::Count,
+            SortBy::Name => TreeOrder::Name,
         }
     }
 }
 
-fn min_size(text: &str) -> Result<MinSize, String> {
+fn min_size(text: &str) -> Result<LeastSize, String> {
     let Some(percent) = text.strip_suffix('%') else {
-        return size::parse(text).map(MinSize::Bytes);
+        return size::parse(text).map(LeastSize::Bytes);
     };
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -127,7 +119,7 @@ fn min_size(text: &str) -> Result<MinSize, String> {
             .then(|| format!("{whole}{fraction:0<4}").parse().ok())
             .flatten();
     match millionths {
-        Some(share @ 0..=1_000_000) => Ok(MinSize::Millionths(share)),
+        Some(share @ 0..=1_000_000) => Ok(LeastSize::Millionths(share)),
         _ => Err("a share is between 0% and 100%, as in 0.5%".into()),
     }
 }

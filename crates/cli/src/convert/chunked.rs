@@ -3,20 +3,16 @@
 use std::path::Path;
 
 use proto_splitter::Opened;
-use proto_splitter::formats::ALL;
-use proto_splitter::split::{Source, SplitExt, SplitOptions};
+use proto_splitter::ops::{CHUNKS, convert_to_chunks};
+use proto_splitter::split::SplitOptions;
 
-use super::folders::MadeFolders;
-use super::format::{Report, is_read};
+use super::format::{failure, is_read, text};
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
-use crate::input::{CHUNKED, check_apart, prefix_of, shown};
+use crate::input::{CHUNKED, check_apart};
 use crate::output::Output;
 use crate::split::note_removed;
-
-/// Name of the form.
-pub(super) const FORM: &str = "cpb";
 
 /// Returns true if a chunked file is requested, by the form or else by the name of the output.
 pub(super) fn is_asked(args: &ConvertArgs, target: &Path) -> Result<bool, Failure> {
@@ -24,7 +20,7 @@ pub(super) fn is_asked(args: &ConvertArgs, target: &Path) -> Result<bool, Failur
         .extension()
         .is_some_and(|extension| extension == CHUNKED);
     match args.to.as_str() {
-        FORM => Ok(true),
+        CHUNKS => Ok(true),
         "auto" => Ok(named),
         other if named => Err(Failure::usage(format!(
             "{}: a .cpb is a file in chunks, and --to {other} writes none",
@@ -49,47 +45,26 @@ pub(super) fn run(
         let message = format!("--set {name}: a chunked file has no settings");
         return Err(Failure::usage(message));
     }
-    let (Some((bytes, size)), Some(descriptor)) = (opened.plain(), opened.descriptor()) else {
+    if opened.plain().is_none() || opened.descriptor().is_none() {
         let name = args.input.display();
         return Err(Failure::usage(if opened.chunked().is_some() {
             format!("{name}: it is in chunks; protosplit recompress stores them in another way")
         } else {
             format!("{name}: it has tensors and isn't a message, so it can't be cut into chunks")
         }));
-    };
-    opened
-        .check_complete()
-        .map_err(|error| Failure::of(&args.input, &error))?;
+    }
+    let failed = |error| failure(opened, target, &error);
+    opened.check_complete().map_err(failed)?;
     check_apart(opened.files(), target)?;
-    let message =
-        Source::from_reader(bytes.clone(), size, descriptor.clone()).read_from(opened.files());
     let options = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)
         .value_chunk_size(args.value_chunk_size.0)
         .compression(args.compression)
-        .always_chunked(true)
         .force(args.force)
         .threads(args.threads.threads)
         .progress(output.writing("converting"));
-    let splitter = ALL.splitter(descriptor.full_name());
-    let folders = MadeFolders::around(target)?;
-    let written = splitter
-        .write_with(message, prefix_of(target), &options)
-        .map_err(|error| Failure::of(&args.input, &error))?;
-    folders.keep();
-    let removed: Vec<String> = written
-        .removed_files
-        .iter()
-        .map(|file| shown(file))
-        .collect();
-    note_removed(&removed, output);
-    let report = Report {
-        format: opened.format().map_or("message", |format| format.name()),
-        to: FORM,
-        files: vec![shown(&written.path)],
-        output_bytes: written.output_size,
-        notes: Vec::new(),
-    };
-    output.done(args.json, &report, |report, _| report.text())?;
+    let report = convert_to_chunks(opened, target, &options).map_err(failed)?;
+    note_removed(&report.removed_files, output);
+    output.done(args.json, &report, |report, _| text(report))?;
     Ok(Exit::Done)
 }

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use proto_splitter::formats::{ConvertOptions, ConvertTarget, Format};
 use proto_splitter::merge::Limits;
-use proto_splitter::{Error, Opened};
-use serde::Serialize;
+use proto_splitter::ops::{ConvertReport, convert};
+use proto_splitter::{Error, ErrorKind, Opened};
 
-use super::folders::MadeFolders;
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
@@ -15,16 +14,6 @@ use crate::harmless::one_line;
 use crate::input::{self, Input, Opening, shown};
 use crate::output::Output;
 use crate::size;
-
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) format: &'static str,
-    pub(super) to: &'static str,
-    /// Files written, the main one first.
-    pub(super) files: Vec<String>,
-    pub(super) output_bytes: u64,
-    pub(super) notes: Vec<String>,
-}
 
 /// Opens the input if its format has its own forms.
 pub(super) fn open(args: &ConvertArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
@@ -73,23 +62,25 @@ pub(super) fn run(
         let name = "max-file-size";
         options = options.setting(name, setting(format, form, name, &bytes.to_string())?);
     }
-    let failed = |error: Error| Failure::of(&args.input, &error);
-    let folders = MadeFolders::around(target)?;
-    let converted = format.convert(opened, form, target, &options);
-    let converted = converted.map_err(failed)?;
-    folders.keep();
-    for note in &converted.notes {
+    let report = convert(opened, form, target, &options);
+    let report = report.map_err(|error| failure(opened, target, &error))?;
+    for note in &report.notes {
         output.note(note);
     }
-    let report = Report {
-        format: format.name(),
-        to: form.name,
-        files: converted.files.iter().map(|file| shown(file)).collect(),
-        output_bytes: converted.bytes,
-        notes: converted.notes,
-    };
-    output.done(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| text(report))?;
     Ok(Exit::Done)
+}
+
+/// Returns the error of a conversion, which may concern a folder that leads to the output.
+pub(super) fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
+    let message = error.to_string();
+    let is_about = |folder: &&Path| {
+        let name = folder.display().to_string();
+        !name.is_empty() && message.starts_with(&format!("{name}: "))
+    };
+    let mut folders = target.ancestors().skip(1);
+    let folder = folders.find(|folder| error.kind() == ErrorKind::Io && is_about(folder));
+    Failure::of(folder.unwrap_or(opened.input()), error)
 }
 
 /// Returns the form of this name, or for `auto` the usual form, unless the format has one named `auto`.
@@ -138,16 +129,12 @@ fn setting(
         .map_err(|why| Failure::usage(format!("{name} must be a number of bytes: {why}")))
 }
 
-impl Report {
-    pub(super) fn text(&self) -> String {
-        let main = self
-            .files
-            .first()
-            .map_or(String::new(), |file| one_line(file));
-        let others = match self.files.len() {
-            0 | 1 => String::new(),
-            files => format!(", {files} files"),
-        };
-        format!("{main}: {}{others}\n", size::show(self.output_bytes))
-    }
+pub(super) fn text(report: &ConvertReport) -> String {
+    let main = report.files.first();
+    let main = main.map_or(String::new(), |file| one_line(&shown(file)));
+    let others = match report.files.len() {
+        0 | 1 => String::new(),
+        files => format!(", {files} files"),
+    };
+    format!("{main}: {}{others}\n", size::show(report.output_bytes))
 }

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
-use proto_splitter::edit::{Loss, Salvaged, salvage};
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::ReadOptions;
+use proto_splitter::ops::{LostPart, Salvage, SalvageOptions, SalvageReport};
 use proto_splitter::progress::Progress;
 use proto_splitter::{Error, SaveOptions};
-use serde::Serialize;
 
 use crate::Exit;
 use crate::args::MergeArgs;
@@ -20,23 +18,6 @@ use crate::input::{self, PLAIN, Place, STANDARD, shown, with_extension};
 use crate::output::{Output, shown_path};
 use crate::size;
 use crate::types::Types;
-
-#[derive(Debug, Serialize)]
-struct Report {
-    output: String,
-    input: String,
-    output_bytes: u64,
-    lost: Vec<LostPlace>,
-}
-
-/// A missing part of the message.
-#[derive(Debug, Serialize)]
-struct LostPlace {
-    path: String,
-    what: String,
-    chunk: u64,
-    why: String,
-}
 
 pub(super) fn run(
     place: Place,
@@ -63,45 +44,26 @@ pub(super) fn run(
         .limits(args.reading.limits())
         .threads(args.threads.threads)
         .progress(progress);
-    let salvaged = salvage(&place.file, &reading).map_err(failed)?;
-    let of_file = || {
-        let said = salvaged.file.trailer().message_type()?;
-        let known = types.get(said);
-        known.or_else(|| salvaged.file.descriptor().ok().flatten())
-    };
-    let known = reading.descriptor.clone().or_else(of_file);
-    let reading = reading.descriptor(known);
-    let lost = |loss: &Loss| LostPlace {
-        path: loss.path.display(reading.descriptor.as_ref()),
-        what: loss.what.to_string(),
-        chunk: loss.chunk.get(),
-        why: loss.why.clone(),
-    };
-    let mut report = Report {
-        output: args.output().display().to_string(),
-        input: shown(&place.file),
-        output_bytes: 0,
-        lost: salvaged.lost.iter().map(lost).collect(),
-    };
-    let exit = if report.lost.is_empty() {
+    let options = SalvageOptions::new()
+        .reading(reading)
+        .schemas(types.given().clone())
+        .formats(ALL);
+    let salvaged = Salvage::open(&place.file, &options).map_err(failed)?;
+    let lost = salvaged.lost();
+    let exit = if lost.is_empty() {
         Exit::Done
     } else {
         Exit::Bad
     };
     if args.output() == Path::new(STANDARD) {
-        salvaged.file.merge_to(output, &reading).map_err(failed)?;
-        report
-            .lost
-            .iter()
-            .for_each(|lost| output.error(lost.text()));
+        salvaged.write_to(&mut *output).map_err(failed)?;
+        lost.iter().for_each(|lost| output.error(said(lost)));
         return Ok(exit);
     }
-    input::check_apart(salvaged.file.paths(), args.output())?;
-    let merge = |target: &Path, force: bool| {
-        write(&salvaged, &reading, &place.file, target, force).map_err(failed)
-    };
+    input::check_apart(salvaged.files(), args.output())?;
+    let merge = |target: &Path, force: bool| salvaged.write_file(target, force).map_err(failed);
     let to_file = args.output().extension().is_some_and(|end| end == PLAIN);
-    report.output_bytes = match &place.folder {
+    let report = match &place.folder {
         Some(folder) if !to_file => {
             let saving = SaveOptions::new()
                 .force(args.force)
@@ -112,48 +74,34 @@ pub(super) fn run(
             let rebuilt = rebuild(folder, args.output(), &saving, fill)?;
             note_refusal(&rebuilt.fingerprint, output);
             let target = with_extension(&args.output().join(MODEL_STEM), PLAIN);
-            report.output = target.display().to_string();
-            rebuilt.filled
+            let mut report = rebuilt.filled;
+            report.output = target;
+            report
         }
         _ => merge(args.output(), args.force)?,
     };
     match exit {
-        Exit::Done => output.done(args.json, &report, |report, _| report.text())?,
-        _ => output.report(args.json, &report, |report, _| report.text())?,
+        Exit::Done => output.done(args.json, &report, |report, _| text(report))?,
+        _ => output.report(args.json, &report, |report, _| text(report))?,
     }
     Ok(exit)
 }
 
-fn write(
-    salvaged: &Salvaged,
-    reading: &ReadOptions,
-    read: &Path,
-    target: &Path,
-    force: bool,
-) -> Result<u64, Error> {
-    let out = AtomicFile::create(target, &MadeFrom::files([read]), force)?;
-    let merged = out.write(|mut sink| salvaged.file.merge_to(&mut sink, reading))?;
-    Ok(merged.size)
+fn said(lost: &LostPart) -> String {
+    let path = shown_path(&lost.path);
+    format!("lost {path}: {}: {}", lost.what, one_line(&lost.why))
 }
 
-impl LostPlace {
-    fn text(&self) -> String {
-        let path = shown_path(&self.path);
-        format!("lost {path}: {}: {}", self.what, one_line(&self.why))
+fn text(report: &SalvageReport) -> String {
+    let output = one_line(&shown(&report.output));
+    let bytes = size::show(report.output_bytes);
+    let lost = match report.lost.len() {
+        0 => "nothing is damaged".to_owned(),
+        count => format!("{} lost", size::count(count, "place")),
+    };
+    let mut text = format!("{output}: {bytes}: {lost}\n");
+    for lost in &report.lost {
+        text.push_str(&format!("  {}\n", said(lost)));
     }
-}
-
-impl Report {
-    fn text(&self) -> String {
-        let (output, bytes) = (one_line(&self.output), size::show(self.output_bytes));
-        let lost = match self.lost.len() {
-            0 => "nothing is damaged".to_owned(),
-            count => format!("{} lost", size::count(count, "place")),
-        };
-        let mut text = format!("{output}: {bytes}: {lost}\n");
-        for lost in &self.lost {
-            text.push_str(&format!("  {}\n", lost.text()));
-        }
-        text
-    }
+    text
 }

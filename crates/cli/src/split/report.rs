@@ -1,5 +1,7 @@
 //! The report of `protosplit split`.
 
+use std::path::Path;
+
 use std::path::PathBuf;
 
 use proto_splitter::split::{Source, SplitPlan, Written, WrittenFile};
@@ -37,7 +39,7 @@ pub(super) struct Report {
 
 /// A file with chunks beside the main one.
 #[derive(Debug, Serialize)]
-pub(crate) struct OtherFile {
+struct OtherFile {
     file: String,
     bytes: u64,
     chunks: usize,
@@ -206,8 +208,9 @@ pub(super) fn within(bytes: u64, args: &SplitArgs) -> String {
 }
 
 /// Prints the files of an earlier split that were removed.
-pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
+pub(crate) fn note_removed<P: AsRef<Path>>(files: &[P], output: &mut Output<'_>) {
     for removed in files {
+        let removed = shown(removed.as_ref());
         output.note(format_args!(
             "removed {removed}, which was of an earlier split"
         ));

@@ -1,8 +1,11 @@
 //! The changes between two messages as a self-contained page.
 
-use super::changes::{Report, Row, signed};
+use proto_splitter::ops::{SizeChange, TreeDiffReport};
+
+use super::changes::{counts, signed, what};
 use super::page::escape;
 use super::text::{called, thousands};
+use crate::input::shown;
 use crate::size;
 
 const STYLE: &str = "\
@@ -21,8 +24,12 @@ tr:hover { background: #8882; }
 ";
 
 /// Returns the page.
-pub(super) fn page(report: &Report) -> String {
-    let title = format!("{}: what changed since {}", report.new, report.old);
+pub(super) fn page(report: &TreeDiffReport) -> String {
+    let title = format!(
+        "{}: what changed since {}",
+        shown(&report.new),
+        shown(&report.old)
+    );
     let title = escape(&title);
     let sizes = format!(
         "{} became {}",
@@ -56,8 +63,8 @@ pub(super) fn page(report: &Report) -> String {
     )
 }
 
-fn line(depth: usize, row: &Row, largest: u64) -> String {
-    let shown = |bytes: Option<u64>| match (bytes, row.unseen_up_to) {
+fn line(depth: usize, row: &SizeChange, largest: u64) -> String {
+    let bytes = |bytes: Option<u64>| match (bytes, row.unseen_up_to) {
         (Some(bytes), _) => size::show(bytes),
         (None, Some(most)) => format!("\u{2264} {}", size::show(most)),
         (None, None) => "-".into(),
@@ -75,10 +82,10 @@ fn line(depth: usize, row: &Row, largest: u64) -> String {
          <td style=\"padding-left:{indent}ch\" title=\"{path}\">{label}</td></tr>\n",
         signed(row.change),
         bar(row.change, largest),
-        shown(row.old_size),
-        shown(row.new_size),
-        row.counts(),
-        row.what.text(),
+        bytes(row.old_size),
+        bytes(row.new_size),
+        counts(row),
+        what(row.what),
     )
 }
 

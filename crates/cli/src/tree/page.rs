@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use proto_splitter::ops::{LeastSize, TreeField, TreeLimits, TreeMember, TreeReport, TreeRest};
 use serde::Serialize;
 
-use super::shown::{Field, Limits, Listed, Report, Rest};
+use super::text;
 use crate::failure::Failure;
+use crate::input::shown;
 
 const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/page.css");
@@ -60,36 +62,43 @@ struct Item {
 type Row = (String, Option<String>, Option<String>, u64, String, String);
 
 /// Returns the page for the largest report that fits; `report` makes one within limits.
-pub(super) fn page(limits: Limits, report: impl Fn(Limits) -> Report) -> Result<String, Failure> {
+pub(super) fn page(
+    limits: TreeLimits,
+    report: impl Fn(&TreeLimits) -> TreeReport,
+) -> Result<String, Failure> {
+    let (mut depth, mut top) = (limits.max_depth(), limits.max_count());
     let mut limits = limits;
     loop {
-        let report = report(limits);
+        let report = report(&limits);
         let data = data(&report)?;
-        if data.len() <= MOST_DATA || (limits.top <= 1 && limits.depth <= 1) {
+        if data.len() <= MOST_DATA || (top <= 1 && depth <= 1) {
             return Ok(fill(&title(&report), &data));
         }
-        limits.min_size = limits
-            .min_size
-            .max(report.tree.size >> 20)
-            .saturating_mul(4);
+        let whole = report.tree.size;
+        let least = limits.least_size().of(whole);
+        let least = least.max(whole >> 20).saturating_mul(4);
         // All members of a field matter more than small ones of every field.
-        if limits.min_size >= report.tree.size >> 12 {
-            limits.top = (limits.top / 2).max(1);
+        if least >= whole >> 12 {
+            top = (top / 2).max(1);
         }
-        if limits.top == 1 {
-            limits.depth = (limits.depth / 2).clamp(1, 64);
+        if top == 1 {
+            depth = (depth / 2).clamp(1, 64);
         }
+        limits = limits
+            .min_size(LeastSize::Bytes(least))
+            .top(top)
+            .depth(depth);
     }
 }
 
-fn title(report: &Report) -> String {
-    format!("{}: sizes by field", report.file)
+fn title(report: &TreeReport) -> String {
+    format!("{}: sizes by field", shown(&report.file))
 }
 
 /// Returns the data for the script. Only `<` could end a script element, and JSON can escape it.
-fn data(report: &Report) -> Result<String, Failure> {
+fn data(report: &TreeReport) -> Result<String, Failure> {
     let data = Data {
-        file: &report.file,
+        file: &shown(&report.file),
         message: report.message.as_deref(),
         chunked: report.is_chunked(),
         tree: Item::of(&report.tree),
@@ -100,7 +109,7 @@ fn data(report: &Report) -> Result<String, Failure> {
 }
 
 /// Returns a member to zoom into, unless its path is too long for the page.
-fn inside(field: &Field) -> Option<(String, Item)> {
+fn inside(field: &TreeField) -> Option<(String, Item)> {
     let is_whole = field.path.chars().count() <= MOST_TEXT;
     is_whole.then(|| (field.path.clone(), Item::of(field)))
 }
@@ -134,8 +143,8 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 impl Item {
-    fn of(field: &Field) -> Self {
-        let rest = |rest: &Option<Rest>| rest.map(|rest| (rest.count, rest.size));
+    fn of(field: &TreeField) -> Self {
+        let rest = |rest: &Option<TreeRest>| rest.map(|rest| (rest.count, rest.size));
         Item {
             n: short(&field.label),
             t: field.type_name.clone(),
@@ -143,7 +152,7 @@ impl Item {
             s: field.size,
             o: field.own,
             c: field.count,
-            k: field.chunks.text(),
+            k: text::chunks(&field.chunks, field.more_chunks),
             m: field.members.iter().map(member).collect(),
             r: rest(&field.other_members),
             f: field.fields.iter().map(Item::of).collect(),
@@ -152,13 +161,13 @@ impl Item {
     }
 }
 
-fn member(member: &Listed) -> Row {
+fn member(member: &TreeMember) -> Row {
     (
         short(&member.short),
         member.name.as_deref().map(short),
         member.detail.as_deref().map(short),
         member.size,
-        member.chunks.text(),
+        text::chunks(&member.chunks, member.more_chunks),
         short(&member.path),
     )
 }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use proto_splitter::ops::{TreeField, TreeMember, TreeReport};
+
 use super::page::escape;
-use super::shown::{Field, Listed, Report};
 use super::squarify::{Rect, squarify};
 use super::text::percent;
+use crate::input::shown;
 use crate::size;
 
 const WIDTH: f64 = 1280.0;
@@ -29,8 +31,8 @@ const STYLE: &str = include_str!("assets/picture.css");
 
 /// A part of a field: a field, or a large member if members tell more.
 enum Part<'a> {
-    Field(&'a Field),
-    Member(&'a Listed),
+    Field(&'a TreeField),
+    Member(&'a TreeMember),
     Rest(String, u64),
 }
 
@@ -86,7 +88,7 @@ fn share(size: u64, whole: u64) -> String {
 }
 
 /// Returns the kind of field that determines its colour, as in the page.
-fn kind(field: &Field) -> &'static str {
+fn kind(field: &TreeField) -> &'static str {
     if !field.fields.is_empty() || field.other_fields.is_some() {
         return "message";
     }
@@ -103,7 +105,7 @@ fn kind(field: &Field) -> &'static str {
     }
 }
 
-fn parts(field: &Field) -> Vec<Part<'_>> {
+fn parts(field: &TreeField) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = field.fields.iter().map(Part::Field).collect();
     if let Some(rest) = field.other_fields {
         let plural = if rest.count == 1 { "" } else { "s" };
@@ -125,22 +127,22 @@ fn parts(field: &Field) -> Vec<Part<'_>> {
 }
 
 /// Returns true if members tell more than fields: they have names, and the fields below have no names or only a few of the bytes.
-fn by_member(field: &Field) -> bool {
+fn by_member(field: &TreeField) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))
 }
 
-fn is_named(field: &Field) -> bool {
+fn is_named(field: &TreeField) -> bool {
     field.members.iter().any(|member| member.name.is_some())
 }
 
-fn has_named(field: &Field, least: u64) -> bool {
+fn has_named(field: &TreeField, least: u64) -> bool {
     let mut large = field.fields.iter().filter(|below| below.size >= least);
     large.any(|below| (below.members.len() > 1 && is_named(below)) || has_named(below, least))
 }
 
 /// Returns the picture of a report as SVG.
-pub(super) fn svg(report: &Report) -> String {
+pub(super) fn svg(report: &TreeReport) -> String {
     let root = &report.tree;
     let map = Rect {
         x: MARGIN,
@@ -156,8 +158,8 @@ pub(super) fn svg(report: &Report) -> String {
          <rect class=\"page\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n\
          <text class=\"head\" x=\"{MARGIN}\" y=\"36\">{shown}</text>\n\
          <text class=\"about\" x=\"{MARGIN}\" y=\"60\">{about}</text>\n",
-        file = escape(&report.file),
-        shown = escape(&fit(&report.file, 100)),
+        file = escape(&shown(&report.file)),
+        shown = escape(&fit(&shown(&report.file), 100)),
         about = escape(&fit(
             &[message, &root.path, &size::show(root.size)]
                 .into_iter()
@@ -173,7 +175,7 @@ pub(super) fn svg(report: &Report) -> String {
     out
 }
 
-fn draw_parts(out: &mut String, field: &Field, within: Rect, depth: usize, whole: u64) {
+fn draw_parts(out: &mut String, field: &TreeField, within: Rect, depth: usize, whole: u64) {
     let parts = parts(field);
     let sizes: Vec<u64> = parts.iter().map(Part::size).collect();
     for (part, rect) in parts.iter().zip(squarify(&sizes, within)) {
@@ -216,7 +218,7 @@ fn draw(out: &mut String, part: &Part<'_>, rect: Rect, depth: usize, whole: u64)
 }
 
 /// Returns true if all parts of a field are members too small for their names.
-fn is_dust(field: &Field, within: &Rect) -> bool {
+fn is_dust(field: &TreeField, within: &Rect) -> bool {
     let largest = field.members.first().map_or(0, |member| member.size);
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let area = within.area() * largest as f64 / field.size.max(1) as f64;

@@ -1,6 +1,7 @@
 //! The tree as a table.
 
-use super::shown::{Field, Listed, Report, Rest};
+use proto_splitter::ops::{TreeField, TreeMember, TreeReport, TreeRest};
+
 use crate::harmless::one_line;
 use crate::size;
 use crate::table::{Align, Table};
@@ -31,49 +32,48 @@ const BAR: usize = 10;
 /// Last character of a bar, by eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-impl Report {
-    pub(super) fn text(&self, look: Look) -> String {
-        let mut lines = Vec::new();
-        let root = &self.tree;
-        let label = match (root.label.as_str(), &self.message) {
-            ("", Some(message)) => message.as_str(),
-            ("", None) => "message",
-            (path, _) => path,
-        };
-        lines.push(Line {
-            cells: cells(root),
-            share: Some(root.share),
-            label: one_line(label),
-        });
-        field_lines(root, "", look.full_paths, &mut lines);
-        let mut table = Table::new([
-            ("size", Align::Right),
-            ("share", Align::Right),
-            (BARS, Align::Left),
-            ("own", Align::Right),
-            ("count", Align::Right),
-            ("chunk", Align::Left),
-            ("path", Align::Left),
-        ]);
-        for Line {
-            cells,
-            share,
-            label,
-        } in lines
-        {
-            let [size, percent, own, count, chunk] = cells;
-            let bar = share.map_or(String::new(), bar);
-            table.row([size, percent, bar, own, count, chunk, label]);
-        }
-        if !look.bars {
-            table.hide(BARS);
-        }
-        if !self.is_chunked() {
-            table.hide("chunk");
-        }
-        let text = table.render_within(look.width.filter(|_| !look.full_paths));
-        if look.colour { coloured(&text) } else { text }
+/// Returns the tree as a table.
+pub(super) fn text(report: &TreeReport, look: Look) -> String {
+    let mut lines = Vec::new();
+    let root = &report.tree;
+    let label = match (root.label.as_str(), &report.message) {
+        ("", Some(message)) => message.as_str(),
+        ("", None) => "message",
+        (path, _) => path,
+    };
+    lines.push(Line {
+        cells: cells(root),
+        share: Some(root.share),
+        label: one_line(label),
+    });
+    field_lines(root, "", look.full_paths, &mut lines);
+    let mut table = Table::new([
+        ("size", Align::Right),
+        ("share", Align::Right),
+        (BARS, Align::Left),
+        ("own", Align::Right),
+        ("count", Align::Right),
+        ("chunk", Align::Left),
+        ("path", Align::Left),
+    ]);
+    for Line {
+        cells,
+        share,
+        label,
+    } in lines
+    {
+        let [size, percent, own, count, chunk] = cells;
+        let bar = share.map_or(String::new(), bar);
+        table.row([size, percent, bar, own, count, chunk, label]);
     }
+    if !look.bars {
+        table.hide(BARS);
+    }
+    if !report.is_chunked() {
+        table.hide("chunk");
+    }
+    let text = table.render_within(look.width.filter(|_| !look.full_paths));
+    if look.colour { coloured(&text) } else { text }
 }
 
 /// Title of the column of bars.
@@ -115,20 +115,36 @@ fn coloured(text: &str) -> String {
     out
 }
 
-fn cells(field: &Field) -> [String; 5] {
+fn cells(field: &TreeField) -> [String; 5] {
     [
         size::show(field.size),
         percent(field.share),
         size::show(field.own),
         thousands(field.count),
-        field.chunks.text(),
+        chunks(&field.chunks, field.more_chunks),
     ]
+}
+
+/// Formats a set of chunks as `3`, `0, 3` or `0..7`; long sets as their number.
+pub(super) fn chunks(listed: &[u64], more: bool) -> String {
+    match (listed, more) {
+        (_, true) => format!("{}+ chunks", listed.len()),
+        ([], _) => String::new(),
+        ([first, .., last], _) if listed.len() > 2 && last - first + 1 == listed.len() as u64 => {
+            format!("{first}..{last}")
+        }
+        (few, _) if few.len() <= 3 => {
+            let few: Vec<String> = few.iter().map(u64::to_string).collect();
+            few.join(", ")
+        }
+        (several, _) => format!("{} chunks", several.len()),
+    }
 }
 
 /// Appends the lines below a field: its members, then its fields. Both add up to the field, the fields together with its own bytes, so
 /// members have lines of another style.
-fn field_lines(field: &Field, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
-    let members: &[Listed] = if only_member(field).is_some() {
+fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
+    let members: &[TreeMember] = if only_member(field).is_some() {
         &[]
     } else {
         &field.members
@@ -193,19 +209,19 @@ fn field_lines(field: &Field, indent: &str, full_paths: bool, lines: &mut Vec<Li
 }
 
 /// Returns the member of a field that has only one, which gets no separate line.
-fn only_member(field: &Field) -> Option<&Listed> {
+fn only_member(field: &TreeField) -> Option<&TreeMember> {
     match field.members.as_slice() {
         [only] if field.count == 1 => Some(only),
         _ => None,
     }
 }
 
-fn only_label(member: &Listed) -> String {
+fn only_label(member: &TreeMember) -> String {
     let called = called(member.name.as_deref(), member.detail.as_deref());
     one_line(&member.selector) + &called
 }
 
-fn member_line(member: &Listed, tip: &str) -> Line {
+fn member_line(member: &TreeMember, tip: &str) -> Line {
     let mut label = format!("{tip}{}", one_line(&member.short));
     let called = called(member.name.as_deref(), member.detail.as_deref());
     label.push_str(&called);
@@ -215,14 +231,14 @@ fn member_line(member: &Listed, tip: &str) -> Line {
             percent(member.share),
             String::new(),
             String::new(),
-            member.chunks.text(),
+            chunks(&member.chunks, member.more_chunks),
         ],
         share: Some(member.share),
         label,
     }
 }
 
-fn rest_line(rest: Rest, tip: &str, what: &str) -> Line {
+fn rest_line(rest: TreeRest, tip: &str, what: &str) -> Line {
     let plural = if rest.count == 1 { "" } else { "s" };
     Line {
         cells: [

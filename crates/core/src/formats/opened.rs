@@ -313,6 +313,22 @@ impl Opened {
         self.format
     }
 
+    /// Returns the formats whose rules apply to the content: those that the input was opened with, and
+    /// none for an input that wasn't opened by a [`Registry`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use proto_splitter_core::formats::{OpenOptions, Opened};
+    ///
+    /// let opened = Opened::of_reader(Arc::new(b"\x08\x01".to_vec()), None, &OpenOptions::new())?;
+    /// assert!(opened.registry().formats().is_empty());
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    pub fn registry(&self) -> Registry {
+        self.registry
+    }
+
     /// Returns the path or URL that was opened; empty for bytes that were given.
     pub fn input(&self) -> &Path {
         &self.input

@@ -25,3 +25,28 @@ pub fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
     path.push(extension);
     path.into()
 }
+
+/// Returns the prefix of a named output, with or without one of the extensions of a prefix.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use proto_splitter_core::container::prefix_of;
+/// for (named, prefix) in [
+///     ("a/m.cpb", "a/m"),
+///     ("a/m.pb", "a/m"),
+///     ("a/m.v1", "a/m.v1"),
+///     ("m", "m"),
+/// ] {
+///     assert_eq!(prefix_of(named.as_ref()), Path::new(prefix));
+/// }
+/// ```
+#[must_use]
+pub fn prefix_of(named: &Path) -> PathBuf {
+    match named.extension() {
+        Some(extension) if extension == CHUNKED_EXTENSION || extension == PLAIN_EXTENSION => {
+            named.with_extension("")
+        }
+        _ => named.to_owned(),
+    }
+}

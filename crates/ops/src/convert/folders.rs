@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use proto_splitter_core::{Error, Result};
 
 /// Folders created for an output. Removes those that are empty when dropped.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(super) struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
     /// Creates the folders that lead to an output.
-    pub(super) fn around(target: &Path) -> Result<MadeFolders, Failure> {
+    pub(super) fn around(target: &Path) -> Result<MadeFolders> {
         let above = target.ancestors().skip(1);
         let missing = above.take_while(|folder| {
             *folder != Path::new("") && matches!(folder.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
@@ -24,7 +24,7 @@ impl MadeFolders {
                 Ok(()) => made.0.push(folder),
                 // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::io(&folder, &error)),
+                Err(error) => return Err(Error::from(error).context(folder.display())),
             }
         }
         Ok(made)

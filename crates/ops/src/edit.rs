@@ -1,0 +1,394 @@
+//! Writing a message with changes: values removed, inserted, replaced or stripped.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION, prefix_of};
+use proto_splitter_core::edit::{Changed, Changes};
+use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Opened};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::split::{Profile, Source, SplitExt, SplitOptions};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::error_place::at;
+use crate::in_form::InForm;
+
+/// Options for [`edit`] and [`strip`].
+#[derive(Clone, Debug, Default)]
+pub struct EditOptions {
+    split: SplitOptions,
+    form: Option<&'static ConvertTarget>,
+    force: bool,
+    threads: Option<NonZeroUsize>,
+    progress: Progress,
+}
+
+impl EditOptions {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        EditOptions::default()
+    }
+
+    /// Sets sizes and compression of an output in chunks. Its profile and schema are those of the input, and the options for
+    /// overwriting, threads and progress are those below. Default: [`SplitOptions::new`].
+    #[must_use]
+    pub fn split(mut self, split: SplitOptions) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Sets the form of the input's format to write. Default: for a message made of several files, that of the input; otherwise one
+    /// file.
+    #[must_use]
+    pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
+        self.form = form.into();
+        self
+    }
+
+    /// Sets whether to overwrite existing output. Default: false.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Sets the number of threads. Default: the number of cores.
+    #[must_use]
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Sets progress reporting and cancellation of writing. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+}
+
+/// The result of [`edit`] and [`strip`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct EditReport {
+    /// The file written; the main one of several.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub output: PathBuf,
+    /// Path or URL of the input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub input: PathBuf,
+    /// Size of the changed message, in bytes.
+    pub message_bytes: u64,
+    /// Size of all files written, in bytes.
+    pub output_bytes: u64,
+    /// Number of chunks; `None` if the message isn't in chunks.
+    pub chunk_count: Option<usize>,
+    /// Number of fields, elements and map entries removed.
+    pub removed: u64,
+    /// Number of fields, elements and map entries inserted.
+    pub inserted: u64,
+    /// Number of values replaced.
+    pub replaced: u64,
+    /// Number of values, and of fields with tensor elements, whose content was removed.
+    pub stripped: u64,
+    /// Size of the stripped values, in bytes.
+    pub stripped_bytes: u64,
+    /// Files of an earlier split that were removed, as requested by [`force`](EditOptions::force).
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub removed_files: Vec<PathBuf>,
+    /// Notes for the user, one line each.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub notes: Vec<String>,
+}
+
+/// The large values that [`strip`] removes. The message keeps its structure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strip {
+    over: Option<u64>,
+    tensors: bool,
+}
+
+impl Strip {
+    /// Returns the defaults: nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Strip::default()
+    }
+
+    /// Sets the size in bytes above which strings, bytes, packed numbers and unknown values are emptied. Default: none are.
+    #[must_use]
+    pub fn values_over(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.over = bytes.into();
+        self
+    }
+
+    /// Sets whether to remove the elements of all tensors that the input's formats know. Types, shapes and names stay. Default: false.
+    #[must_use]
+    pub fn tensors(mut self, tensors: bool) -> Self {
+        self.tensors = tensors;
+        self
+    }
+
+    /// Adds the removal to changes of an input.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use proto_splitter_core::edit::Changes;
+    /// use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// use proto_splitter_ops::Strip;
+    ///
+    /// let input = Opened::of_reader(Arc::new(b"\x08\x01".to_vec()), None, &OpenOptions::new())?;
+    /// assert!(Strip::new().added_to(Changes::new(), &input).is_empty());
+    /// assert!(!Strip::new().values_over(1000).added_to(Changes::new(), &input).is_empty());
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    pub fn added_to(self, changes: Changes, input: &Opened) -> Changes {
+        let changes = match self.over {
+            Some(bytes) => changes.strip_values(bytes.saturating_add(1)),
+            None => changes,
+        };
+        if self.tensors {
+            changes.strip_tensors(input.registry().tensor_rules())
+        } else {
+            changes
+        }
+    }
+}
+
+/// Writes a message without what makes it large.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_ops::{EditOptions, Strip, strip};
+/// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// // A name and a package.
+/// std::fs::write(&path, b"\x0a\x01n\x12\x07package")?;
+/// let root = FileDescriptorProto::default().descriptor();
+/// let input = Opened::of_file(&path, Some(root), &OpenOptions::new())?;
+/// let output = folder.path().join("small.pb");
+/// let report = strip(&input, Strip::new().values_over(4), &output, &EditOptions::new())?;
+/// assert_eq!(report.stripped, 1);
+/// assert_eq!(std::fs::read(&output)?, b"\x0a\x01n\x12\x00");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`edit`]; [`ErrorKind::SchemaNeeded`] if the message's type is unknown.
+pub fn strip(
+    input: &Opened,
+    what: Strip,
+    output: impl AsRef<Path>,
+    options: &EditOptions,
+) -> Result<EditReport> {
+    edit(input, what.added_to(Changes::new(), input), output, options)
+}
+
+/// Writes a message with changes, in one pass. The extension of the output says whether it is in chunks; without `.cpb` and `.pb`, it is
+/// as the input.
+///
+/// Elements may be selected by the names that the input's formats give them.
+///
+/// ```
+/// use proto_splitter_core::edit::Changes;
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_core::path::PathQuery;
+/// use proto_splitter_ops::{EditOptions, edit};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// std::fs::write(&path, b"\x08\x01\x12\x01a\x12\x01b")?;
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// let changes = Changes::new().remove(PathQuery::parse("2[0]", None)?);
+/// let output = folder.path().join("changed.pb");
+/// let report = edit(&input, changes, &output, &EditOptions::new())?;
+/// assert_eq!((report.removed, report.message_bytes), (1, 5));
+/// assert_eq!(std::fs::read(&output)?, b"\x08\x01\x12\x01b");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// - Those of [`Changes::apply`].
+/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
+///   input or output.
+/// - [`ErrorKind::SchemaNeeded`] if the output is in chunks and the message's type is unknown.
+/// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
+/// - Any error if the input is damaged, or something can't be read or written.
+pub fn edit(
+    input: &Opened,
+    changes: Changes,
+    output: impl AsRef<Path>,
+    options: &EditOptions,
+) -> Result<EditReport> {
+    let output = output.as_ref();
+    let failed = |error| at(input, error);
+    let read = Read::of(input).map_err(failed)?;
+    let in_form = InForm::of(input, options.form, output)?;
+    MadeFrom::files(input.files()).check_apart(output)?;
+    let changed = changes
+        .names(input.registry().member_names())
+        .apply(read.message, &input.reading_options())
+        .map_err(failed)?;
+    let mut report = EditReport {
+        output: output.to_owned(),
+        input: input.input().to_owned(),
+        message_bytes: changed.message.total_size(),
+        output_bytes: 0,
+        chunk_count: None,
+        removed: changed.removed,
+        inserted: changed.inserted,
+        replaced: changed.replaced,
+        stripped: changed.stripped,
+        stripped_bytes: changed.stripped_bytes,
+        removed_files: Vec::new(),
+        notes: Vec::new(),
+    };
+    let written = if let Some(in_form) = in_form {
+        report.write_form(&in_form, &changed, input, options)
+    } else if is_edited_in_chunks(input, output) {
+        let splitting = options.split.clone().profile(read.profile);
+        let splitting = splitting.embed_schema(read.has_schema);
+        report.write_chunks(&changed, input, splitting, options)
+    } else {
+        report.write_plain(&changed, input, options)
+    };
+    written.map_err(failed)?;
+    Ok(report)
+}
+
+/// Returns true if [`edit`] writes this output in chunks: by its extension, or else as the input is stored. A message made of several
+/// files is written in chunks, as one file without them wouldn't tell its type.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_ops::is_edited_in_chunks;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// std::fs::write(&path, b"\x08\x01")?;
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// assert!(is_edited_in_chunks(&input, "new.cpb"));
+/// assert!(!is_edited_in_chunks(&input, "new"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn is_edited_in_chunks(input: &Opened, output: impl AsRef<Path>) -> bool {
+    let extension = output.as_ref().extension();
+    match extension.and_then(|extension| extension.to_str()) {
+        Some(CHUNKED_EXTENSION) => true,
+        Some(PLAIN_EXTENSION) => false,
+        _ => input.chunked().is_some() || is_made_of_files(input),
+    }
+}
+
+/// Returns true if the message is assembled from several files: in one piece its type would be lost.
+fn is_made_of_files(input: &Opened) -> bool {
+    input.descriptor().is_some_and(|descriptor| {
+        let name = descriptor.full_name();
+        let format = input.registry().of_type(name);
+        format.is_some_and(|format| format.is_made_of_files(name))
+    })
+}
+
+/// A message to change.
+struct Read {
+    message: Arc<dyn ReadAt>,
+    /// Profile of chunked output.
+    profile: Profile,
+    /// True if the input embeds its schema, so that chunked output does too.
+    has_schema: bool,
+}
+
+impl Read {
+    fn of(input: &Opened) -> Result<Read> {
+        match (input.chunked(), input.merged()?, input.plain()) {
+            (Some(file), Some(merged), _) => Ok(Read {
+                message: Arc::new(merged),
+                profile: match file.trailer().metadata().extended_message {
+                    Some(_) => Profile::Extended,
+                    None => Profile::TensorFlow,
+                },
+                has_schema: file.descriptor()?.is_some(),
+            }),
+            (.., Some((bytes, _))) => Ok(Read {
+                message: bytes.clone(),
+                profile: Profile::default(),
+                has_schema: false,
+            }),
+            _ => {
+                let message = "tensors, and no message that could be changed";
+                Err(Error::new(ErrorKind::InvalidConfig, message))
+            }
+        }
+    }
+}
+
+impl EditReport {
+    /// Writes the message in a form of its format.
+    fn write_form(
+        &mut self,
+        form: &InForm,
+        changed: &Changed,
+        input: &Opened,
+        options: &EditOptions,
+    ) -> Result<()> {
+        let writing = ConvertOptions::new()
+            .force(options.force)
+            .threads(options.threads)
+            .progress(options.progress.clone());
+        let converted = form.write(changed, input, &self.output, &writing)?;
+        self.output_bytes = converted.bytes;
+        self.notes = converted.notes;
+        Ok(())
+    }
+
+    /// Writes the message in one piece, with permissions no wider than those of the input.
+    fn write_plain(
+        &mut self,
+        changed: &Changed,
+        input: &Opened,
+        options: &EditOptions,
+    ) -> Result<()> {
+        let made_from = MadeFrom::files(input.files());
+        let out = AtomicFile::create(&self.output, &made_from, options.force)?;
+        out.check_space(changed.message.total_size())?;
+        self.output_bytes = out.write(|mut sink| changed.write_to(&mut sink, &options.progress))?;
+        Ok(())
+    }
+
+    /// Writes the message in chunks, with the splitter of its type.
+    fn write_chunks(
+        &mut self,
+        changed: &Changed,
+        input: &Opened,
+        splitting: SplitOptions,
+        options: &EditOptions,
+    ) -> Result<()> {
+        let Some(descriptor) = input.descriptor() else {
+            let message = "a message is cut into chunks by its type";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        let splitting = splitting
+            .always_chunked(true)
+            .force(options.force)
+            .threads(options.threads)
+            .progress(options.progress.clone());
+        let message = Source::from_spans(Arc::clone(&changed.message), descriptor.clone());
+        let splitter = input.registry().splitter(descriptor.full_name());
+        let written = splitter.write_with(message, prefix_of(&self.output), &splitting)?;
+        self.output = written.path;
+        self.output_bytes = written.output_size;
+        self.chunk_count = Some(written.chunks.len());
+        self.removed_files = written.removed_files;
+        Ok(())
+    }
+}

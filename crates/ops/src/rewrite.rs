@@ -1,0 +1,310 @@
+//! Writing a file with one value replaced, or with its chunks in another compression.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::{AtomicFile, FileSink, MadeFrom};
+use proto_splitter_core::edit::{
+    Changes, RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
+};
+use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Opened};
+use proto_splitter_core::path::PathQuery;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::split::{ChunkCompression, WrittenFile};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::error_place::at;
+use crate::in_form::InForm;
+
+/// Options for [`replace`].
+#[derive(Clone, Debug, Default)]
+pub struct ReplaceOptions {
+    compression: ChunkCompression,
+    max_file_size: Option<u64>,
+    form: Option<&'static ConvertTarget>,
+    force: bool,
+    progress: Progress,
+}
+
+impl ReplaceOptions {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        ReplaceOptions::default()
+    }
+
+    /// Sets the compression of the changed chunk. Default: [`ChunkCompression::default`].
+    #[must_use]
+    pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
+        self.compression = compression.into();
+        self
+    }
+
+    /// Sets the maximum size of each file of an output in chunks, in bytes. Default: unlimited, which is one file.
+    #[must_use]
+    pub fn max_file_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.max_file_size = bytes.into();
+        self
+    }
+
+    /// Sets the form of the input's format to write. Default: for a message made of several files, that of the input; otherwise one
+    /// file.
+    #[must_use]
+    pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
+        self.form = form.into();
+        self
+    }
+
+    /// Sets whether to overwrite existing output. Default: false.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Sets progress reporting and cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Returns the options for a file in chunks.
+    fn rewriting(&self) -> RewriteOptions {
+        RewriteOptions::new()
+            .compression(self.compression)
+            .max_file_size(self.max_file_size)
+            .force(self.force)
+            .progress(self.progress.clone())
+    }
+}
+
+/// The result of [`replace`] and [`recompress`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RewriteReport {
+    /// The file written; the main one of several.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub output: PathBuf,
+    /// Path or URL of the input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub input: PathBuf,
+    /// Size of all files written, in bytes.
+    pub output_bytes: u64,
+    /// Number of chunks; `None` if the message isn't in chunks.
+    pub chunk_count: Option<usize>,
+    /// Number of chunks copied as they are stored; `None` if the message isn't in chunks.
+    pub copied_chunks: Option<usize>,
+    /// Files of an earlier split that were removed, as requested by overwriting.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            skip_serializing_if = "Vec::is_empty",
+            serialize_with = "crate::as_text::paths"
+        )
+    )]
+    pub removed_files: Vec<PathBuf>,
+    /// Other files with chunks.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub files: Vec<RewrittenFile>,
+    /// Notes for the user, one line each.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub notes: Vec<String>,
+}
+
+/// A file with chunks beside the main one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RewrittenFile {
+    /// Path of the file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// Size of the file, in bytes.
+    pub bytes: u64,
+    /// Number of its chunks.
+    pub chunks: usize,
+}
+
+/// Writes a chunked file with the same chunks in another compression. Nothing is merged, and the checksums of both files are compared.
+///
+/// ```
+/// use proto_splitter_core::edit::RewriteOptions;
+/// use proto_splitter_core::formats::{OpenOptions, Opened, Registry};
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+/// use proto_splitter_ops::recompress;
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use record_file::Compression;
+///
+/// let folder = tempfile::tempdir()?;
+/// let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let options = SplitOptions::new().max_chunk_size(1000).compression(Compression::None);
+/// let path = SizeSplitter.write_with(&message, folder.path().join("message"), &options)?.path;
+/// let input = Registry::new(&[]).open(&path, &OpenOptions::new())?;
+/// let options = RewriteOptions::new().compression(Compression::zstd(3));
+/// let report = recompress(&input, folder.path().join("small.cpb"), &options)?;
+/// assert_eq!(report.chunk_count, Some(2));
+/// assert!(report.output_bytes < std::fs::metadata(&path)?.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if the input isn't in chunks; those of [`recompress_to_file`].
+pub fn recompress(
+    input: &Opened,
+    output: impl AsRef<Path>,
+    options: &RewriteOptions,
+) -> Result<RewriteReport> {
+    let output = output.as_ref();
+    let Some(file) = input.chunked() else {
+        let message = format!("{}: one message, not in chunks", input.input().display());
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    };
+    let written = recompress_to_file(file, output, options).map_err(|error| at(input, error))?;
+    Ok(RewriteReport::of(input, output).in_chunks(written))
+}
+
+/// Writes a message with one value replaced. In a chunked file only the chunk of the value, or of the enclosing message, is written anew.
+///
+/// The new value has the form that [`MessageView::get`](proto_splitter_core::view::MessageView::get) returns.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_core::path::PathQuery;
+/// use proto_splitter_ops::{ReplaceOptions, replace};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// std::fs::write(&path, b"\x08\x01\x12\x01a")?;
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// let output = folder.path().join("new.pb");
+/// let value = Arc::new(b"relu".to_vec());
+/// let report = replace(&input, &PathQuery::parse("2", None)?, value, &output, &ReplaceOptions::new())?;
+/// assert_eq!(report.output_bytes, 8);
+/// assert_eq!(std::fs::read(&output)?, b"\x08\x01\x12\x04relu");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::InvalidPath`] if the query doesn't lead to exactly one value.
+/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
+///   input or output.
+/// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
+/// - Any error if the input is damaged, or something can't be read or written.
+pub fn replace(
+    input: &Opened,
+    query: &PathQuery,
+    value: Arc<dyn ReadAt>,
+    output: impl AsRef<Path>,
+    options: &ReplaceOptions,
+) -> Result<RewriteReport> {
+    let output = output.as_ref();
+    let report = RewriteReport::of(input, output);
+    let replaced = match InForm::of(input, options.form, output)? {
+        Some(form) => report.replace_in_form(&form, input, query, value, options),
+        None => report.replace_at(input, query, &*value, options),
+    };
+    replaced.map_err(|error| at(input, error))
+}
+
+impl RewriteReport {
+    fn of(input: &Opened, output: &Path) -> RewriteReport {
+        RewriteReport {
+            output: output.to_owned(),
+            input: input.input().to_owned(),
+            output_bytes: 0,
+            chunk_count: None,
+            copied_chunks: None,
+            removed_files: Vec::new(),
+            files: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn in_chunks(self, written: Rewritten) -> RewriteReport {
+        RewriteReport {
+            output_bytes: written.size,
+            chunk_count: Some(written.chunks),
+            copied_chunks: Some(written.copied),
+            removed_files: written.removed_files,
+            files: written.files.iter().map(RewrittenFile::of).collect(),
+            ..self
+        }
+    }
+
+    /// Writes the message in a form of its format.
+    fn replace_in_form(
+        mut self,
+        form: &InForm,
+        input: &Opened,
+        query: &PathQuery,
+        value: Arc<dyn ReadAt>,
+        options: &ReplaceOptions,
+    ) -> Result<RewriteReport> {
+        let Some((message, _)) = input.plain() else {
+            let message = "a file in chunks is edited to a form";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        };
+        let changed = Changes::new()
+            .names(input.registry().member_names())
+            .replace(query.clone(), value)
+            .apply(Arc::clone(message), &input.reading_options())?;
+        let writing = ConvertOptions::new()
+            .force(options.force)
+            .progress(options.progress.clone());
+        let converted = form.write(&changed, input, &self.output, &writing)?;
+        self.output_bytes = converted.bytes;
+        self.notes = converted.notes;
+        Ok(self)
+    }
+
+    /// Writes the message as it is stored, with the value at one place replaced.
+    fn replace_at(
+        mut self,
+        input: &Opened,
+        query: &PathQuery,
+        value: &dyn ReadAt,
+        options: &ReplaceOptions,
+    ) -> Result<RewriteReport> {
+        let view = input.view()?;
+        view.check_type()?;
+        let path = view.select_one(query, &input.registry().member_names())?;
+        let reading = input.reading_options();
+        match (input.chunked(), input.plain()) {
+            (Some(file), _) => {
+                let (output, options) = (&self.output, options.rewriting());
+                let written = replace_to_file(file, &path, value, output, &reading, &options)?;
+                Ok(self.in_chunks(written))
+            }
+            (None, Some((bytes, _))) if input.is_single() => {
+                let reading = reading.progress(options.progress.clone());
+                let made_from = MadeFrom::files(input.files());
+                let out = AtomicFile::create(&self.output, &made_from, options.force)?;
+                self.output_bytes = out.write(|mut sink: &mut dyn FileSink| {
+                    replace_plain(bytes, &path, value, &mut sink, &reading)
+                })?;
+                Ok(self)
+            }
+            _ => {
+                let message = "several files make this message: `protosplit convert` makes one .cpb of them, in which a value can be replaced";
+                Err(Error::new(ErrorKind::InvalidConfig, message))
+            }
+        }
+    }
+}
+
+impl RewrittenFile {
+    fn of(file: &WrittenFile) -> RewrittenFile {
+        RewrittenFile {
+            file: file.path.clone(),
+            bytes: file.size,
+            chunks: file.chunks,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Listing the tensors of an input.
+
+use std::path::PathBuf;
+
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::tensor::TensorInfo;
+use proto_splitter_core::{Error, Result};
+
+use crate::error_place::at;
+
+/// The result of [`tensors`], without the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TensorsReport {
+    /// Path or URL of the input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// Name of the format, if known.
+    pub format: Option<&'static str>,
+    /// Size of all tensors, in bytes.
+    pub bytes: u64,
+    /// Number of tensors.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub count: usize,
+}
+
+/// A tensor, as listed by [`tensors`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TensorEntry {
+    /// Name.
+    pub name: String,
+    /// Type of the elements, such as `float32`.
+    pub dtype: String,
+    /// Sizes of the dimensions.
+    pub shape: Vec<u64>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// A path in the message, or a file or entry and the offset within it.
+    pub location: String,
+}
+
+/// Passes every tensor of an input to `each`, and sums them up. A model may have millions, so no list of them is built where its format
+/// permits.
+///
+/// ```
+/// use proto_splitter_core::Error;
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_ops::tensors;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// std::fs::write(&path, b"\x08\x01")?;
+/// let mut names = Vec::new();
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// let report = tensors(&input, |tensor| {
+///     names.push(tensor.name);
+///     Ok::<(), Error>(())
+/// })?;
+/// assert_eq!((report.count, names.len()), (0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Any error of `each`, which ends the list; any error if the tensors' headers are damaged or can't be read.
+pub fn tensors<E: From<Error>>(
+    input: &Opened,
+    mut each: impl FnMut(TensorEntry) -> Result<(), E>,
+) -> Result<TensorsReport, E> {
+    let failed = |error| at(input, error);
+    let mut report = TensorsReport {
+        file: input.input().to_owned(),
+        format: input.format().map(|format| format.name()),
+        bytes: 0,
+        count: 0,
+    };
+    for tensor in input.tensor_iter().map_err(failed)? {
+        let tensor = tensor.map_err(failed)?;
+        report.count += 1;
+        report.bytes = report.bytes.saturating_add(tensor.bytes);
+        each(TensorEntry::of(&tensor))?;
+    }
+    Ok(report)
+}
+
+impl TensorEntry {
+    fn of(info: &TensorInfo) -> TensorEntry {
+        TensorEntry {
+            name: info.name.clone(),
+            dtype: info.dtype.to_string(),
+            shape: info.shape.clone(),
+            bytes: info.bytes,
+            location: info.location.to_string(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Showing what takes up space in an input, by field or by the names of entries.
+
+mod diff;
+mod enter;
+mod entries;
+mod options;
+mod report;
+
+use std::path::PathBuf;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::path::PathQuery;
+use proto_splitter_core::size_tree::{self, NameRule, SizeTree, TreePlace};
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::error_place::at;
+use crate::info::entries;
+pub use diff::{SizeChange, TreeDiffReport, WhatChanged, tree_diff};
+pub use options::{LeastSize, TreeLimits, TreeOptions, TreeOrder};
+pub use report::{TreeField, TreeMember, TreeReport, TreeRest};
+
+/// The sizes of an input, measured once, of which [`report`](Self::report) shows as much as is asked for.
+#[derive(Debug)]
+pub struct MeasuredTree {
+    file: PathBuf,
+    /// Full name of the message's type, or title of the format.
+    title: Option<String>,
+    measured: Measured,
+}
+
+#[derive(Debug)]
+enum Measured {
+    Message {
+        tree: SizeTree,
+        /// The largest members, each measured separately.
+        entered: Vec<SizeTree>,
+    },
+    Entries {
+        path: String,
+        tree: entries::Node,
+    },
+}
+
+/// Measures an input, or the part of it at the path in the options, and reports the largest parts: a message by field, without loading
+/// it, and an archive by the parts of its entries' names.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_ops::{TreeOptions, tree};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// // Field 3 is a message twice, with the strings "testing" and "it" in field 1.
+/// std::fs::write(&path, b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it")?;
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// let report = tree(&input, &TreeOptions::new())?;
+/// assert_eq!(report.tree.size, 17);
+/// assert_eq!((report.tree.fields[0].path.as_str(), report.tree.fields[0].count), ("3[*]", 2));
+/// assert_eq!(report.tree.fields[0].members[0].name.as_deref(), Some("testing"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`MeasuredTree::of`].
+pub fn tree(input: &Opened, options: &TreeOptions) -> Result<TreeReport> {
+    Ok(MeasuredTree::of(input, options)?.report(options.limits()))
+}
+
+impl MeasuredTree {
+    /// Measures an input, or the part of it at the path in the options. Keeps the members that the options' limits list.
+    ///
+    /// ```
+    /// use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// use proto_splitter_ops::{MeasuredTree, TreeLimits, TreeOptions};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("message.pb");
+    /// std::fs::write(&path, b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it")?;
+    /// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+    /// let measured = MeasuredTree::of(&input, &TreeOptions::new())?;
+    /// assert_eq!(measured.size(), 17);
+    /// assert_eq!(measured.largest(1), [("3[0]".to_owned(), 11)]);
+    /// assert!(measured.report(&TreeLimits::new().depth(0)).tree.fields.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::InvalidPath`] if the path can't be parsed, or leads to nothing.
+    /// - Any error if the message is damaged, or can't be read.
+    pub fn of(input: &Opened, options: &TreeOptions) -> Result<MeasuredTree> {
+        let known = input.descriptor();
+        let (title, measured) = if input.has_message() {
+            let (tree, entered) = of_message(input, known, options)?;
+            let title = known.map(|known| known.full_name().to_owned());
+            (title, Measured::Message { tree, entered })
+        } else {
+            let title = input.format().map_or("archive", |format| format.title());
+            let path = options.path().to_owned();
+            let tree = of_entries(input, &path)?;
+            (Some(title.to_owned()), Measured::Entries { path, tree })
+        };
+        Ok(MeasuredTree {
+            file: input.input().to_owned(),
+            title,
+            measured,
+        })
+    }
+
+    /// Returns the size of what was measured, in bytes.
+    pub fn size(&self) -> u64 {
+        match &self.measured {
+            Measured::Message { tree, .. } => tree.root.size,
+            Measured::Entries { tree, .. } => tree.size,
+        }
+    }
+
+    /// Returns up to `most` of the largest parts of a message by their paths and sizes, as [`SizeTree::largest`]. Empty for an archive.
+    pub fn largest(&self, most: usize) -> Vec<(String, u64)> {
+        match &self.measured {
+            Measured::Message { tree, .. } => tree.largest(most),
+            Measured::Entries { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns the report within these limits. More members than the options' limits list aren't known.
+    pub fn report(&self, limits: &TreeLimits) -> TreeReport {
+        let whole = self.size();
+        let (tree, inside) = match &self.measured {
+            Measured::Message { tree, entered } => report::of_message(tree, entered, limits),
+            Measured::Entries { path, tree } => {
+                (entries::report(path, tree, whole, limits), Vec::new())
+            }
+        };
+        TreeReport {
+            file: self.file.clone(),
+            message: self.title.clone(),
+            tree,
+            inside,
+        }
+    }
+}
+
+/// Sums the entries of an archive by name.
+fn of_entries(input: &Opened, path: &str) -> Result<entries::Node> {
+    let found = entries(input).map_err(|error| at(input, error))?;
+    entries::measure(&found, path).ok_or_else(|| {
+        let message = format!("there is no entry {path:?}");
+        at(input, Error::new(ErrorKind::InvalidPath, message))
+    })
+}
+
+/// Measures a message of this type, or a part of it, and on request its largest members.
+fn of_message(
+    input: &Opened,
+    root: Option<&MessageDescriptor>,
+    options: &TreeOptions,
+) -> Result<(SizeTree, Vec<SizeTree>)> {
+    let mut reading = input.reading_options().descriptor(root.cloned());
+    if let Some(progress) = options.progress.clone() {
+        reading = reading.progress(progress);
+    }
+    let measured = || {
+        let start = Start::parse(options.path(), root)?;
+        let view = input.view_with(reading)?;
+        view.check_type()?;
+        let names = input.registry().member_names();
+        let place = start.find(&view, &names)?;
+        let whole = view.size(&place.path)?.unwrap_or(0);
+        let measuring = |whole| options.measuring(whole).names(&names);
+        let tree = size_tree::measure(&view, &place.path, &measuring(whole))?;
+        let tree = tree.focus(&place.below)?;
+        let entered = if options.enter_members {
+            enter::measure(&view, &tree, &measuring(tree.root.size))?
+        } else {
+            Vec::new()
+        };
+        Ok((tree, entered))
+    };
+    measured().map_err(|error| at(input, error))
+}
+
+/// The place to start from, which may depend on the contents of the message.
+enum Start {
+    Place(TreePlace),
+    Query(PathQuery),
+}
+
+impl Start {
+    fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<Start> {
+        let query = PathQuery::parse(text, root).ok();
+        match query.filter(|query| query.singular().0.as_path().is_none()) {
+            Some(query) => Ok(Start::Query(query)),
+            None => TreePlace::parse(text, root).map(Start::Place),
+        }
+    }
+
+    fn find(self, view: &MessageView<'_>, names: &[NameRule]) -> Result<TreePlace> {
+        let query = match self {
+            Start::Place(place) => return Ok(place),
+            Start::Query(query) => query,
+        };
+        let root = view.descriptor();
+        let (front, _) = query.singular();
+        let rest = query.as_str().get(front.as_str().len()..);
+        let path = view.select_one(&front, names)?.display(root);
+        TreePlace::parse(&(path + rest.unwrap_or_default()), root)
+    }
+}

@@ -1,0 +1,254 @@
+//! The changes of sizes between two messages.
+
+use std::cmp::Reverse;
+use std::path::PathBuf;
+
+use proto_splitter_core::Result;
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::size_tree::{MemberChange, Sum, TreeChange, TreeDiff};
+
+use super::{LeastSize, TreeLimits, TreeOptions, of_message};
+
+/// Largest number of members of a field to compare. Each takes some hundred bytes.
+const COMPARED: usize = 10_000;
+
+/// The result of [`tree_diff`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TreeDiffReport {
+    /// Path or URL of the old input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub old: PathBuf,
+    /// Path or URL of the new input.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub new: PathBuf,
+    /// Old size, in bytes.
+    pub old_size: u64,
+    /// New size, in bytes.
+    pub new_size: u64,
+    /// Fields by path and members by name, the largest change first, including enclosing messages.
+    pub changes: Vec<SizeChange>,
+    /// Number of smaller changes not listed.
+    pub other_changes: u64,
+    /// The same changes in the order of the tree, each with its depth.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub lines: Vec<(usize, SizeChange)>,
+}
+
+/// A change of a field, or of one of its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SizeChange {
+    /// Kind of change.
+    pub what: WhatChanged,
+    /// Path from the root of the message.
+    pub path: String,
+    /// True for one member, false for all values at the path.
+    pub member: bool,
+    /// Name of the member, if it has one.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub name: Option<String>,
+    /// Further description of the member.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub detail: Option<String>,
+    /// Growth, in bytes.
+    pub change: i64,
+    /// Old size, in bytes.
+    pub old_size: Option<u64>,
+    /// New size, in bytes.
+    pub new_size: Option<u64>,
+    /// Old number of values.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub old_count: Option<u64>,
+    /// New number of values.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub new_count: Option<u64>,
+    /// The member may exist in the other message with at most this many bytes, as only the largest members are compared.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub unseen_up_to: Option<u64>,
+    /// The end of the path.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub label: String,
+}
+
+/// The kind of a [`SizeChange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum WhatChanged {
+    /// The size increased.
+    Grew,
+    /// The size decreased.
+    Shrank,
+    /// The value is new.
+    Appeared,
+    /// The value disappeared.
+    Went,
+    /// Members changed, but their sum did not.
+    Changed,
+}
+
+/// Compares the sizes of two messages, or of the parts at the path in the options: what grew, shrank, appeared and disappeared.
+///
+/// If the type of one message is unknown, that of the other is used for the old one: names can't be compared with numbers.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+/// use proto_splitter_ops::{TreeOptions, WhatChanged, tree_diff};
+///
+/// let folder = tempfile::tempdir()?;
+/// let open = |name: &str, bytes: &[u8]| -> Result<Opened, Box<dyn std::error::Error>> {
+///     let path = folder.path().join(name);
+///     std::fs::write(&path, bytes)?;
+///     Ok(Opened::of_file(&path, None, &OpenOptions::new())?)
+/// };
+/// let (old, new) = (open("old.pb", b"\x08\x01")?, open("new.pb", b"\x08\x01\x12\x04more")?);
+/// let report = tree_diff(&old, &new, &TreeOptions::new())?;
+/// assert_eq!((report.old_size, report.new_size), (2, 8));
+/// let (depth, change) = &report.lines[1];
+/// assert_eq!((*depth, change.path.as_str(), change.what), (1, "2", WhatChanged::Appeared));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`MeasuredTree::of`](super::MeasuredTree::of), for either input; [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if
+/// one has no message.
+pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<TreeDiffReport> {
+    let all = TreeLimits::new()
+        .top(COMPARED)
+        .min_size(LeastSize::Bytes(0));
+    let measuring = options.clone().list(all).enter_members(false);
+    let old_type = old.descriptor().or(new.descriptor());
+    let (old_tree, _) = of_message(old, old_type, &measuring)?;
+    let (new_tree, _) = of_message(new, new.descriptor(), &measuring)?;
+    let mut report = TreeDiffReport {
+        old: old.input().to_owned(),
+        new: new.input().to_owned(),
+        old_size: old_tree.root.size,
+        new_size: new_tree.root.size,
+        changes: Vec::new(),
+        other_changes: 0,
+        lines: Vec::new(),
+    };
+    let whole = report.old_size.max(report.new_size);
+    let cut = Cut {
+        depth: options.limits().max_depth(),
+        top: options.limits().max_count(),
+        min_size: options.limits().least_size().of(whole),
+    };
+    report.add(
+        &TreeDiff::of(&old_tree, &new_tree).root,
+        String::new(),
+        0,
+        &cut,
+    );
+    report.changes = report.lines.iter().map(|(_, row)| row.clone()).collect();
+    report
+        .changes
+        .sort_by_key(|row| Reverse(row.change.unsigned_abs()));
+    Ok(report)
+}
+
+/// The limits on what is listed.
+struct Cut {
+    depth: usize,
+    top: usize,
+    min_size: u64,
+}
+
+impl TreeDiffReport {
+    fn add(&mut self, change: &TreeChange, above: String, depth: usize, cut: &Cut) {
+        let path = match (above.as_str(), change.label.as_str()) {
+            ("", label) => label.to_owned(),
+            (above, label) => format!("{above}.{label}"),
+        };
+        self.lines
+            .push((depth, SizeChange::of_field(change, &path)));
+        if depth >= cut.depth {
+            return;
+        }
+        let shown =
+            |index: usize, change: i64| index < cut.top && change.unsigned_abs() >= cut.min_size;
+        for (index, member) in change.members.iter().enumerate() {
+            if shown(index, member.change()) {
+                self.lines.push((depth + 1, SizeChange::of_member(member)));
+            } else {
+                self.other_changes += 1;
+            }
+        }
+        for (index, child) in change.children.iter().enumerate() {
+            if shown(index, child.change()) || holds(child, cut.min_size) {
+                self.add(child, path.clone(), depth + 1, cut);
+            } else {
+                self.other_changes += 1;
+            }
+        }
+    }
+}
+
+/// Returns true if the node contains a change this large, even if others compensate for it.
+fn holds(change: &TreeChange, least: u64) -> bool {
+    let large = |change: i64| change.unsigned_abs() >= least.max(1);
+    change.members.iter().any(|member| large(member.change()))
+        || change
+            .children
+            .iter()
+            .any(|child| large(child.change()) || holds(child, least))
+}
+
+impl SizeChange {
+    fn of_field(change: &TreeChange, path: &str) -> SizeChange {
+        let size = |sum: Option<Sum>| sum.map(|sum| sum.size);
+        let count = |sum: Option<Sum>| sum.map(|sum| sum.count);
+        SizeChange {
+            what: WhatChanged::of(size(change.old), size(change.new), None),
+            path: path.to_owned(),
+            member: false,
+            name: None,
+            detail: None,
+            change: change.change(),
+            old_size: size(change.old),
+            new_size: size(change.new),
+            old_count: count(change.old),
+            new_count: count(change.new),
+            unseen_up_to: None,
+            label: change.label.clone(),
+        }
+    }
+
+    fn of_member(member: &MemberChange) -> SizeChange {
+        SizeChange {
+            what: WhatChanged::of(member.old, member.new, member.unseen_up_to),
+            path: member.text.clone(),
+            member: true,
+            name: member.name.name.clone(),
+            detail: member.name.detail.clone(),
+            change: member.change(),
+            old_size: member.old,
+            new_size: member.new,
+            old_count: None,
+            new_count: None,
+            unseen_up_to: member.unseen_up_to,
+            label: member.short.clone(),
+        }
+    }
+}
+
+impl WhatChanged {
+    fn of(old: Option<u64>, new: Option<u64>, unseen: Option<u64>) -> WhatChanged {
+        match (old.or(unseen), new.or(unseen)) {
+            (None, _) => WhatChanged::Appeared,
+            (_, None) => WhatChanged::Went,
+            (Some(old), Some(new)) if new > old => WhatChanged::Grew,
+            (Some(old), Some(new)) if new < old => WhatChanged::Shrank,
+            _ => WhatChanged::Changed,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Measuring the largest members separately, for a page that zooms into them.
+
+use std::collections::{BinaryHeap, HashSet};
+
+use proto_splitter_core::Result;
+use proto_splitter_core::size_tree::{self, SizeTree, TreeOptions};
+use proto_splitter_core::view::MessageView;
+
+/// Largest number of members that are measured separately, and the smallest share of the whole for each.
+const MOST_ENTERED: usize = 200;
+const LEAST_ENTERED: u64 = 1_000;
+
+/// Measures the largest members, and the largest within them, each separately. Returns the largest first.
+pub(super) fn measure(
+    view: &MessageView<'_>,
+    tree: &SizeTree,
+    options: &TreeOptions,
+) -> Result<Vec<SizeTree>> {
+    let whole = tree.root.size;
+    let mut entered = Vec::new();
+    let mut found = BinaryHeap::new();
+    let mut seen = HashSet::new();
+    let mut look_into = |tree: &SizeTree, found: &mut BinaryHeap<_>| {
+        let mut open = vec![&tree.root];
+        while let Some(node) = open.pop() {
+            open.extend(&node.children);
+            // A node without fields has nothing to zoom into.
+            let members = node.members.iter().filter(|_| !node.children.is_empty());
+            for member in members {
+                let is_large = member.size.saturating_mul(LEAST_ENTERED) >= whole;
+                if is_large && seen.insert(member.path.clone()) {
+                    found.push((member.size, member.path.clone()));
+                }
+            }
+        }
+    };
+    look_into(tree, &mut found);
+    while let Some((_, path)) = found.pop() {
+        if entered.len() >= MOST_ENTERED {
+            break;
+        }
+        let inside = size_tree::measure(view, &path, options)?;
+        look_into(&inside, &mut found);
+        entered.push(inside);
+    }
+    Ok(entered)
+}

@@ -1,0 +1,142 @@
+//! The tree of an archive: its entries by the parts of their names.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use proto_splitter_core::formats::Entry;
+
+use super::report::share;
+use super::{TreeField, TreeLimits, TreeOrder, TreeRest};
+
+/// Largest number of name parts to separate. The remainder is one part.
+const MOST_PARTS: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) size: u64,
+    own: u64,
+    count: u64,
+    detail: Option<String>,
+    below: BTreeMap<String, Node>,
+}
+
+/// Returns the separator between the parts of the names.
+fn separator(entries: &[Entry]) -> char {
+    let slashes = entries.iter().any(|entry| entry.name.contains('/'));
+    if slashes { '/' } else { '.' }
+}
+
+/// Returns the tree of the entries whose names start with these parts, which may be empty; `None` if there are none.
+pub(super) fn measure(entries: &[Entry], path: &str) -> Option<Node> {
+    let separator = separator(entries);
+    let mut root = Node::default();
+    for entry in entries {
+        let mut node = &mut root;
+        node.add(entry);
+        for part in entry.name.splitn(MOST_PARTS, separator) {
+            node = node.below.entry(part.to_owned()).or_default();
+            node.add(entry);
+        }
+        node.own += entry.bytes;
+        node.detail.clone_from(&entry.detail);
+    }
+    let parts = path.split(separator).filter(|part| !part.is_empty());
+    parts
+        .into_iter()
+        .try_fold(root, |mut node, part| node.below.remove(part))
+}
+
+impl Node {
+    fn add(&mut self, entry: &Entry) {
+        self.size += entry.bytes;
+        self.count += 1;
+    }
+}
+
+/// Returns the tree within limits.
+pub(super) fn report(path: &str, tree: &Node, whole: u64, limits: &TreeLimits) -> TreeField {
+    let cut = Cut {
+        limits: *limits,
+        min_size: limits.least_size().of(whole),
+        whole,
+    };
+    cut.field(tree, path.to_owned(), path.to_owned(), 0)
+}
+
+/// The limits, and what they are shares of.
+struct Cut {
+    limits: TreeLimits,
+    min_size: u64,
+    whole: u64,
+}
+
+impl Cut {
+    fn field(&self, node: &Node, label: String, path: String, depth: usize) -> TreeField {
+        let limits = &self.limits;
+        let mut below: Vec<(&String, &Node)> = node.below.iter().collect();
+        below.sort_by_key(|(_, node)| Reverse(node.size));
+        let all = below.len();
+        below.retain(|(_, node)| node.size >= self.min_size);
+        below.truncate(limits.max_count());
+        match limits.sorted_by() {
+            TreeOrder::Size => {}
+            TreeOrder::Count => below.sort_by_key(|(_, node)| Reverse(node.count)),
+            TreeOrder::Name => below.sort_by_key(|(name, _)| *name),
+        }
+        let is_deepest = depth >= limits.max_depth();
+        if is_deepest {
+            below.clear();
+        }
+        let listed: u64 = below.iter().map(|(_, node)| node.size).sum();
+        let rest = TreeRest {
+            count: (all - below.len()) as u64,
+            size: (node.size - node.own).saturating_sub(listed),
+        };
+        let fields = below.into_iter().map(|(name, node)| {
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}/{name}")
+            };
+            self.field(node, name.clone(), path, depth + 1)
+        });
+        TreeField {
+            fields: fields.collect(),
+            path,
+            label,
+            detail: node.detail.clone(),
+            type_name: node.detail.clone(),
+            guess: None,
+            count: node.count,
+            size: node.size,
+            own: node.own,
+            share: share(node.size, self.whole),
+            chunks: Vec::new(),
+            more_chunks: false,
+            members: Vec::new(),
+            other_members: None,
+            other_fields: Some(rest).filter(|rest| rest.count > 0 && !is_deepest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto_splitter_core::tensor::Location;
+
+    use super::*;
+
+    #[test]
+    fn entries_add_up_by_the_parts_of_their_names() {
+        let entry = |name: &str, bytes| Entry::new(name, bytes, Location::Nowhere);
+        let entries = [entry("a/x", 10), entry("a/y/z", 5), entry("b", 1)];
+        let root = measure(&entries, "").unwrap();
+        assert_eq!((root.size, root.count, root.own), (16, 3, 0));
+        let a = measure(&entries, "a").unwrap();
+        assert_eq!((a.size, a.count), (15, 2));
+        assert_eq!(measure(&entries, "a/y/z").unwrap().own, 5);
+        assert!(measure(&entries, "a/w").is_none());
+        let dotted = [entry("l.w", 2), entry("l.b", 1)];
+        assert_eq!(measure(&dotted, "l").unwrap().size, 3);
+    }
+}

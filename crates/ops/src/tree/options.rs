@@ -1,0 +1,184 @@
+//! The options for measuring, and the limits on what is listed.
+
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::size_tree;
+
+/// Options for [`tree`](super::tree()), [`tree_diff`](super::tree_diff) and [`MeasuredTree`](super::MeasuredTree).
+#[derive(Clone, Debug, Default)]
+pub struct TreeOptions {
+    path: String,
+    limits: TreeLimits,
+    pub(super) enter_members: bool,
+    pub(super) progress: Option<Progress>,
+}
+
+impl TreeOptions {
+    /// Returns the defaults: the whole input, within [`TreeLimits::new`].
+    #[must_use]
+    pub fn new() -> Self {
+        TreeOptions::default()
+    }
+
+    /// Sets the path to start from: one value, or a line of a tree, such as `graph_def.node[*]`. For an archive, the first parts of
+    /// names. Default: the whole input.
+    #[must_use]
+    pub fn start(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Sets what to list. Default: [`TreeLimits::new`].
+    #[must_use]
+    pub fn list(mut self, limits: TreeLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets whether to measure the largest members separately, too, for [`TreeReport::inside`](super::TreeReport::inside). Default: false.
+    #[must_use]
+    pub fn enter_members(mut self, enter_members: bool) -> Self {
+        self.enter_members = enter_members;
+        self
+    }
+
+    /// Sets progress reporting and cancellation. Default: that with which the input was opened.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Returns the path to start from.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns what to list.
+    pub fn limits(&self) -> &TreeLimits {
+        &self.limits
+    }
+
+    /// Returns the options for measuring, which keep the members that are listed.
+    pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
+        size_tree::TreeOptions::new()
+            .top(self.limits.top)
+            .min_member_size(self.limits.min_size.of(whole))
+    }
+}
+
+/// The limits on what a tree lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeLimits {
+    depth: usize,
+    top: usize,
+    min_size: LeastSize,
+    order: TreeOrder,
+}
+
+impl Default for TreeLimits {
+    fn default() -> Self {
+        TreeLimits::new()
+    }
+}
+
+impl TreeLimits {
+    /// Returns the defaults: at every depth, the ten largest members and fields of at least 1% of the whole.
+    #[must_use]
+    pub const fn new() -> Self {
+        TreeLimits {
+            depth: usize::MAX,
+            top: size_tree::DEFAULT_TOP,
+            min_size: LeastSize::Millionths(10_000),
+            order: TreeOrder::Size,
+        }
+    }
+
+    /// Sets the number of levels of fields below the first. Default: unlimited.
+    #[must_use]
+    pub const fn depth(mut self, levels: usize) -> Self {
+        self.depth = levels;
+        self
+    }
+
+    /// Sets the largest number of members of a field, and of fields of a message. Default: 10.
+    #[must_use]
+    pub const fn top(mut self, count: usize) -> Self {
+        self.top = count;
+        self
+    }
+
+    /// Sets the size of the smallest part. Default: 1% of the whole.
+    #[must_use]
+    pub const fn min_size(mut self, size: LeastSize) -> Self {
+        self.min_size = size;
+        self
+    }
+
+    /// Sets the order of fields and members. Default: the largest first.
+    #[must_use]
+    pub const fn order(mut self, order: TreeOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Returns the number of levels of fields.
+    pub const fn max_depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Returns the largest number of members of a field, and of fields of a message.
+    pub const fn max_count(&self) -> usize {
+        self.top
+    }
+
+    /// Returns the size of the smallest part.
+    pub const fn least_size(&self) -> LeastSize {
+        self.min_size
+    }
+
+    /// Returns the order of fields and members.
+    pub const fn sorted_by(&self) -> TreeOrder {
+        self.order
+    }
+}
+
+/// The order of fields and members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TreeOrder {
+    /// The largest first.
+    #[default]
+    Size,
+    /// The most frequent first.
+    Count,
+    /// By name; elements by index.
+    Name,
+}
+
+/// The size of the smallest part that is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeastSize {
+    /// A number of bytes.
+    Bytes(u64),
+    /// A share of the whole, in millionths.
+    Millionths(u64),
+}
+
+impl LeastSize {
+    /// Returns the size in bytes, if the whole has this size.
+    ///
+    /// ```
+    /// use proto_splitter_ops::LeastSize;
+    ///
+    /// assert_eq!(LeastSize::Millionths(10_000).of(5_000), 50);
+    /// assert_eq!(LeastSize::Bytes(7).of(5_000), 7);
+    /// ```
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            LeastSize::Bytes(bytes) => bytes,
+            LeastSize::Millionths(share) => {
+                let bytes = u128::from(whole) * u128::from(share) / 1_000_000;
+                u64::try_from(bytes).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
