@@ -17,7 +17,7 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
 use proto_splitter::ops::entries;
 use proto_splitter::path::PathQuery;
-use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
+use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace, largest_named};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, member_names};
 
@@ -30,7 +30,7 @@ use crate::output::Output;
 use crate::printed::made_from;
 use crate::size;
 use crate::suggest;
-use shown::{Entered, Limits, Report};
+use shown::{Entered, Limits, NAMED, Report};
 use text::Look;
 
 /// Default number of members and fields, and smallest size to show, in a table, a picture and, as far as there is space, a page.
@@ -75,22 +75,12 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     }
 }
 
-/// How many of the largest parts an error names.
-const NAMED: usize = 3;
-
 /// Says by how much a message is over a limit, and which parts of it are the largest.
 fn over(tree: &SizeTree, limit: u64) -> String {
     let size = tree.root.size;
-    let largest = tree.largest(NAMED).into_iter();
-    let largest: Vec<String> = largest
-        .map(|(path, size)| format!("{path} {}", size::show(size)))
-        .collect();
     let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);
-    let message = format!("{shown} are {more} bytes over the limit of {limit}");
-    match &largest[..] {
-        [] => message,
-        _ => format!("{message}; the largest: {}", largest.join(", ")),
-    }
+    let largest = largest_named(&tree.largest(NAMED));
+    format!("{shown} are {more} bytes over the limit of {limit}{largest}")
 }
 
 /// Writes the report in the requested format.

@@ -58,6 +58,7 @@ pub(super) fn report(file: String, title: &str, path: &str, tree: &Node, limits:
     Report {
         file,
         message: Some(title.to_owned()),
+        largest: Vec::new(),
         tree: field(tree, path.to_owned(), path.to_owned(), 0, limits, whole),
         inside: Vec::new(),
     }

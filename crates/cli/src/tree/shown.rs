@@ -2,11 +2,14 @@
 
 use proto_splitter::ChunkIndex;
 use proto_splitter::path::Select;
-use proto_splitter::size_tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
+use proto_splitter::size_tree::{ChunkSet, Guessed, LargePart, Member, SizeTree, TreeNode};
 use serde::Serialize;
 
 use crate::args::{MinSize, SortBy, TreeArgs};
 use crate::input::Input;
+
+/// How many of the largest parts a report or an error names.
+pub(super) const NAMED: usize = 3;
 
 /// A size tree reduced to the nodes worth a line.
 #[derive(Debug, Serialize)]
@@ -14,10 +17,31 @@ pub(super) struct Report {
     pub(super) file: String,
     /// Full name of the message's type, if known.
     pub(super) message: Option<String>,
+    /// The three largest parts, as an error about a limit names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) largest: Vec<Large>,
     pub(super) tree: Field,
     /// For a page: the trees of members, each separate.
     #[serde(skip)]
     pub(super) inside: Vec<Field>,
+}
+
+/// A large part of the message.
+#[derive(Debug, Serialize)]
+pub(super) struct Large {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    size: u64,
+}
+
+impl From<LargePart> for Large {
+    fn from(part: LargePart) -> Large {
+        let LargePart {
+            path, name, size, ..
+        } = part;
+        Large { path, name, size }
+    }
 }
 
 /// The trees of members, each separate, the largest first.
@@ -135,6 +159,7 @@ impl Report {
         Report {
             file: crate::input::shown(input.file()),
             message: message.map(|message| message.full_name().to_owned()),
+            largest: tree.largest(NAMED).into_iter().map(Large::from).collect(),
             tree: cut.field(&tree.root, String::new(), 0),
             inside: entered
                 .iter()
