@@ -17,7 +17,9 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
 use proto_splitter::ops::entries;
 use proto_splitter::path::PathQuery;
-use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace, largest_named};
+use proto_splitter::size_tree::{
+    self, DEFAULT_TOP, SizeTree, TreeOptions, TreePlace, largest_named,
+};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, member_names};
 
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let (tree, entered) = measure(&input, input.descriptor(), args, |whole| {
         let limits = limits(args, whole, largest(args));
         TreeOptions::new()
-            .top(limits.top)
+            .top(limits.top.max(DEFAULT_TOP))
             .min_member_size(limits.min_size)
     })?;
     let done = show(args, output, tree.root.size, |limits| {

@@ -18,7 +18,6 @@ pub(super) struct Report {
     /// Full name of the message's type, if known.
     pub(super) message: Option<String>,
     /// The three largest parts, as an error about a limit names them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) largest: Vec<Large>,
     pub(super) tree: Field,
     /// For a page: the trees of members, each separate.
