@@ -10,7 +10,7 @@ use proto_splitter::split::{ComposableSplitter, SplitContext};
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::input::shown;
-use crate::schema;
+use crate::schema::{self, beside};
 use crate::suggest;
 
 /// Hint for a file whose type is unknown.
@@ -37,6 +37,46 @@ impl Types {
             types.asked = Some(types.named(name)?);
         }
         Ok(types)
+    }
+
+    /// Loads the given schemas and finds the requested type. If no schema is given and the type is
+    /// not built in, uses the one beside the input that has it.
+    pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
+        let name = args.message.as_deref();
+        let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
+        let Some(name) = unknown else {
+            return Types::load(args);
+        };
+        let has_it = |pool: &DescriptorPool| pool.get_message_by_name(name).is_some();
+        match beside::find(input, has_it) {
+            Some((_, given)) => {
+                let asked = given.get_message_by_name(name);
+                Ok(Types { given, asked })
+            }
+            None => Types::load(args),
+        }
+    }
+
+    /// The types of the only schema beside an input that fits it, if none was given: the one that
+    /// has the type that the input names, or else the one with a single type that no other is made
+    /// of, if the input `is_of` that type.
+    pub(crate) fn beside(
+        args: &SchemaArgs,
+        input: &Path,
+        said: Option<&str>,
+        is_of: impl Fn(&MessageDescriptor) -> bool,
+    ) -> Option<(DescriptorPool, MessageDescriptor)> {
+        if !has_no_schema(args) || args.message.is_some() {
+            return None;
+        }
+        let type_of = |pool: &DescriptorPool| match said {
+            Some(name) => pool.get_message_by_name(name),
+            None => only_root_of(pool),
+        };
+        let fits = |pool: &DescriptorPool| type_of(pool).is_some_and(|root| is_of(&root));
+        let (_, pool) = beside::find(input, fits)?;
+        let descriptor = type_of(&pool)?;
+        Some((pool, descriptor))
     }
 
     /// Returns the type with this full name, if known.
@@ -124,6 +164,21 @@ impl std::fmt::Debug for Types {
             .field("asked", &asked)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns true if the arguments name no schema.
+fn has_no_schema(args: &SchemaArgs) -> bool {
+    args.descriptor_set.is_empty() && args.proto.is_empty()
+}
+
+/// Returns the type of a pool that no other is made of, if there is exactly one.
+fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
+    let mut roots = schema::roots(pool);
+    let root = roots.next()?;
+    roots
+        .next()
+        .is_none()
+        .then(|| pool.get_message_by_name(&root))?
 }
 
 /// Returns the first few names.
