@@ -16,6 +16,9 @@ use crate::suggest;
 /// Hint for a file whose type is unknown.
 pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
 
+/// The type of a compiled schema, which is itself a message.
+const DESCRIPTOR_SET: &str = "google.protobuf.FileDescriptorSet";
+
 /// Returns the built-in type with this full name.
 pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
     ALL.message(name)
@@ -141,7 +144,12 @@ impl Types {
             };
             let pools = with_types().filter_map(|format| format.descriptor_pool());
             let built_in: Vec<String> = pools.flat_map(names).collect();
-            let known = given.iter().chain(&built_in).map(String::as_str);
+            let own = [DESCRIPTOR_SET.to_owned()];
+            let known = given
+                .iter()
+                .chain(&built_in)
+                .chain(&own)
+                .map(String::as_str);
             let hint = match suggest::nearest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if given.is_empty() => {

@@ -165,3 +165,34 @@ fn images_of_buf_are_schemas_in_binary_and_as_json() {
         );
     }
 }
+
+#[test]
+fn compiled_schemas_and_profiles_have_types_that_are_known_by_name() {
+    let dir = Dir::new();
+    let set = dir.file("perf.desc", perf());
+    let profile = dir.file("profile.bin", b"\x0a\x06\x12\x04/gpu");
+    for (file, message, path, expected) in [
+        (
+            &set,
+            "google.protobuf.FileDescriptorSet",
+            "file[0].message_type[name=\"Event\"].field[1].name",
+            "name\n",
+        ),
+        (
+            &profile,
+            "tensorflow.profiler.XSpace",
+            "planes[0].name",
+            "/gpu\n",
+        ),
+    ] {
+        let text = ["--format", "text", "--message"];
+        let with: [&dyn AsRef<std::path::Path>; 7] =
+            [&"get", file, &path, &text[0], &text[1], &text[2], &message];
+        assert_eq!(run(with).ok(), expected);
+    }
+    let line = run([&"cat", &set, &"--message", &"FileDescriptorSet"]).failed(Exit::Usage);
+    assert!(
+        line.contains("did you mean `google.protobuf.FileDescriptorSet`?"),
+        "{line}"
+    );
+}
