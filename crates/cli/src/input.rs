@@ -8,12 +8,14 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::{MadeFrom, names_folder};
 use proto_splitter::container::is_chunked;
 use proto_splitter::formats::{ALL, Candidate, Format};
 use proto_splitter::merge::{Limits, ReadOptions};
+use proto_splitter::path::FieldPath;
 use proto_splitter::progress::Progress;
-use proto_splitter::view::MessageView;
+use proto_splitter::view::{FieldEntry, MessageView};
 use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
 use crate::args::{CompanionArgs, PartsArgs, ReadingArgs, SchemaArgs, ThreadsArgs};
@@ -161,7 +163,7 @@ impl<'a> Opening<'a> {
         if let Some(program) = &companion.program {
             fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
         }
-        let types = Types::load(&schema)?;
+        let types = Types::load_for(&schema, place.path())?;
         let options = options
             .descriptor(types.asked().cloned())
             .schemas(types.given().clone())
@@ -192,6 +194,14 @@ impl<'a> Opening<'a> {
             && let Some(root) = types.only_root(place.path())?
         {
             opened = open(&options.descriptor(Some(root)))?;
+        } else if opened.has_message()
+            && opened.descriptor().is_none()
+            && let Some((pool, root)) =
+                Types::beside(&schema, place.path(), said_type(&opened), |root| {
+                    looks_like(&opened, root)
+                })
+        {
+            opened = open(&options.schemas(pool).descriptor(Some(root)))?;
         }
         drop(candidate);
         let input = Input { place, opened };
@@ -225,6 +235,23 @@ pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, F
     let opened = opened.map_err(|error| Failure::of(&place.file, &error))?;
     let opened = opened.named(&place.file).reading([&place.file]);
     Ok(Input { place, opened })
+}
+
+/// Returns true if the first fields of a message are those of a type.
+fn looks_like(opened: &Opened, root: &MessageDescriptor) -> bool {
+    /// Number of fields to look at.
+    const FIELDS: usize = 64;
+    let typed = opened.reading_options().descriptor(root.clone());
+    let Ok(view) = opened.view_with(typed) else {
+        return false;
+    };
+    let is_known = |field: Result<FieldEntry, Error>| {
+        field.is_ok_and(|field| root.get_field(field.step.field.0).is_some())
+    };
+    view.check_type().is_ok()
+        && view
+            .fields(&FieldPath::root())
+            .is_ok_and(|fields| fields.take(FIELDS).all(is_known))
 }
 
 fn said_type(opened: &Opened) -> Option<&str> {

@@ -8,6 +8,8 @@ use std::path::Path;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::{MergeOptions, Merged};
 use proto_splitter::parts::PartsPlan;
+use proto_splitter::path::FieldPath;
+use proto_splitter::size_tree::{LargePart, largest, largest_named};
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
@@ -117,9 +119,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         }
         _ => (args.output().to_owned(), merge(args.output(), args.force)?),
     };
-    if let Some(warning) = warning(&target, merged.size) {
-        output.note(warning);
-    }
+    warn(&target, merged.size, &input, output);
     let report = Report::new(&target, &input, merged);
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
@@ -153,23 +153,28 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
     let merged = file.merge_to(&mut target, &input.reading_options());
     let merged = merged.map_err(failed)?;
     target.finish()?;
-    if let Some(warning) = warning(args.output(), merged.size) {
-        output.note(warning);
-    }
+    warn(args.output(), merged.size, input, output);
     let report = Report::new(args.output(), input, merged);
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 
-/// Returns a warning if the result is too large for other programs.
-fn warning(target: &Path, bytes: u64) -> Option<String> {
-    let target = target.display();
-    let shown = size::show(bytes);
-    (bytes > LARGEST_FOR_OTHERS).then(|| {
-        format!(
-            "warning: {target} has {shown}: other readers refuse a message over 2 GiB in one piece"
-        )
-    })
+/// Warns if the result is too large for other programs.
+fn warn(target: &Path, bytes: u64, input: &Input, output: &mut Output<'_>) {
+    if bytes > LARGEST_FOR_OTHERS {
+        // A warning about a complete merge is no reason to fail.
+        let view = input.typed_view_with(input.reading_options());
+        let parts = view.and_then(|view| largest(&view, &FieldPath::root()));
+        output.note(warning(target, bytes, &parts.unwrap_or_default()));
+    }
+}
+
+/// Returns the warning about a result that is too large for other programs.
+fn warning(target: &Path, bytes: u64, parts: &[LargePart]) -> String {
+    let (target, shown, largest) = (target.display(), size::show(bytes), largest_named(parts));
+    format!(
+        "warning: {target} has {shown}: other readers refuse a message over 2 GiB in one piece{largest}"
+    )
 }
 
 impl Report {
@@ -204,10 +209,10 @@ mod tests {
 
     #[test]
     fn what_others_refuse_is_warned_about() {
-        let warning = |bytes| warning(Path::new("a.pb"), bytes);
-        assert_eq!(warning(2_147_483_647), None);
-        let line =
-            "warning: a.pb has 2.0 GiB: other readers refuse a message over 2 GiB in one piece";
-        assert_eq!(warning(2_147_483_648).as_deref(), Some(line));
+        let parts = [LargePart::new("a", 2_147_483_000), LargePart::new("b", 648)];
+        assert_eq!(
+            warning(Path::new("a.pb"), 2_147_483_648, &parts),
+            "warning: a.pb has 2.0 GiB: other readers refuse a message over 2 GiB in one piece; the largest: a 2.0 GiB, b 648 B"
+        );
     }
 }

@@ -1,5 +1,8 @@
 //! The schemas given to a command: descriptor sets, and .proto files to compile.
 
+pub(crate) mod beside;
+mod image;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +17,29 @@ use crate::failure::Failure;
 pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
     let mut pool = DescriptorPool::new();
     for path in &args.descriptor_set {
-        let set = fs::read(path).map_err(|error| Failure::io(path, &error))?;
-        add(&mut pool, path, &set)?;
+        add_file(&mut pool, path)?;
     }
     if let [first, ..] = &args.proto[..] {
         add(&mut pool, first, &compile(args)?)?;
     }
     Ok(pool)
+}
+
+/// Reads the compiled schema in a file.
+fn read(path: &Path) -> Result<DescriptorPool, Failure> {
+    let mut pool = DescriptorPool::new();
+    add_file(&mut pool, path)?;
+    Ok(pool)
+}
+
+fn add_file(pool: &mut DescriptorPool, path: &Path) -> Result<(), Failure> {
+    let mut set = fs::read(path).map_err(|error| Failure::io(path, &error))?;
+    if image::is_json(&set) {
+        let shown = crate::display_name::shown(path);
+        let binary = image::from_json(&set);
+        set = binary.map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+    }
+    add(pool, path, &set)
 }
 
 fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure> {
@@ -65,7 +84,7 @@ fn failure(file: &Path, error: &protox::Error) -> Failure {
     let hint = if error.is_file_not_found() {
         " (-I DIR says where imports are looked for)"
     } else if said.ends_with("but found 'edition'") {
-        " (an edition is read compiled: `protoc --descriptor_set_out` makes what --descriptor-set takes)"
+        " (an edition is read compiled: `protoc --include_imports --descriptor_set_out FILE` or `buf build -o FILE` makes what --schema-from takes)"
     } else {
         ""
     };

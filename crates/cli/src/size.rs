@@ -1,6 +1,6 @@
 //! Parsing and formatting sizes in bytes.
 
-const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+pub(crate) use proto_splitter::size_tree::shown_size as show;
 
 /// Largest number of decimals that count.
 const MOST_DECIMALS: usize = 18;
@@ -55,22 +55,6 @@ fn scale(unit: &str) -> Option<u64> {
         _ => return None,
     };
     (0..=power).try_fold(1_u64, |scale, _| scale.checked_mul(base))
-}
-
-/// Formats a size in the largest unit that it fills, to one decimal.
-pub(crate) fn show(bytes: u64) -> String {
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let (mut power, mut scale) = (1, 1024);
-    loop {
-        // A value that would be rounded to 1024.0 uses the next unit.
-        let tenths = (u128::from(bytes) * 10 + scale / 2) / scale;
-        if tenths < 10_240 || power + 1 == UNITS.len() {
-            return format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power]);
-        }
-        (power, scale) = (power + 1, scale * 1024);
-    }
 }
 
 /// Formats a number and a noun, with a plural.

@@ -15,7 +15,7 @@ use proto_splitter::ops::{
     LeastSize, MeasuredTree, TreeLimits, TreeOptions, TreeOrder, TreeReport, tree_diff,
 };
 use proto_splitter::path::PathQuery;
-use proto_splitter::size_tree::TreePlace;
+use proto_splitter::size_tree::{NAMED, TreePlace, largest_named};
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
@@ -108,22 +108,12 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// How many of the largest parts an error names.
-const NAMED: usize = 3;
-
 /// Says by how much a message is over a limit, and which parts of it are the largest.
 fn over(tree: &MeasuredTree, limit: u64) -> String {
     let size = tree.size();
-    let largest = tree.largest(NAMED).into_iter();
-    let largest: Vec<String> = largest
-        .map(|(path, size)| format!("{path} {}", size::show(size)))
-        .collect();
     let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);
-    let message = format!("{shown} are {more} bytes over the limit of {limit}");
-    match &largest[..] {
-        [] => message,
-        _ => format!("{message}; the largest: {}", largest.join(", ")),
-    }
+    let largest = largest_named(&tree.largest(NAMED));
+    format!("{shown} are {more} bytes over the limit of {limit}{largest}")
 }
 
 /// Writes the report in the requested format.

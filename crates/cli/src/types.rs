@@ -10,11 +10,14 @@ use proto_splitter::split::{ComposableSplitter, SplitContext};
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::input::shown;
-use crate::schema;
+use crate::schema::{self, beside};
 use crate::suggest;
 
 /// Hint for a file whose type is unknown.
 pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
+
+/// The type of a compiled schema, which is itself a message.
+const DESCRIPTOR_SET: &str = "google.protobuf.FileDescriptorSet";
 
 /// Returns the built-in type with this full name.
 pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
@@ -37,6 +40,46 @@ impl Types {
             types.asked = Some(types.named(name)?);
         }
         Ok(types)
+    }
+
+    /// Loads the given schemas and finds the requested type. If no schema is given and the type is
+    /// not built in, uses the one beside the input that has it.
+    pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
+        let name = args.message.as_deref();
+        let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
+        let Some(name) = unknown else {
+            return Types::load(args);
+        };
+        let has_it = |pool: &DescriptorPool| pool.get_message_by_name(name).is_some();
+        match beside::find(input, has_it) {
+            Some((_, given)) => {
+                let asked = given.get_message_by_name(name);
+                Ok(Types { given, asked })
+            }
+            None => Types::load(args),
+        }
+    }
+
+    /// The types of the only schema beside an input that fits it, if none was given: the one that
+    /// has the type that the input names, or else the one with a single type that no other is made
+    /// of, if the input `is_of` that type.
+    pub(crate) fn beside(
+        args: &SchemaArgs,
+        input: &Path,
+        said: Option<&str>,
+        is_of: impl Fn(&MessageDescriptor) -> bool,
+    ) -> Option<(DescriptorPool, MessageDescriptor)> {
+        if !has_no_schema(args) || args.message.is_some() {
+            return None;
+        }
+        let type_of = |pool: &DescriptorPool| match said {
+            Some(name) => pool.get_message_by_name(name),
+            None => only_root_of(pool),
+        };
+        let fits = |pool: &DescriptorPool| type_of(pool).is_some_and(|root| is_of(&root));
+        let (_, pool) = beside::find(input, fits)?;
+        let descriptor = type_of(&pool)?;
+        Some((pool, descriptor))
     }
 
     /// Returns the type with this full name, if known.
@@ -101,7 +144,12 @@ impl Types {
             };
             let pools = with_types().filter_map(|format| format.descriptor_pool());
             let built_in: Vec<String> = pools.flat_map(names).collect();
-            let known = given.iter().chain(&built_in).map(String::as_str);
+            let own = [DESCRIPTOR_SET.to_owned()];
+            let known = given
+                .iter()
+                .chain(&built_in)
+                .chain(&own)
+                .map(String::as_str);
             let hint = match suggest::nearest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if given.is_empty() => {
@@ -124,6 +172,21 @@ impl std::fmt::Debug for Types {
             .field("asked", &asked)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns true if the arguments name no schema.
+fn has_no_schema(args: &SchemaArgs) -> bool {
+    args.descriptor_set.is_empty() && args.proto.is_empty()
+}
+
+/// Returns the type of a pool that no other is made of, if there is exactly one.
+fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
+    let mut roots = schema::roots(pool);
+    let root = roots.next()?;
+    roots
+        .next()
+        .is_none()
+        .then(|| pool.get_message_by_name(&root))?
 }
 
 /// Returns the first few names.

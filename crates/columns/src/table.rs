@@ -11,8 +11,9 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take;
 use prost_reflect::Kind;
-use proto_splitter_core::path::{MapKey, PathQuery, QueryLevel, TargetKind};
+use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, QueryLevel, TargetKind};
 use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::threads::{self, Ahead};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -174,7 +175,8 @@ impl<'a> Table<'a> {
         };
         let made =
             threads::each_in_order(self.threads, jobs, ahead, |unit, _| make(unit?, plan), take);
-        made.map_err(|error| error.at_path(&plan.query))
+        let root = FieldPath::root();
+        made.map_err(|error| with_largest(error.at_path(&plan.query), &self.view, &root))
     }
 }
 

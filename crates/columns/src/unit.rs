@@ -215,7 +215,8 @@ fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
 
 fn too_large(size: u64, start: u64) -> Error {
     let message = format!("{size} bytes of one element, of which columns hold {MOST_HELD}");
-    Error::new(ErrorKind::LimitExceeded, message).at_offset(start)
+    let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();
+    error.at_offset(start)
 }
 
 impl Iterator for Walk<'_> {

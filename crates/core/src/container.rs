@@ -15,6 +15,7 @@
 mod chunk_tree;
 mod embedded_schema;
 mod kind;
+mod largest;
 mod limits;
 mod profile;
 mod source_layout;
@@ -26,6 +27,7 @@ pub(crate) use chunk_tree::{ChunkRef, ChunkTree, NodeId};
 #[doc(hidden)]
 pub use embedded_schema::{describe_type, schema_in};
 pub use kind::ChunkKind;
+pub(crate) use largest::with_largest_chunks;
 pub use limits::{
     DEFAULT_LEAST_MAX_MERGED_SIZE, DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES,
     DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_LEVELS,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::large_part::{LargePart, largest_named};
 use crate::newtypes::ChunkIndex;
 
 /// A coarse, stable classification of errors, for callers that branch on it.
@@ -49,7 +50,7 @@ pub enum ErrorKind {
 /// A failed split, merge or read.
 ///
 /// Displays as one lower-case line: the file or the operation, the field path, the chunk, the
-/// problem, and the byte offset.
+/// problem, the byte offset, and if a message is too large, its three largest parts.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, path::FieldPath};
@@ -72,6 +73,9 @@ struct Inner {
     path: Option<String>,
     chunk: Option<ChunkIndex>,
     offset: Option<u64>,
+    /// True if the error refuses a size, and the largest parts of the message if they are known.
+    refuses_size: bool,
+    largest: Vec<LargePart>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -93,6 +97,8 @@ impl Error {
                 path: None,
                 chunk: None,
                 offset: None,
+                refuses_size: false,
+                largest: Vec::new(),
                 source: None,
             }),
         }
@@ -117,6 +123,30 @@ impl Error {
     /// the message or file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
+    }
+
+    /// Returns the largest parts of the message, if the error refuses its size and they are known.
+    pub fn largest(&self) -> &[LargePart] {
+        &self.inner.largest
+    }
+
+    /// Marks an error that refuses the size of a message, for
+    /// [`with_largest`](crate::size_tree::with_largest).
+    #[must_use]
+    pub fn refusing_size(mut self) -> Self {
+        self.inner.refuses_size = true;
+        self
+    }
+
+    pub(crate) fn needs_largest(&self) -> bool {
+        self.inner.refuses_size && self.inner.largest.is_empty()
+    }
+
+    /// Adds the largest parts of the message, with which the line ends.
+    #[must_use]
+    pub fn with_largest(mut self, parts: Vec<LargePart>) -> Self {
+        self.inner.largest = parts;
+        self
     }
 
     /// Returns the kind of the [`std::io::Error`] that caused the error, if any: for example, that
@@ -187,6 +217,7 @@ impl fmt::Display for Line<'_> {
             path,
             chunk,
             offset,
+            largest,
             ..
         } = self.0;
         if let Some(context) = context {
@@ -202,7 +233,7 @@ impl fmt::Display for Line<'_> {
         if let Some(offset) = offset {
             write!(f, " at 0x{offset:x}")?;
         }
-        Ok(())
+        f.write_str(&largest_named(largest))
     }
 }
 
@@ -251,6 +282,8 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
         path,
         chunk,
         offset,
+        refuses_size,
+        largest,
         ..
     } = &*io.get_ref()?.downcast_ref::<Error>()?.inner;
     let inner = Inner {
@@ -260,6 +293,8 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
         path: path.clone(),
         chunk: *chunk,
         offset: *offset,
+        refuses_size: *refuses_size,
+        largest: largest.clone(),
         source: None,
     };
     Some(Error {

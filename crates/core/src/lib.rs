@@ -77,6 +77,7 @@ pub mod edit;
 mod error;
 pub mod formats;
 mod io;
+mod large_part;
 mod member_names;
 pub mod merge;
 mod merged_message;

@@ -31,6 +31,7 @@ mod arena;
 mod build;
 mod chunks;
 mod diff;
+mod largest;
 mod measure;
 mod node;
 mod options;
@@ -40,12 +41,14 @@ mod walk;
 
 pub use chunks::ChunkSet;
 pub use diff::{MemberChange, Sum, TreeChange, TreeDiff};
+pub use largest::{largest, with_largest};
 pub use measure::measure;
 pub use node::{Guessed, Member, SizeTree, TreeNode};
 pub use options::{DEFAULT_TOP, TreeOptions};
 pub use place::TreePlace;
 pub use schemaless::looks_like_message;
 
+pub use crate::large_part::{LargePart, NAMED, largest_named, shown_size};
 pub use crate::member_names::{MemberFields, MemberName, NameRule};
 
 #[cfg(test)]

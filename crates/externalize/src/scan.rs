@@ -12,6 +12,8 @@ use prost::bytes::Bytes;
 use prost_reflect::ReflectMessage;
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::spans::{SourceId, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
@@ -84,7 +86,10 @@ pub(crate) fn scan(
     let spans = spans.finish()?;
     let len = spans.total_size();
     if len > MAX_REST {
-        return Err(too_large(len, largest.as_deref()));
+        let error = too_large(len, largest.as_deref());
+        let options = ReadOptions::new().descriptor(SavedModel::default().descriptor());
+        let view = MessageView::of_plain(&spans, options)?;
+        return Err(with_largest(error, &view, &FieldPath::root()));
     }
     // The model has this many bytes.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
@@ -114,7 +119,7 @@ pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     let message = format!(
         "the model without its large constants has {len} bytes, and TensorFlow reads at most {MAX_REST}{largest}"
     );
-    Error::new(ErrorKind::LimitExceeded, message)
+    Error::new(ErrorKind::LimitExceeded, message).refusing_size()
 }
 
 /// Fails if the model has fields that the generated types don't have: they would be lost.

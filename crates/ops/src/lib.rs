@@ -79,6 +79,6 @@ pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
 pub use tensors::{TensorEntry, TensorsReport, tensors};
 pub use tree::{
     LeastSize, MeasuredTree, SizeChange, TreeDiffReport, TreeField, TreeLimits, TreeMember,
-    TreeOptions, TreeOrder, TreeReport, TreeRest, WhatChanged, tree, tree_diff,
+    TreeOptions, TreeOrder, TreePart, TreeReport, TreeRest, WhatChanged, tree, tree_diff,
 };
 pub use verify::{Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify};

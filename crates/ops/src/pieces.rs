@@ -8,6 +8,7 @@ use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, create_new};
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::{FieldPath, PathQuery, Step};
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::view::{MessageView, Piece, PieceOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -138,7 +139,14 @@ fn write(
     let mut pieces = view.pieces(&path, &options.pieces).map_err(failed)?;
     let made_from = MadeFrom::files(input.files());
     let mut written = Vec::new();
-    while let Some(piece) = pieces.next().transpose().map_err(failed)? {
+    let too_large = |error: Error, at: u64| failed(with_largest_in(error, &view, &path, at));
+    let mut first = 0;
+    while let Some(piece) = pieces
+        .next()
+        .transpose()
+        .map_err(|error| too_large(error, first))?
+    {
+        first = piece.first + piece.count;
         let name = format!("{:05}.pb", written.len() + 1);
         let path = temporary.path().join(&name);
         let mut write = || -> Result<()> {
@@ -163,6 +171,16 @@ fn write(
     fs::rename(temporary.path(), output).map_err(at_output)?;
     temporary.keep();
     Ok(written)
+}
+
+/// Adds the largest parts of an element to the error that refuses its size.
+fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u64) -> Error {
+    let mut path = list.clone();
+    match path.pop() {
+        Some(field) => path.push(Step::index(field.field.0, at)),
+        None => return error,
+    }
+    with_largest(error, view, &path)
 }
 
 /// Returns the input in canonical form if the message with the field is written in several pieces and its type is known.

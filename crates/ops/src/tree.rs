@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::PathQuery;
-use proto_splitter_core::size_tree::{self, NameRule, SizeTree, TreePlace};
+use proto_splitter_core::size_tree::{self, LargePart, NAMED, NameRule, SizeTree, TreePlace};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -19,7 +19,7 @@ use crate::error_place::at;
 use crate::info::entries;
 pub use diff::{SizeChange, TreeDiffReport, WhatChanged, tree_diff};
 pub use options::{LeastSize, TreeLimits, TreeOptions, TreeOrder};
-pub use report::{TreeField, TreeMember, TreeReport, TreeRest};
+pub use report::{TreeField, TreeMember, TreePart, TreeReport, TreeRest};
 
 /// The sizes of an input, measured once, of which [`report`](Self::report) shows as much as is asked for.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl MeasuredTree {
     /// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
     /// let measured = MeasuredTree::of(&input, &TreeOptions::new())?;
     /// assert_eq!(measured.size(), 17);
-    /// assert_eq!(measured.largest(1), [("3[0]".to_owned(), 11)]);
+    /// assert_eq!(measured.largest(1)[0].path, "3[0]");
     /// assert!(measured.report(&TreeLimits::new().depth(0)).tree.fields.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -118,8 +118,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns up to `most` of the largest parts of a message by their paths and sizes, as [`SizeTree::largest`]. Empty for an archive.
-    pub fn largest(&self, most: usize) -> Vec<(String, u64)> {
+    /// Returns up to `most` of the largest parts of a message, as [`SizeTree::largest`]. Empty for an archive.
+    pub fn largest(&self, most: usize) -> Vec<LargePart> {
         match &self.measured {
             Measured::Message { tree, .. } => tree.largest(most),
             Measured::Entries { .. } => Vec::new(),
@@ -138,6 +138,11 @@ impl MeasuredTree {
         TreeReport {
             file: self.file.clone(),
             message: self.title.clone(),
+            largest: self
+                .largest(NAMED)
+                .into_iter()
+                .map(TreePart::from)
+                .collect(),
             tree,
             inside,
         }

@@ -16,7 +16,7 @@ def test_the_page_runs_as_it_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks:
         exec(block, names)

@@ -297,5 +297,5 @@ fn uncuttable(what: &str, size: u64) -> Error {
     let message = format!(
         "{what} has {size} bytes, and XLA's reader takes no record of more than {MAX_MERGE_RECORD}"
     );
-    Error::new(ErrorKind::Uncuttable, message)
+    Error::new(ErrorKind::Uncuttable, message).refusing_size()
 }

@@ -13,8 +13,13 @@ pub(crate) struct SchemaArgs {
     #[arg(long, value_name = "TYPE", help_heading = "Schema")]
     pub(crate) message: Option<String>,
     /// A compiled schema, from `protoc --include_imports --descriptor_set_out` or `buf build`; may be
-    /// repeated
-    #[arg(long, value_name = "FILE", help_heading = "Schema")]
+    /// repeated [default: a .desc or .binpb beside the input, if exactly one fits]
+    #[arg(
+        long,
+        visible_alias = "schema-from",
+        value_name = "FILE",
+        help_heading = "Schema"
+    )]
     pub(crate) descriptor_set: Vec<PathBuf>,
     /// A schema as .proto source; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Schema")]

@@ -6,6 +6,7 @@ use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, PathQuery, Select, TargetKind};
 use proto_splitter::schema::check_decoded_size;
+use proto_splitter::size_tree::with_largest;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
 use proto_splitter::{Error, ErrorKind};
@@ -54,7 +55,8 @@ fn untyped(
         let message = format!(
             "a value of {size} bytes is shown up to {MAX_SHOWN_MEMORY}; --format binary writes any"
         );
-        return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.to_string()));
+        let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();
+        return Err(with_largest(error.at_path(path.to_string()), view, path));
     }
     let wire = selected.wire_type();
     text::untyped::value(&selected.value()?, wire, most, sink)

@@ -5,7 +5,7 @@ use std::path::Path;
 use proto_splitter::Error;
 use serde::Serialize;
 
-use super::warning;
+use super::warn;
 use crate::Exit;
 use crate::args::MergeArgs;
 use crate::failure::Failure;
@@ -45,9 +45,7 @@ pub(super) fn run(
     input.check_apart(args.output(), None)?;
     let written = input.write_file_with(args.output(), args.force);
     let output_bytes = written.map_err(failed)?;
-    if let Some(warning) = warning(args.output(), output_bytes) {
-        output.note(warning);
-    }
+    warn(args.output(), output_bytes, input, output);
     let message = input.descriptor();
     let report = Report {
         output: shown(args.output()),

@@ -39,6 +39,7 @@ mod queries;
 mod rewrite;
 mod samediff;
 mod schemas;
+mod schemas_beside;
 mod servers;
 mod sign;
 mod split;

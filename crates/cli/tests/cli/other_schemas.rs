@@ -89,11 +89,12 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
 #[test]
 fn where_only_the_schema_is_missing_that_is_asked_for() {
     let dir = Dir::new();
-    let name = "google/protobuf/descriptor.proto";
-    let message = "google.protobuf.FileDescriptorSet";
-    let file = dir.file("descriptor.pb", descriptor_set(&[name]));
+    let proto = root("tests/data/schemas/perfetto_like.proto");
+    let message = "perfetto.protos.Trace";
+    let file = dir.file("trace.pftrace", perfetto());
     let prefix = dir.path("chunked");
-    let (by, max) = ([&"--proto", &name], [&"--max-chunk-size", &"1KiB"]);
+    let by: [&dyn AsRef<Path>; 2] = [&"--proto", &proto];
+    let max = [&"--max-chunk-size", &"1KiB"];
     let named: [&dyn AsRef<Path>; 2] = [&"--message", &message];
     run([
         &"split", &file, &"-o", &prefix, by[0], by[1], max[0], max[1], named[0], named[1],
@@ -102,8 +103,8 @@ fn where_only_the_schema_is_missing_that_is_asked_for() {
     for (ran, exit) in [
         (run([&"schema", &prefix]), Exit::Usage),
         (run([&"verify", &prefix, &"--deep"]), Exit::Usage),
-        (run([&"cat", &prefix, &"file[0].name"]), Exit::Usage),
-        (run([&"tree", &prefix, &"file"]), Exit::Usage),
+        (run([&"cat", &prefix, &"packet[0].timestamp"]), Exit::Usage),
+        (run([&"tree", &prefix, &"packet"]), Exit::Usage),
     ] {
         let line = ran.failed(exit);
         let asked = format!("{message}: --proto or --descriptor-set gives its schema");

@@ -201,7 +201,7 @@ impl Limits {
         let message = format!(
             "the merged message would have {merged} bytes, made of {stored} that are stored: more than the {most} that `max-merged-size` allows"
         );
-        Err(Error::new(ErrorKind::LimitExceeded, message))
+        Err(Error::new(ErrorKind::LimitExceeded, message).refusing_size())
     }
 
     /// Returns the depth limit for walks that recurse once per nested message.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prost_reflect::MessageDescriptor;
+use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use super::{Candidate, Confidence, Format};
 use crate::size_tree::NameRule;
@@ -40,13 +40,19 @@ impl Registry {
         own.or_else(|| self.find(is_of))
     }
 
-    /// Returns the type with this full name, if a format has it.
+    /// Returns the type with this full name, if a format has it or it is one of protobuf's own, such
+    /// as `google.protobuf.FileDescriptorSet`.
     pub fn message(&self, full_name: &str) -> Option<MessageDescriptor> {
         let mut pools = self
             .formats
             .iter()
             .filter_map(|format| format.descriptor_pool());
-        pools.find_map(|pool| pool.get_message_by_name(full_name))
+        let found = pools.find_map(|pool| pool.get_message_by_name(full_name));
+        found.or_else(|| {
+            // The global pool has types of the program, too.
+            let is_own = full_name.starts_with("google.protobuf.");
+            is_own.then(|| DescriptorPool::global().get_message_by_name(full_name))?
+        })
     }
 
     /// Returns the splitter for messages of this type: a format's, or else the general one.

@@ -297,7 +297,8 @@ impl Write for Bounded<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let too_large = || {
             let message = "the message doesn't fit in memory";
-            std::io::Error::from(Error::new(ErrorKind::LimitExceeded, message))
+            let error = Error::new(ErrorKind::LimitExceeded, message);
+            std::io::Error::from(error.refusing_size())
         };
         self.left = self
             .left

@@ -7,6 +7,7 @@ use std::collections::{BinaryHeap, HashMap};
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::chunks::{ChunkMap, ChunkSet, NO_CHUNK};
+use super::options::TreeOptions;
 use crate::path::FieldRef;
 
 /// Maximum number of distinct paths. Further fields are summed as other fields of their message.
@@ -125,14 +126,15 @@ pub(super) struct Arena {
     pub(super) chunks: ChunkMap,
     top: usize,
     min_size: u64,
+    /// Content identities from this one on aren't walked.
+    most_entered: u64,
 }
 
 impl Arena {
     pub(super) fn new(
         root: Option<MessageDescriptor>,
         chunks: ChunkMap,
-        top: usize,
-        min_size: u64,
+        options: &TreeOptions,
     ) -> Self {
         let mut arena = Arena {
             nodes: Vec::new(),
@@ -141,8 +143,9 @@ impl Arena {
             chain: Vec::new(),
             last_content: 0,
             chunks,
-            top,
-            min_size,
+            top: options.top,
+            min_size: options.min_member_size,
+            most_entered: options.most_entered,
         };
         arena.add(ROOT, 0, None, Look::Message);
         arena.facts[ROOT as usize].message = root;
@@ -241,6 +244,12 @@ impl Arena {
             places: Vec::new(),
         });
         id
+    }
+
+    /// Returns true if no more messages are to be looked into.
+    #[inline]
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.last_content >= self.most_entered
     }
 
     /// Returns a new identity for the content of a message.

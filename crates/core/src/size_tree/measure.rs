@@ -70,7 +70,7 @@ fn walked<I: Input>(
 ) -> Result<SizeTree> {
     let chunks = target.plan.map_or_else(ChunkMap::whole, ChunkMap::of);
     let message = target.message.clone();
-    let mut arena = Arena::new(message, chunks, options.top, options.min_member_size);
+    let mut arena = Arena::new(message, chunks, options);
     for piece in target.pieces {
         arena.node(ROOT).total += piece.end - piece.start;
         if target.plan.is_some() {

@@ -76,42 +76,6 @@ pub struct Member {
     pub(super) serial: usize,
 }
 
-impl SizeTree {
-    /// Returns up to `most` of the largest parts by their paths and sizes, the largest first: elements
-    /// of repeated fields and entries of maps in which no other is known, and fields without any.
-    ///
-    /// A tree knows the [largest members](super::TreeOptions::top) of its fields.
-    pub fn largest(&self, most: usize) -> Vec<(String, u64)> {
-        let (mut members, mut fields) = (Vec::new(), Vec::new());
-        let mut open = vec![(&self.root, String::new(), false)];
-        while let Some((node, path, is_told)) = open.pop() {
-            members.extend(&node.members);
-            let is_told = is_told || !node.members.is_empty();
-            if node.children.is_empty() && !is_told && !path.is_empty() {
-                fields.push((path.clone(), node.size));
-            }
-            for child in &node.children {
-                let dot = if path.is_empty() { "" } else { "." };
-                open.push((child, format!("{path}{dot}{}", child.label()), is_told));
-            }
-        }
-        let is_innermost = |member: &&&Member| {
-            let inside = |other: &&Member| {
-                other.path != member.path && other.path.strip_prefix(&member.path).is_some()
-            };
-            !members.iter().any(inside)
-        };
-        let innermost = members.iter().filter(is_innermost);
-        let mut largest: Vec<(String, u64)> = innermost
-            .map(|member| (member.text.clone(), member.size))
-            .collect();
-        largest.extend(fields);
-        largest.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        largest.truncate(most);
-        largest
-    }
-}
-
 impl TreeNode {
     /// Returns its step in a path: `node[*]` if it is repeated.
     pub fn label(&self) -> String {

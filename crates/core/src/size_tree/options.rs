@@ -11,6 +11,7 @@ pub struct TreeOptions {
     pub(super) top: usize,
     pub(super) min_member_size: u64,
     pub(super) names: Vec<NameRule>,
+    pub(super) most_entered: u64,
 }
 
 impl Default for TreeOptions {
@@ -27,6 +28,7 @@ impl TreeOptions {
             top: DEFAULT_TOP,
             min_member_size: 0,
             names: Vec::new(),
+            most_entered: u64::MAX,
         }
     }
 
@@ -50,6 +52,14 @@ impl TreeOptions {
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);
+        self
+    }
+
+    /// Sets the maximum number of messages to look into; the fields of those behind them are not
+    /// told apart. Default: no maximum.
+    #[must_use]
+    pub const fn most_entered(mut self, messages: u64) -> Self {
+        self.most_entered = messages;
         self
     }
 }

@@ -403,3 +403,96 @@ fn what_may_have_been_there_unseen_is_not_called_new() {
         .collect();
     assert_eq!(told, [(Some(44), Some(34))]);
 }
+
+/// Returns the largest parts as an error names them.
+fn named(bytes: &[u8], options: ReadOptions, path: &str) -> Vec<String> {
+    let view = MessageView::of_plain(&bytes, options).unwrap();
+    let parts = largest(&view, &path.parse().unwrap()).unwrap();
+    parts.iter().map(LargePart::to_string).collect()
+}
+
+#[test]
+fn the_largest_parts_are_named_as_exactly_as_their_sizes_justify() {
+    let field = |name: &str, options: usize| FieldDescriptorProto {
+        name: Some(name.into()),
+        default_value: Some("x".repeat(options)),
+        ..Default::default()
+    };
+    let message = |name: &str, field| DescriptorProto {
+        name: Some(name.into()),
+        field,
+        ..Default::default()
+    };
+    let many = (0..1000)
+        .map(|at| field(&format!("field_{at:03}"), 2))
+        .collect();
+    let file = FileDescriptorProto {
+        name: Some("large\n.proto".into()),
+        message_type: vec![
+            message("Small", vec![field("a", 10)]),
+            message("OneLarge", vec![field("b", 10), field("c", 9_000)]),
+            message("ManySmall", many),
+        ],
+        package: Some("p".repeat(200)),
+        ..Default::default()
+    };
+    let set = FileDescriptorSet { file: vec![file] };
+    let bytes = set.encode_to_vec();
+    assert_eq!(
+        named(&bytes, typed(), ""),
+        [
+            "file[0].message_type[2] 16.6 KiB (ManySmall)",
+            "file[0].message_type[1].field[1] 8.8 KiB (c)",
+            "file[0].package 203 B",
+        ]
+    );
+    assert_eq!(
+        named(&bytes, typed(), "1[0].4[2]"),
+        [
+            "file[0].message_type[2].field[*].name 10.7 KiB",
+            "file[0].message_type[2].field[*].default_value 3.9 KiB",
+            "file[0].message_type[2].name 11 B",
+        ]
+    );
+    assert_eq!(named(&bytes, typed(), "1[0].2"), [""; 0]);
+    assert_eq!(named(&[], typed(), ""), [""; 0]);
+}
+
+#[test]
+fn without_a_type_the_largest_parts_are_named_by_numbers() {
+    let message = [&b"\x1a\x09\x0a\x07testing"[..], b"\x1a\x04\x0a\x02it"].concat();
+    assert_eq!(
+        named(&message, ReadOptions::new(), ""),
+        ["3[0] 11 B (testing)", "3[1] 6 B (it)"]
+    );
+}
+
+#[test]
+fn a_search_for_the_largest_parts_looks_into_so_many_messages() {
+    let bytes = set().encode_to_vec();
+    let options = TreeOptions::new().most_entered(7);
+    let few = tree_of(&bytes, typed(), &options).root;
+    let all = tree_of(&bytes, typed(), &TreeOptions::new()).root;
+    let (few, all) = (few.child("file").unwrap(), all.child("file").unwrap());
+    assert_eq!((few.count, few.size), (all.count, all.size));
+    let inside = |node: &TreeNode| node.children.iter().map(|child| child.count).sum::<u64>();
+    assert!(inside(few) < inside(all));
+}
+
+#[test]
+fn an_error_that_refuses_a_size_ends_with_the_largest_parts() {
+    let bytes = set().encode_to_vec();
+    let bytes = bytes.as_slice();
+    let view = MessageView::of_plain(&bytes, typed()).unwrap();
+    let root = FieldPath::root();
+    let error = || crate::Error::new(ErrorKind::LimitExceeded, "too large");
+    assert_eq!(with_largest(error(), &view, &root).to_string(), "too large");
+    let told = with_largest(error().refusing_size().at_offset(7), &view, &root);
+    assert_eq!(told.largest().len(), 3);
+    let line = told.to_string();
+    assert!(
+        line.starts_with("too large at 0x7; the largest: file["),
+        "{line}"
+    );
+    assert_eq!(with_largest(told, &view, &root).to_string(), line);
+}

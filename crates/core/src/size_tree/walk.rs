@@ -99,7 +99,7 @@ impl<I: Input> Walk<'_, I> {
     fn value(&mut self, child: NodeId, look: Look, field: &Field, place: Place) -> Result<()> {
         let is_len = field.wire_type == WireType::Len;
         let is_group = field.wire_type == WireType::StartGroup;
-        let deep = place.levels == 0;
+        let deep = place.levels == 0 || self.arena.is_exhausted();
         let walks = match look {
             Look::HopAndKeep if is_len => false,
             Look::Message if is_len => !deep,
@@ -241,7 +241,7 @@ fn walk_value<const CHUNKED: bool>(
 ) -> Result<()> {
     let len = value.end - value.start;
     let look = arena.node(child).look;
-    let is_deep = place.levels == 0;
+    let is_deep = place.levels == 0 || arena.is_exhausted();
     let walks = match look {
         Look::Message => !is_deep,
         Look::Guess => {
@@ -301,7 +301,7 @@ fn group<const CHUNKED: bool>(
     }
     if matches!(look, Look::Group | Look::Guess) {
         let content = arena.enter(child, place.content, value_start, len);
-        if place.levels > 0 {
+        if place.levels > 0 && !arena.is_exhausted() {
             // In memory, so its ends fit.
             let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
             let value = &bytes[at(group.value.start)..at(group.value.end)];

@@ -333,7 +333,7 @@ impl Pieces<'_> {
                 let message = format!(
                     "element {first} has {size} bytes, and a piece at most {max_size}, {other} of them for other fields",
                 );
-                return Err(Error::new(ErrorKind::Uncuttable, message));
+                return Err(Error::new(ErrorKind::Uncuttable, message).refusing_size());
             }
             let pass = |start, value: Range<u64>| fits(value.end - start);
             self.cursor.hop_alike(&field, u64::MAX, pass)?;

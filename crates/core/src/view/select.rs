@@ -299,7 +299,7 @@ impl Selected<'_> {
         let len = usize::try_from(size).ok().filter(|_| size <= self.most);
         if len.is_none() {
             let message = format!("a value of {size} bytes doesn't fit in memory");
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::new(ErrorKind::LimitExceeded, message).refusing_size());
         }
         self.value_to(&mut bytes)?;
         Ok(bytes.into())

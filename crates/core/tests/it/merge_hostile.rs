@@ -464,7 +464,7 @@ fn limits_are_what_the_caller_says() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a message of 13 bytes doesn't fit in memory"
+        "a message of 13 bytes doesn't fit in memory; the largest: 8 5 B, 10[0] 2 B"
     );
 }
 

@@ -17,7 +17,7 @@ use record_file::ReadAt;
 
 use super::contexts::Contexts;
 use super::leaving::DataFile;
-use super::plan::{Away, ExternalPlan, check, choose, file_name};
+use super::plan::{Away, ExternalPlan, check, choose, file_name, left_in};
 use super::safetensors::{MAX_HEADER_LEN, header, stored_as};
 use super::written::WrittenOnnx;
 use super::{DataFormat, ExternalOptions};
@@ -239,7 +239,7 @@ fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
              {MAX_HEADER_LEN} that readers of safetensors take: constants of nodes leave with \
              --to external"
         );
-        return Err(Error::new(ErrorKind::Uncuttable, message));
+        return Err(left_in(&skeleton, message));
     }
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
     skeleton.read_exact_at(0, &mut bytes)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::size_tree::{TreeOptions, measure};
+use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::spans::{Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
@@ -241,49 +241,26 @@ impl ExternalPlan {
         Ok(Some((self.target.with_file_name(name), text)))
     }
 
-    /// Fails if the rest is larger than readers accept, and names its largest part.
+    /// Fails if the rest is larger than readers accept, and names its largest parts.
     fn check_size(&self) -> Result<()> {
         let size = self.model_size();
         if size <= MAX_MODEL_SIZE {
             return Ok(());
         }
-        let options = ReadOptions::new().descriptor(model_descriptor());
-        let view = MessageView::of_plain(&self.skeleton, options)?;
-        let tree = measure(
-            &view,
-            &FieldPath::root(),
-            &TreeOptions::new().names(&crate::NAMES).top(1),
-        )?;
-        let mut largest = (String::from("the model"), size);
-        let mut nodes = &tree.root.children;
-        while let Some(node) = nodes.iter().max_by_key(|node| node.size) {
-            if node.size < size / 100 {
-                break;
-            }
-            largest = match node.members.first() {
-                Some(member) if member.size >= node.size / 2 => {
-                    let path = join(&largest.0, &member.text);
-                    let named = member.name.name.as_ref();
-                    let named = named.map(|name| format!(" ({name})"));
-                    (path + &named.unwrap_or_default(), member.size)
-                }
-                _ => (join(&largest.0, &node.label()), node.size),
-            };
-            nodes = &node.children;
-        }
         let message = format!(
-            "{size} bytes are left in the model, over the {MAX_MODEL_SIZE} that readers take; \
-             the largest part is {} with {} bytes",
-            largest.0, largest.1
+            "{size} bytes are left in the model, over the {MAX_MODEL_SIZE} that readers take"
         );
-        Err(Error::new(ErrorKind::Uncuttable, message))
+        Err(left_in(&self.skeleton, message))
     }
 }
 
-fn join(path: &str, step: &str) -> String {
-    match path {
-        "the model" => step.to_owned(),
-        path => format!("{path}.{step}"),
+/// Returns an error that refuses the size of a model without its tensors, and names its largest parts.
+pub(super) fn left_in<S: ReadAt>(skeleton: &S, message: String) -> Error {
+    let error = Error::new(ErrorKind::Uncuttable, message).refusing_size();
+    let options = ReadOptions::new().descriptor(model_descriptor());
+    match MessageView::of_plain(skeleton, options) {
+        Ok(view) => with_largest(error, &view, &FieldPath::root()),
+        Err(_) => error,
     }
 }
 

@@ -61,7 +61,7 @@ impl TreeOptions {
     /// Returns the options for measuring, which keep the members that are listed.
     pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
         size_tree::TreeOptions::new()
-            .top(self.limits.top)
+            .top(self.limits.top.max(size_tree::DEFAULT_TOP))
             .min_member_size(self.limits.min_size.of(whole))
     }
 }

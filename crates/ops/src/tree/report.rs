@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::path::Select;
-use proto_splitter_core::size_tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
+use proto_splitter_core::size_tree::{ChunkSet, Guessed, LargePart, Member, SizeTree, TreeNode};
 
 use super::{TreeLimits, TreeOrder};
 
@@ -18,11 +18,36 @@ pub struct TreeReport {
     pub file: PathBuf,
     /// Full name of the message's type, if known; for an archive, the title of its format.
     pub message: Option<String>,
+    /// The three largest parts, as an error about a limit names them; empty for an archive.
+    pub largest: Vec<TreePart>,
     /// The whole, or the part at the requested path.
     pub tree: TreeField,
     /// The largest members, each measured separately, if [requested](super::TreeOptions::enter_members).
     #[cfg_attr(feature = "serde", serde(skip))]
     pub inside: Vec<TreeField>,
+}
+
+/// A large part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TreePart {
+    /// The path of a value, or of a field with a `[*]` for each repeated field on the way.
+    pub path: String,
+    /// The name of an element, if it has one.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub name: Option<String>,
+    /// Size, in bytes.
+    pub size: u64,
+}
+
+impl From<LargePart> for TreePart {
+    fn from(part: LargePart) -> TreePart {
+        let LargePart {
+            path, name, size, ..
+        } = part;
+        TreePart { path, name, size }
+    }
 }
 
 /// All values at one path.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UncuttableError,
         VersionError,
     )
+    from ._explain import Explanation, LargePart, Limits, explain, limits
     from ._functions import (
         Chunk,
         Merged,
@@ -46,11 +47,14 @@ __all__ = [
     "Chunk",
     "ComposableSplitter",
     "Error",
+    "Explanation",
     "File",
     "FormatError",
     "GraphDefSplitter",
     "LargeMessageSplitter",
+    "LargePart",
     "LimitError",
+    "Limits",
     "Merged",
     "PathError",
     "RepeatedMessageSplitter",
@@ -69,10 +73,12 @@ __all__ = [
     "constants",
     "convert",
     "diff",
+    "explain",
     "externalize",
     "fingerprint",
     "info",
     "internalize",
+    "limits",
     "merge",
     "merge_into",
     "merge_to_bytes",
@@ -102,6 +108,7 @@ _NAMES = {
         "UncuttableError",
         "VersionError",
     ),
+    "_explain": ("Explanation", "LargePart", "Limits", "explain", "limits"),
     "_functions": (
         "Chunk",
         "Merged",

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::merge::{Merger, ReadOptions};
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::split::SplitExt;
+use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::aside::parent;
@@ -117,9 +120,20 @@ impl SavedModelDir {
                     "a saved_model.pb of {size} bytes: {} more than the {MAX_PLAIN_SIZE} that TensorFlow reads",
                     size - MAX_PLAIN_SIZE
                 );
-                Err(Error::new(ErrorKind::LimitExceeded, message))
+                let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();
+                Err(self.with_largest(error))
             }
             TargetForm::Auto | TargetForm::Plain => Ok(ModelForm::Plain),
+        }
+    }
+
+    /// Adds the largest parts of the model to an error that refuses its size.
+    fn with_largest(&self, error: Error) -> Error {
+        let options = ReadOptions::new().descriptor(descriptor(SAVED_MODEL).ok());
+        let data = self.model.data();
+        match MessageView::of_reader(&*data, options) {
+            Ok(view) => with_largest(error, &view, &FieldPath::root()),
+            Err(_) => error,
         }
     }
 

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter_core::Result;
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::spans::{SourceId, SpanList};
+use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
+use proto_splitter_core::{ReadOptions, Result};
 use record_file::ReadAt;
 
 use super::record::{Record, head};
@@ -62,7 +65,13 @@ pub(super) fn cut(
             }
             _ => format!("the rest of the {message_type}"),
         };
-        return Err(uncuttable(&what, len));
+        let view =
+            MessageView::of_reader(message, ReadOptions::new().descriptor(extended.cloned()))?;
+        return Err(with_largest(
+            uncuttable(&what, len),
+            &view,
+            &FieldPath::root(),
+        ));
     }
     Ok(records)
 }

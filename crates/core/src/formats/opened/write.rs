@@ -13,6 +13,7 @@ use crate::merge::{
     write_to_sink,
 };
 use crate::path::FieldPath;
+use crate::size_tree::with_largest;
 
 impl Opened {
     /// Returns all bytes of the message.
@@ -27,7 +28,11 @@ impl Opened {
         let message = self.message()?;
         match &message.stored {
             Stored::Chunked(file) => file.merge_to_bytes(&self.reading_options()),
-            Stored::Plain { .. } => self.view()?.get(&FieldPath::root()),
+            Stored::Plain { .. } => {
+                let (view, root) = (self.view()?, FieldPath::root());
+                view.get(&root)
+                    .map_err(|error| with_largest(error, &view, &root))
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::chunk_store::{ChunkStore, Places, read_stream, read_to_place};
 use super::file_source::FileSource;
 use super::record_cache::RecordChunkCache;
 use super::records::{Record, Records};
-use crate::container::{Limits, Trailer};
+use crate::container::{Limits, Trailer, with_largest_chunks};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
@@ -141,6 +141,7 @@ impl<S: ReadAt> RecordStore<S> {
         let all = sum(&mut (0..self.len()).map(|chunk| self.size(chunk)));
         self.limits
             .check_merged_size(all.max(named), self.stored_len())
+            .map_err(|error| with_largest_chunks(error, &self.trailer, None))
     }
 
     /// Returns the record of a chunk that is alone in its record chunk.

@@ -83,5 +83,5 @@ pub(in crate::merge) fn reserve(total: u64, stored: u64, options: &ReadOptions) 
 #[cold]
 fn too_large(total: u64) -> Error {
     let message = format!("a message of {total} bytes doesn't fit in memory");
-    Error::new(ErrorKind::LimitExceeded, message)
+    Error::new(ErrorKind::LimitExceeded, message).refusing_size()
 }

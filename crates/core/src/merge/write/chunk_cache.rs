@@ -8,7 +8,7 @@ use std::thread;
 
 use super::buffer::Memory;
 use crate::Result;
-use crate::container::Trailer;
+use crate::container::{Trailer, with_largest_chunks};
 use crate::io::threads;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::plan::planner::plan;
@@ -35,10 +35,11 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     execute: impl FnOnce(&ChunkCache<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
     store.prepare()?;
-    with_walked(trailer, store, |walked| {
+    let done = with_walked(trailer, store, |walked| {
         let plan = walked.plan(trailer, options)?;
         execute(walked, &plan)
-    })
+    });
+    done.map_err(|error| with_largest_chunks(error, trailer, options.descriptor.as_ref()))
 }
 
 /// Like [`with_plan`], but `work` makes the plan.

@@ -15,9 +15,13 @@ use super::split_plan::{PlannedChunk, SplitPlan};
 use super::splitter::{ComposableSplitter, SplitContext, check_type};
 use super::tails::{MOST_RUNS, Turns, tails, tails_if_needed};
 use crate::container::{ChunkKind, Profile};
+use crate::path::FieldPath;
+use crate::read_options::ReadOptions;
+use crate::size_tree::with_largest;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 use crate::split::read::source_view::SourceView;
+use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
 /// Runs a splitter over a source, and plans its decisions.
@@ -28,6 +32,25 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
 ) -> Result<SplitPlan> {
     options.validate()?;
     let _span = tracing::debug_span!("plan", bytes = source.size()).entered();
+    planned(splitter, source, options).map_err(|error| with_largest_at(error, source))
+}
+
+/// Adds the largest parts of the refused value to an error that refuses its size.
+fn with_largest_at(error: Error, source: &Source) -> Error {
+    let descriptor = source.descriptor().clone();
+    let path = FieldPath::parse(error.path().unwrap_or_default(), &descriptor);
+    let options = ReadOptions::new().descriptor(descriptor);
+    match (path, MessageView::of_reader(source.data(), options)) {
+        (Ok(path), Ok(view)) => with_largest(error, &view, &path),
+        _ => error,
+    }
+}
+
+fn planned<P: ComposableSplitter + ?Sized>(
+    splitter: &P,
+    source: &Source,
+    options: &SplitOptions,
+) -> Result<SplitPlan> {
     let Decisions {
         mut marks,
         fits,
@@ -175,5 +198,5 @@ fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(Error::new(ErrorKind::Uncuttable, message))
+    Err(Error::new(ErrorKind::Uncuttable, message).refusing_size())
 }

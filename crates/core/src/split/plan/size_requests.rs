@@ -145,7 +145,8 @@ impl SizeRequest {
                 options.effective_max_chunk_size()
             );
             let path = self.message.path.display(Some(source.descriptor()));
-            Error::new(ErrorKind::Uncuttable, message).at_path(path)
+            let error = Error::new(ErrorKind::Uncuttable, message).refusing_size();
+            error.at_path(path)
         })?;
         let engine = Engine::new(source, options, &self.rules, marks, turns);
         engine.fit(chain, descriptor, &self.message.path).map(Some)

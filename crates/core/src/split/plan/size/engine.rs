@@ -1,11 +1,13 @@
 //! The state of the engine, and its walk through a message.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 
 use prost_reflect::MessageDescriptor;
 
 use super::tree::{Cut, Node, Siblings, mark_node};
 use crate::container::Profile;
+use crate::large_part::{LargePart, NAMED};
 use crate::path::{FieldPath, Select, Step};
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::plan::cuts::Cuts;
@@ -109,23 +111,24 @@ impl<'a> Engine<'a> {
         self.options.effective_max_slice_size()
     }
 
-    /// Returns the error that names the largest remaining part of a node that is too large, alone
-    /// or together with other parts.
+    /// Returns the error that names the largest remaining parts of a node that is too large, alone
+    /// or together.
     pub(super) fn uncuttable(&self, node: &Node) -> Error {
-        let largest = largest_kept(node);
-        if largest.whole > self.max() {
+        let parts = kept_parts(node);
+        if let Some(largest) = parts.first().filter(|part| part.whole > self.max()) {
             return self.uncuttable_value(&largest.path, largest.content, largest.whole);
         }
         let root = Some(self.source.descriptor());
         let message = format!(
-            "{} bytes stay in one chunk, over the maximum chunk size of {} bytes; the largest part that can't be cut is {} with {}{}",
+            "{} bytes that can't be cut stay in one chunk, over the maximum chunk size of {} bytes{}",
             node.size,
             self.max(),
-            largest.path.display(root),
-            largest.whole,
             self.options.hint(),
         );
-        Error::new(ErrorKind::Uncuttable, message).at_path(node.path.display(root))
+        let shown = |part: &Kept| LargePart::new(part.path.display(root), part.whole);
+        Error::new(ErrorKind::Uncuttable, message)
+            .at_path(node.path.display(root))
+            .with_largest(parts.iter().map(shown).collect())
     }
 
     /// Returns the error that names a value that is too large for a chunk, at least with its tag
@@ -141,7 +144,8 @@ impl<'a> Engine<'a> {
         let message =
             format!("{bytes} that can't be cut, over the maximum chunk size of {max} bytes{hint}");
         let root = Some(self.source.descriptor());
-        Error::new(ErrorKind::Uncuttable, message).at_path(path.display(root))
+        let error = Error::new(ErrorKind::Uncuttable, message).refusing_size();
+        error.at_path(path.display(root))
     }
 }
 
@@ -154,32 +158,44 @@ pub(super) struct Kept {
     pub(super) whole: u64,
 }
 
-/// Returns the largest remaining part of a node.
-pub(super) fn largest_kept(node: &Node) -> Kept {
-    let kept = |path, content, whole| Kept {
-        path,
-        content,
-        whole,
-    };
-    let Some(group) = node.groups.iter().max_by_key(|group| group.total) else {
-        return kept(node.path.clone(), node.size, node.size);
-    };
-    let children = group.children.iter();
-    let largest = children
-        .filter(|child| child.ordinal < group.kept)
-        .max_by_key(|child| child.outer())
-        .filter(|child| child.outer() > group.total / 2);
-    match largest {
-        Some(child) => match &child.node {
-            Some(inner) if child.cut == Cut::No => largest_kept(inner),
-            _ => kept(child.path.clone(), child.content, child.outer()),
-        },
-        None => {
-            let path = node.path.join(Step {
-                field: group.number,
-                select: Select::Field,
-            });
-            kept(path, group.total, group.total)
+/// Returns the largest remaining parts of a node, the largest first.
+pub(super) fn kept_parts(node: &Node) -> Vec<Kept> {
+    let mut parts = Vec::new();
+    for group in &node.groups {
+        let children = group.children.iter();
+        let largest = children
+            .filter(|child| child.ordinal < group.kept)
+            .max_by_key(|child| child.outer())
+            .filter(|child| child.outer() > group.total / 2);
+        match largest {
+            Some(child) => match &child.node {
+                Some(inner) if child.cut == Cut::No => parts.extend(kept_parts(inner)),
+                _ => parts.push(Kept {
+                    path: child.path.clone(),
+                    content: child.content,
+                    whole: child.outer(),
+                }),
+            },
+            None => parts.push(Kept {
+                path: node.path.join(Step {
+                    field: group.number,
+                    select: Select::Field,
+                }),
+                content: group.total,
+                whole: group.total,
+            }),
         }
     }
+    if node.groups.is_empty() {
+        parts.push(Kept {
+            path: node.path.clone(),
+            content: node.size,
+            whole: node.size,
+        });
+    }
+    // A field of which everything was cut has nothing left.
+    parts.retain(|part| part.whole > 0);
+    parts.sort_by_key(|part| Reverse(part.whole));
+    parts.truncate(NAMED);
+    parts
 }

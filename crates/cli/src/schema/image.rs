@@ -1,0 +1,41 @@
+//! Descriptor sets as JSON, as `buf build -o image.json` writes them.
+
+use prost_reflect::prost::Message;
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage};
+use serde_json::Value;
+
+/// Editions whose names are known. Others are read as binary, where they are numbers.
+const EDITIONS: [&str; 1] = ["EDITION_2023"];
+
+/// Returns true if a schema is JSON. A binary descriptor set begins with a tag.
+pub(super) fn is_json(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"{")
+}
+
+/// Returns a descriptor set in JSON as a serialized one, without Buf's additions to it.
+pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let no_image = |error: serde_json::Error| format!("no descriptor set as JSON: {error}");
+    let image: Value = serde_json::from_slice(bytes).map_err(no_image)?;
+    let files = image.get("file").and_then(Value::as_array);
+    if files.is_none_or(Vec::is_empty) {
+        return Err("no descriptor set as JSON: it has no list of files, `file`".to_owned());
+    }
+    let mut files = files.into_iter().flatten();
+    let is_new = |file: &&Value| {
+        let edition = file.get("edition").and_then(Value::as_str);
+        edition.is_some_and(|edition| !EDITIONS.contains(&edition))
+    };
+    if let Some(file) = files.find(is_new) {
+        let edition = &file["edition"];
+        let name = file.get("name").and_then(Value::as_str).unwrap_or_default();
+        return Err(format!(
+            "{name} is in {edition}, which is read as binary: `buf build -o image.binpb` makes it"
+        ));
+    }
+    let set = DescriptorPool::global().get_message_by_name("google.protobuf.FileDescriptorSet");
+    let set = set.ok_or("descriptors are not described")?;
+    // Buf says for each file whether it is an import, and options may be custom ones.
+    let options = DeserializeOptions::new().deny_unknown_fields(false);
+    let set = DynamicMessage::deserialize_with_options(set, image, &options).map_err(no_image)?;
+    Ok(set.encode_to_vec())
+}

@@ -1,0 +1,84 @@
+//! Large parts of a message, by path and size, as errors name them.
+
+use std::fmt;
+
+/// Number of large parts that an error names.
+pub const NAMED: usize = 3;
+
+const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// Number of characters of a name that an error shows.
+const LONGEST_NAME: usize = 60;
+
+/// A part of a message: its path, and its size with tags and lengths in bytes.
+///
+/// Displays as `graph.node[7] 1.5 GiB (embedding)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LargePart {
+    /// The path of a value, or of a field with a `[*]` for each repeated field on the way.
+    pub path: String,
+    /// The name of an element, if it has one.
+    pub name: Option<String>,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl LargePart {
+    /// Creates a part.
+    pub fn new(path: impl Into<String>, size: u64) -> Self {
+        let path = path.into();
+        let name = None;
+        LargePart { path, name, size }
+    }
+}
+
+impl fmt::Display for LargePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path, shown_size(self.size))?;
+        match self.name.as_deref().filter(|name| !name.is_empty()) {
+            None => Ok(()),
+            Some(name) => match name.char_indices().nth(LONGEST_NAME) {
+                None => write!(f, " ({})", name.escape_debug()),
+                Some((end, _)) => write!(f, " ({}...)", name[..end].escape_debug()),
+            },
+        }
+    }
+}
+
+/// Formats parts as the end of a line: `; the largest: a 2.0 GiB, b 7 B`, or nothing without any.
+///
+/// ```
+/// use proto_splitter_core::size_tree::{LargePart, largest_named};
+///
+/// let parts = [LargePart::new("a", 2 << 30), LargePart::new("b", 7)];
+/// assert_eq!(largest_named(&parts), "; the largest: a 2.0 GiB, b 7 B");
+/// assert_eq!(largest_named(&[]), "");
+/// ```
+pub fn largest_named(parts: &[LargePart]) -> String {
+    let named: Vec<String> = parts.iter().map(LargePart::to_string).collect();
+    match named.as_slice() {
+        [] => String::new(),
+        named => format!("; the largest: {}", named.join(", ")),
+    }
+}
+
+/// Formats a size in the largest unit that it fills, to one decimal.
+///
+/// ```
+/// assert_eq!(proto_splitter_core::size_tree::shown_size(1536), "1.5 KiB");
+/// ```
+pub fn shown_size(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut power, mut scale) = (1, 1024);
+    loop {
+        // A value that would be rounded to 1024.0 uses the next unit.
+        let tenths = (u128::from(bytes) * 10 + scale / 2) / scale;
+        if tenths < 10_240 || power + 1 == UNITS.len() {
+            return format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power]);
+        }
+        (power, scale) = (power + 1, scale * 1024);
+    }
+}

@@ -1,0 +1,224 @@
+//! The largest parts of a message, for people who met a limit.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::measure::measure;
+use super::node::{Member, SizeTree, TreeNode};
+use super::options::TreeOptions;
+use crate::large_part::{LargePart, NAMED};
+use crate::path::FieldPath;
+use crate::view::MessageView;
+use crate::{Error, Result};
+
+/// Number of messages that a search looks into; those behind them count as bytes. A few seconds'
+/// worth.
+const MOST_ENTERED: u64 = 1 << 24;
+
+/// Number of the largest members in a tree that are looked at.
+const MOST_MEMBERS: usize = 256;
+
+/// A member with this share of its field, 1/8, is worth naming alone.
+const TELLING_SHARE: u64 = 8;
+
+/// Returns the three largest parts of the value at a path, the largest first, as
+/// [`SizeTree::largest`] finds them.
+///
+/// Memory doesn't depend on the message's size, and only so many messages in it are looked into.
+///
+/// ```
+/// use proto_splitter_core::ReadOptions;
+/// use proto_splitter_core::path::FieldPath;
+/// use proto_splitter_core::size_tree::largest;
+/// use proto_splitter_core::view::MessageView;
+///
+/// // Field 3 is a message twice, with the strings "testing" and "it" in field 1.
+/// let message = b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it".to_vec();
+/// let view = MessageView::of_plain(&message, ReadOptions::new())?;
+/// let parts = largest(&view, &FieldPath::root())?;
+/// assert_eq!((parts[0].path.as_str(), parts[0].size), ("3[0]", 11));
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`measure`].
+pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart>> {
+    let options = TreeOptions::new().most_entered(MOST_ENTERED);
+    Ok(measure(view, path, &options)?.largest(NAMED))
+}
+
+/// Adds the largest parts of the value at a path to an error that refuses its size, unless it has
+/// some already. Adds nothing to other errors, and nothing if the value can't be measured.
+pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> Error {
+    if !error.needs_largest() {
+        return error;
+    }
+    match largest(view, path) {
+        Ok(parts) => error.with_largest(parts),
+        Err(_) => error,
+    }
+}
+
+impl SizeTree {
+    /// Returns up to `most` of the largest parts by their paths and sizes, the largest first; none
+    /// if no field or element is worth naming beside the whole.
+    ///
+    /// A part is named as exactly as its size justifies: a message, field or member makes way for
+    /// what is inside it if the known parts inside have half of its size. A field with many small
+    /// members is one part, `packet[*]`. A tree knows the
+    /// [largest members](super::TreeOptions::top) of its fields.
+    pub fn largest(&self, most: usize) -> Vec<LargePart> {
+        let mut search = Search {
+            members: self.large_members(),
+            open: BinaryHeap::new(),
+        };
+        let (root, mut found) = (&self.root, Vec::new());
+        let is_single = root.count == 1;
+        search.push(root.size, root.name.clone(), What::Field(root, is_single));
+        while found.len() < most
+            && let Some(part) = search.open.pop()
+        {
+            if !search.refine(&part) && part.path != root.name {
+                let name = match part.what {
+                    What::Member(member) => member.name.name.clone(),
+                    What::Field(..) => None,
+                };
+                found.push(LargePart {
+                    name,
+                    ..LargePart::new(part.path, part.size)
+                });
+            }
+        }
+        found
+    }
+
+    /// Returns the largest of all members.
+    fn large_members(&self) -> Vec<&Member> {
+        let (mut members, mut open) = (Vec::new(), vec![&self.root]);
+        while let Some(node) = open.pop() {
+            members.extend(&node.members);
+            open.extend(&node.children);
+        }
+        members.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.text.cmp(&b.text)));
+        members.truncate(MOST_MEMBERS);
+        members
+    }
+}
+
+/// Parts to look at, the largest first.
+struct Search<'a> {
+    members: Vec<&'a Member>,
+    open: BinaryHeap<Part<'a>>,
+}
+
+struct Part<'a> {
+    size: u64,
+    path: String,
+    what: What<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum What<'a> {
+    /// All values of a field, and true if nothing on its path is repeated.
+    Field(&'a TreeNode, bool),
+    Member(&'a Member),
+}
+
+impl<'a> Search<'a> {
+    /// Replaces a part by those inside it; returns false if it is to be named itself.
+    fn refine(&mut self, part: &Part<'a>) -> bool {
+        match part.what {
+            What::Field(node, is_single) => match node.members.as_slice() {
+                [only] if node.count == 1 => {
+                    if !self.enter(node, &only.text, is_single) {
+                        self.push(only.size, only.text.clone(), What::Member(only));
+                    }
+                    true
+                }
+                [first, ..] if first.size.saturating_mul(TELLING_SHARE) >= node.size => {
+                    for member in &node.members {
+                        self.push(member.size, member.text.clone(), What::Member(member));
+                    }
+                    true
+                }
+                _ => self.enter(node, &part.path, is_single && node.count == 1),
+            },
+            What::Member(member) => self.inside(member),
+        }
+    }
+
+    /// Pushes the fields of a message, if they have half of its size: of many messages, if one
+    /// field has.
+    fn enter(&mut self, node: &'a TreeNode, path: &str, is_single: bool) -> bool {
+        // Keys of maps and fields beyond the maximum have no paths.
+        let children = node.children.iter();
+        let named = children.filter(|child| !child.name.starts_with('('));
+        let named: Vec<&TreeNode> = named.collect();
+        let sizes = named.iter().map(|child| child.size);
+        let known = if is_single {
+            sizes.fold(0, u64::saturating_add)
+        } else {
+            sizes.max().unwrap_or(0)
+        };
+        if known == 0 || known.saturating_mul(2) < node.size {
+            return false;
+        }
+        for child in named {
+            let dot = if path.is_empty() { "" } else { "." };
+            let path = format!("{path}{dot}{}", child.label());
+            self.push(child.size, path, What::Field(child, is_single));
+        }
+        true
+    }
+
+    /// Pushes the outermost known members inside a member, if they have half of its size.
+    fn inside(&mut self, member: &Member) -> bool {
+        let is_within = |inner: &Member, outer: &Member| {
+            inner.path != outer.path && inner.path.strip_prefix(&outer.path).is_some()
+        };
+        let within: Vec<&'a Member> = self
+            .members
+            .iter()
+            .copied()
+            .filter(|other| is_within(other, member))
+            .collect();
+        let is_outermost = |inner: &&&Member| !within.iter().any(|outer| is_within(inner, outer));
+        let outermost: Vec<&'a Member> = within.iter().filter(is_outermost).copied().collect();
+        let sizes = outermost.iter().map(|member| member.size);
+        let known = sizes.fold(0, u64::saturating_add);
+        if known.saturating_mul(2) < member.size {
+            return false;
+        }
+        for inner in outermost {
+            self.push(inner.size, inner.text.clone(), What::Member(inner));
+        }
+        true
+    }
+
+    fn push(&mut self, size: u64, path: String, what: What<'a>) {
+        self.open.push(Part { size, path, what });
+    }
+}
+
+impl Ord for Part<'_> {
+    /// Orders by size; of equal ones, the first path compares as larger.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_size = self.size.cmp(&other.size);
+        by_size.then_with(|| other.path.cmp(&self.path))
+    }
+}
+
+impl PartialOrd for Part<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Part<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Part<'_> {}
