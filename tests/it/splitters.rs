@@ -454,7 +454,7 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
             "small: 1 shade: DARK texts: 'twelve bytes' number_by_name { key: 'k' value: 1 }",
             30,
             "34 bytes that can't be cut stay in one chunk, over the maximum chunk size of 30 bytes\
-             HINT; the largest: number_by_name 15 B, texts 14 B, small 2 B",
+             HINT; the largest: number_by_name 15 B, texts[0] 14 B, shade 3 B",
         ),
         (
             "child { texts: 'twelve bytes' small: 1 }",
@@ -470,7 +470,7 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
             "child { small: 1 shade: DARK texts: 'twelve bytes' }",
             15,
             "21 bytes that can't be cut stay in one chunk, over the maximum chunk size of 15 bytes\
-             HINT; the largest: child.texts[0] 14 B, child.small 2 B, child.shade 2 B",
+             HINT; the largest: child.texts[0] 14 B, child.shade 3 B, child.small 2 B",
         ),
     ] {
         let options = SplitOptions::new().max_chunk_size(max);

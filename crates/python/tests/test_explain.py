@@ -87,6 +87,7 @@ def test_a_message_over_what_protobuf_serializes_is_explained(
     tree: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = ps.explain(tree)
+    monkeypatch.setattr(_explain, "_unknown_size", lambda message: 0)
 
     class Refusing:
         """A message whose size protobuf doesn't tell, as over 2 GiB."""

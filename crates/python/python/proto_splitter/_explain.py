@@ -131,7 +131,9 @@ def explain(
     """
     live = _live(source)
     if live is not None:
-        return Explanation(_size(live), tuple(_largest(live)))
+        fields = _fields_of("", live)
+        size = sum(part.size for part in fields) + _unknown_size(live)
+        return Explanation(size, tuple(_largest(fields)))
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
         # A message of a framework without descriptors is explained by numbers.
         source = source.SerializeToString()
@@ -185,9 +187,9 @@ def _nothing() -> list[_Part]:
     return []
 
 
-def _largest(message: Any) -> list[LargePart]:
-    """Returns the largest parts by the rules of the command."""
-    open_parts, found = _fields_of("", message), list[LargePart]()
+def _largest(fields: list[_Part]) -> list[LargePart]:
+    """Returns the largest parts of a message with these fields, by the rules of the command."""
+    open_parts, found = list(fields), list[LargePart]()
     while open_parts and len(found) < _NAMED:
         open_parts.sort(key=lambda part: (-part.size, part.path))
         part = open_parts.pop(0)
@@ -282,7 +284,7 @@ def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part
 
 def _outermost(path: str, message: Any) -> Iterator[_Part]:
     """Yields the largest elements in a message that are in no other element."""
-    for field, value in message.ListFields():
+    for field, value in _fields_with_elements(message):
         if field.message_type is None and not _is_text(field):
             continue
         if _messages._is_repeated(field):
@@ -291,6 +293,21 @@ def _outermost(path: str, message: Any) -> Iterator[_Part]:
             yield from sorted(parts, key=lambda part: -part.size)[:_TOP]
         elif field.message_type is not None:
             yield from _outermost(_join(path, field), value)
+
+
+def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields the fields that elements may be in. Other fields may be large, and are copied when
+    they are looked at."""
+    if message.DESCRIPTOR.is_extendable:
+        yield from message.ListFields()
+        return
+    for field in message.DESCRIPTOR.fields:
+        if _messages._is_repeated(field):
+            value = getattr(message, field.name)
+            if len(value):
+                yield field, value
+        elif field.message_type is not None and message.HasField(field.name):
+            yield field, getattr(message, field.name)
 
 
 def _content(field: Any, value: Any) -> Any:
@@ -388,7 +405,13 @@ def _size(message: Any) -> int:
     try:
         return int(message.ByteSize())
     except Exception:  # EncodeError, ValueError or MemoryError, by its version.
-        return sum(_field_size(message, field, value) for field, value in message.ListFields())
+        fields = message.ListFields()
+        known = sum(_field_size(message, field, value) for field, value in fields)
+        return known + _unknown_size(message)
+
+
+def _unknown_size(message: Any) -> int:
+    return sum(len(data) for data in _messages._encoded(_messages._unknown_fields(message)))
 
 
 def _field_size(message: Any, field: Any, value: Any) -> int:
