@@ -478,9 +478,10 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
             .plan(text_format(message), &options)
             .unwrap_err();
         let hint = "; the profile `extended` may cut it";
-        let expected = match expected.contains("HINT") {
-            true => expected.replace("HINT", hint),
-            false => format!("{expected}{hint}"),
+        let expected = if expected.contains("HINT") {
+            expected.replace("HINT", hint)
+        } else {
+            format!("{expected}{hint}")
         };
         assert_eq!(
             (error.kind(), error.to_string()),
