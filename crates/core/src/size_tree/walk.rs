@@ -241,12 +241,14 @@ fn walk_value<const CHUNKED: bool>(
 ) -> Result<()> {
     let len = value.end - value.start;
     let look = arena.node(child).look;
-    let is_deep = place.levels == 0 || arena.is_exhausted();
+    // Most values are no messages and don't ask.
+    let may_enter = |arena: &Arena| place.levels > 0 && !arena.is_exhausted();
     let walks = match look {
-        Look::Message => !is_deep,
+        Look::Message => may_enter(arena),
         Look::Guess => {
             let known = arena.facts[child as usize].guess;
-            let is_message = !known.no_message && !is_deep && schemaless::looks_like_message(bytes);
+            let is_message =
+                !known.no_message && may_enter(arena) && schemaless::looks_like_message(bytes);
             learn(arena, child, bytes, is_message);
             is_message
         }
