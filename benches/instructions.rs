@@ -177,7 +177,8 @@ fn compare(table: &str, compiler: &str, counts: &[(&str, u64)]) -> Outcome<()> {
         let most = TOLERANCE * 100.0;
         return Err(format!("{differ} of {} differ by over {most} %", counts.len()).into());
     }
-    println!("{} of {} are within 3 %", counts.len(), counts.len());
+    let (all, most) = (counts.len(), TOLERANCE * 100.0);
+    println!("{all} of {all} are within {most} %");
     Ok(())
 }
 

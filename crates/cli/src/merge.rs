@@ -162,7 +162,7 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
 /// Warns if the result is too large for other programs.
 fn warn(target: &Path, bytes: u64, input: &Input, output: &mut Output<'_>) {
     if bytes > LARGEST_FOR_OTHERS {
-        // A warning about a complete merge is no reason to fail.
+        // The merge is complete; it doesn't fail if the warning can't name parts.
         let view = input.typed_view_with(input.reading_options());
         let parts = view.and_then(|view| largest(&view, &FieldPath::root()));
         output.note(warning(target, bytes, &parts.unwrap_or_default()));

@@ -108,7 +108,7 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Says by how much a message is over a limit, and which parts of it are the largest.
+/// Returns the error about a message over a limit, which ends with its largest parts.
 fn over(tree: &MeasuredTree, limit: u64) -> String {
     let size = tree.size();
     let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);
@@ -188,7 +188,7 @@ fn write(
     written.map_err(failed)
 }
 
-/// Fails if the path can't be parsed, there is no message, or an output is the input.
+/// Checks that the path can be parsed, that the input has a message, and that no output is the input.
 fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Result<(), Failure> {
     if query(path(args), root).is_none() {
         TreePlace::parse(path(args), root)

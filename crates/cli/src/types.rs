@@ -60,9 +60,9 @@ impl Types {
         }
     }
 
-    /// The types of the only schema beside an input that fits it, if none was given: the one that
-    /// has the type that the input names, or else the one with a single type that no other is made
-    /// of, if the input `is_of` that type.
+    /// Returns the types of the only schema beside an input that fits it, if none was given. A schema
+    /// fits if it has the type that the input names, or else if it has a single type that no other
+    /// is made of, and the input `is_of` that type.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,

@@ -48,7 +48,7 @@ pub struct ConvertReport {
 /// let path = folder.path().join("message.pb");
 /// std::fs::write(&path, b"\x08\x01")?;
 /// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
-/// // A message of no format has no forms.
+/// // Forms belong to a format, and none is known for these bytes.
 /// let refused = convert(&input, &EXTERNAL, folder.path().join("new/model"), &ConvertOptions::new());
 /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidConfig);
 /// assert!(!folder.path().join("new").exists());
@@ -57,7 +57,7 @@ pub struct ConvertReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidConfig`] if the input's format has no such form or setting.
+/// - [`ErrorKind::InvalidConfig`] if the input's format doesn't have the form, or doesn't know a setting.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
 /// - Any error if the input is damaged, or something can't be read or written. Then the created folders are removed again.
 pub fn convert(

@@ -11,8 +11,8 @@ use crate::path::FieldPath;
 use crate::view::MessageView;
 use crate::{Error, Result};
 
-/// Number of messages that a search looks into; those behind them count as bytes. A few seconds'
-/// worth.
+/// Number of messages that a search looks into, which takes a few seconds. Later ones count as
+/// bytes.
 const MOST_ENTERED: u64 = 1 << 24;
 
 /// Number of the largest members in a tree that are looked at.

@@ -55,8 +55,8 @@ impl TreeOptions {
         self
     }
 
-    /// Sets the maximum number of messages to look into; the fields of those behind them are not
-    /// told apart. Default: no maximum.
+    /// Sets the maximum number of messages to look into. The fields of later ones aren't listed.
+    /// Default: no maximum.
     #[must_use]
     pub const fn most_entered(mut self, messages: u64) -> Self {
         self.most_entered = messages;
