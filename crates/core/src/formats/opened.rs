@@ -1,6 +1,7 @@
 //! An open input of any format.
 
 mod outside;
+mod tensors;
 mod write;
 
 use std::fs::File;
@@ -13,8 +14,8 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::archive::no_tensor;
-use super::tensor_table::{Shared, TensorTable, Whole};
-use super::{Archive, Candidate, Checks, Format, OpenOptions, Registry, TensorIter, Verified};
+use super::tensor_table::{Shared, TensorTable};
+use super::{Archive, Candidate, Checks, Format, OpenOptions, Registry, Verified};
 use crate::canonical::canonical;
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
@@ -24,10 +25,6 @@ use crate::path::{FieldPath, PathQuery};
 use crate::progress::Progress;
 use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::split::Source;
-use crate::tensor::{
-    Location, TensorInfo, TensorReader, TensorRule, leading, placed_tensors_in, tensor_at,
-    tensor_in_pieces,
-};
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
@@ -554,143 +551,8 @@ impl Opened {
         measure(&self.view()?, &self.find(path)?, &options)
     }
 
-    /// Returns all named tensors: those of the archive, or else those of the message that the
-    /// formats know. Reads no elements.
-    ///
-    /// # Errors
-    ///
-    /// If the tensors' headers can't be read.
-    pub fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        match &self.archive {
-            Some(archive) => archive.tensors(),
-            None => Ok(self.table()?.tensors().cloned().collect()),
-        }
-    }
-
-    /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors), without
-    /// building a list of all of them where the format permits.
-    ///
-    /// # Errors
-    ///
-    /// As [`tensors`](Self::tensors), here or from the iterator.
-    pub fn tensor_iter(&self) -> Result<TensorIter<'_>> {
-        match &self.archive {
-            Some(archive) => archive.tensor_iter(),
-            None => Ok(Box::new(self.table()?.tensors().cloned().map(Ok))),
-        }
-    }
-
-    /// Returns the tensors of the message, listing them on the first call.
-    fn table(&self) -> Result<&TensorTable> {
-        if let Some(table) = self.listed() {
-            return Ok(table);
-        }
-        let table = self.list()?;
-        Ok(self.table.get_or_init(|| table))
-    }
-
-    /// Returns the tensors of the message, if they were listed.
-    pub(super) fn listed(&self) -> Option<&TensorTable> {
-        self.table.get()
-    }
-
-    fn list(&self) -> Result<TensorTable> {
-        let view = self.view()?;
-        let rules = self.registry.tensor_rules();
-        // The type alone locates tensors.
-        let leads =
-            |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
-        if !view.descriptor().is_some_and(leads) {
-            return Ok(TensorTable::default());
-        }
-        let portion = view.unwatched()?;
-        let whole = match (&self.message()?.stored, portion.plan_of_chunks()) {
-            (Stored::Plain { bytes, .. }, _) => Whole::Plain(Arc::clone(bytes)),
-            (Stored::Chunked(file), plan) => {
-                let plan = plan.cloned().unwrap_or_default();
-                Whole::Merged(Arc::new(MergedMessage::planned(Arc::clone(file), plan)))
-            }
-        };
-        let named = self
-            .format
-            .map(|format| format.tensors_in_message(whole.reader()));
-        let tensors = match named.transpose()?.flatten() {
-            Some(tensors) => tensors,
-            None => placed_tensors_in(&view, &rules, || Ok(portion))?,
-        };
-        Ok(TensorTable::new(tensors, whole))
-    }
-
     pub(super) fn threads(&self) -> Option<NonZeroUsize> {
         self.options.threads
-    }
-
-    /// Opens the tensor with this name, or else the one at this path of the message.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidPath`] if there is no such tensor, and as [`tensors`](Self::tensors).
-    pub fn tensor(&self, name: &str) -> Result<TensorReader<'_>> {
-        let found = self.find_tensor(name)?;
-        self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
-    }
-
-    /// Returns the header of the tensor with this name, or else of the one at this path of the
-    /// message; `None` if neither exists.
-    ///
-    /// ```
-    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
-    /// # let bytes: std::sync::Arc<dyn record_file::ReadAt> = std::sync::Arc::new(b"\x0a\x01a");
-    /// let opened = Opened::of_reader(bytes, None, &OpenOptions::new())?;
-    /// // Its type is unknown, and so are its tensors.
-    /// assert_eq!(opened.find_tensor("weights")?, None);
-    /// # Ok::<(), proto_splitter_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`tensors`](Self::tensors).
-    pub fn find_tensor(&self, name: &str) -> Result<Option<TensorInfo>> {
-        match &self.archive {
-            Some(archive) => archive.find(name),
-            None => Ok(self.table()?.named(name).cloned()),
-        }
-    }
-
-    /// Opens a tensor that [`tensors`](Self::tensors) returned.
-    ///
-    /// # Errors
-    ///
-    /// If its elements have no fixed width, or their number differs from its shape.
-    pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        match (&self.archive, &info.location) {
-            (Some(archive), _) => archive.read(info),
-            (None, Location::Message { path, .. }) => {
-                let placed = self
-                    .listed()
-                    .and_then(|table| Some((table, table.placed(info)?)));
-                let Some((table, placed)) = placed else {
-                    return self.tensor_in(path, &info.name);
-                };
-                if let Some(elements) = placed.elements.clone() {
-                    return Ok(table.elements(info, elements));
-                }
-                let (rule, message) = self.tensor_rule(path)?;
-                let bytes = table.whole().reader();
-                tensor_in_pieces(bytes, placed.pieces.clone(), message, info, rule)
-            }
-            (None, _) => Err(no_tensor(&info.name)),
-        }
-    }
-
-    /// Opens the tensor at a path of the message.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidPath`] if no format knows the value as a tensor, and as
-    /// [`read_tensor`](Self::read_tensor).
-    pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
-        self.tensor_in(&self.find(path)?, path)
     }
 
     /// Reads everything and checks all checksums of a file in chunks and of formats with checksums;
@@ -786,34 +648,6 @@ impl Opened {
             let title = self.format.map_or("archive", Format::title);
             let message = format!("a file of the kind {title} has tensors, and no message");
             Error::new(ErrorKind::InvalidConfig, message)
-        })
-    }
-
-    fn tensor_in(&self, path: &FieldPath, name: &str) -> Result<TensorReader<'_>> {
-        let (rule, _) = self.tensor_rule(path)?;
-        tensor_at(self.view()?, path, name, rule)
-    }
-
-    /// Returns the rule for the tensor at a path, and the type of its message.
-    pub(super) fn tensor_rule(
-        &self,
-        path: &FieldPath,
-    ) -> Result<(&'static TensorRule, MessageDescriptor)> {
-        let target = self
-            .descriptor()
-            .map(|root| path.resolve(root))
-            .transpose()?;
-        let message = target.as_ref().and_then(|target| target.kind.message());
-        let ruled = message.and_then(|message| {
-            let rule = self.registry.tensor_rule(message.full_name())?;
-            Some((rule, message.clone()))
-        });
-        ruled.ok_or_else(|| {
-            let rules = self.registry.tensor_rules();
-            let known: Vec<&str> = rules.iter().map(|rule| rule.message).collect();
-            let message = format!("only a {} is a tensor", known.join(" or "));
-            let error = Error::new(ErrorKind::InvalidPath, message);
-            error.at_path(path.display(self.descriptor()))
         })
     }
 }
