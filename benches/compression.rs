@@ -1,10 +1,10 @@
 //! Compressed sizes and times of weights, quantized weights, text and graph nodes, for each
 //! compression: `cargo bench --bench compression`.
 //!
-//! Trained weights take part if `benches/trained/setup.sh` has downloaded them; others are random.
-//! Each message is split to a file, synced, and merged into memory that was touched before. The
-//! compressions take turns. `-- --quick` makes the messages 16 times smaller, to check that
-//! everything runs.
+//! Trained weights are included if `benches/trained/setup.sh` has downloaded them; other weights
+//! are random. Each message is split to a file, synced, and merged into memory that was touched
+//! before. The compressions take turns. `-- --quick` makes the messages 16 times smaller, to check
+//! that everything runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -141,7 +141,8 @@ fn written(message: &Parts) -> Vec<u8> {
     bytes
 }
 
-/// The parts of an ONNX model in use: a field for each step from the model to a tensor.
+/// The parts of an ONNX model that are read here: each type has only the field that leads towards
+/// the tensors.
 #[derive(Message)]
 struct Model {
     #[prost(message, optional, tag = "7")]
@@ -226,7 +227,7 @@ fn weights(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Weights as bytes, scaled so that 127 is four standard deviations.
+/// Returns the weights as bytes, scaled so that 127 is four standard deviations.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "that is what quantising is"
@@ -238,7 +239,8 @@ fn quantised(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns words of this repository's sources, each after a word that it follows there.
+/// Returns random text of words from this repository's sources, in which each word follows one that
+/// it also follows there.
 fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut sources = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

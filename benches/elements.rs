@@ -45,7 +45,7 @@ const SPLITTER_AIM: f64 = 1.5;
 /// Largest time of going through the elements, relative to only skipping over them.
 const HOP_AIM: f64 = 3.0;
 
-/// The same if two or three fields in each are skipped, too.
+/// The same limit if two or three fields in each element are also skipped.
 const INSIDE_AIM: f64 = 5.0;
 
 /// Largest time of reading an element, in seconds.

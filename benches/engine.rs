@@ -40,7 +40,7 @@ const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_0
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
-/// Factor by which everything is smaller with `--quick`, which only checks that it runs.
+/// Factor by which everything is smaller with `--quick`, which only checks that the benchmark runs.
 const QUICK: u64 = 64;
 
 /// `cargo bench --bench engine -- [--quick]`.
@@ -105,7 +105,7 @@ fn plans(folder: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// TensorFlow's fixtures, planned by size alone and by the splitters for their types.
+/// Plans TensorFlow's fixtures, by size alone and with the splitters for their types.
 fn fixtures() -> Outcome<()> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tensorflow");
     let options = SplitOptions::new()

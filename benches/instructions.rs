@@ -1,11 +1,11 @@
 //! Instructions of twelve hot paths, compared with the committed table: `cargo bench --profile
 //! release --bench instructions`. Needs valgrind.
 //!
-//! Each path runs in a process of its own under valgrind's callgrind, once for one turn and once
-//! for five; the difference is the cost of four turns without what comes before them. A count
-//! depends on the code and the compiler, not on the load or the speed of the machine. A path that
-//! takes over 3 % more instructions than in `tables/instructions.md` fails the run. One that takes
-//! over 3 % fewer fails it, too, so that the table follows: `-- --record` writes it again.
+//! Each path runs in a separate process under valgrind's callgrind, once for one turn and once for
+//! five. The difference is the cost of four turns, without the preparation. A count depends on the
+//! code and the compiler, not on the load or the speed of the machine. A path that takes over 3 %
+//! more instructions than in `tables/instructions.md` fails the run. So does a path that takes over
+//! 3 % fewer, so that the table is kept up to date: `-- --record` writes it again.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::BTreeMap;
@@ -60,16 +60,17 @@ const RECORDS: usize = 10_000;
 /// Factor by which W3 is made smaller.
 const FUNCTIONS_SCALE: u64 = 100;
 
-/// Number of times that a file is opened in a turn: maps are seeded at random, which shows in one.
+/// Number of times that a file is opened in a turn. Maps are seeded at random, which would affect a
+/// single opening.
 const OPENINGS: u64 = 20;
 
-/// Turns of the longer of the two runs of a path.
+/// Number of turns in the longer of the two runs of a path.
 const TURNS: u64 = 5;
 
 /// Largest difference from the table, as a part of the number there.
 const TOLERANCE: f64 = 0.03;
 
-/// Argument with which the process is the one that is counted.
+/// Argument with which the process does the counted work.
 const COUNTED: &str = "--counted";
 
 fn main() -> Outcome<()> {
@@ -241,7 +242,7 @@ fn split_with(options: SplitOptions) -> Outcome<Turn> {
     }))
 }
 
-/// Splits ten functions, whose eighty constants are chunks of their own, and returns the file.
+/// Splits ten functions, whose eighty constants are separate chunks, and returns the file.
 fn functions(folder: &Path) -> Outcome<PathBuf> {
     let mut message = Vec::new();
     Workload::W3

@@ -161,7 +161,7 @@ fn blobs() -> MessageDescriptor {
     pool.get_message_by_name("Blobs").unwrap()
 }
 
-/// Returns reports of all parts, as from hosts that have stored every chunk uncompressed.
+/// Returns reports of all parts like those of hosts that have stored every chunk uncompressed.
 fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     let Some(parts::plan::Work::Split(split)) = &message.work else {
         unreachable!("the plan of a split")

@@ -90,7 +90,7 @@ fn listing() -> Outcome<()> {
     let size = bytes.size()?;
     let options = OnnxOptions::new();
     let listed = ModelTensors::read(Arc::clone(&bytes), size, &options)?.len();
-    // Five fields each, since each of the two dims is one.
+    // There are five fields in each tensor, since each of the two dims is one.
     let (tensors, fields) = (u64::from(SMALL_TENSORS), hop(&*bytes, size)?);
     if (listed as u64, fields) != (tensors, 5 * tensors) {
         return Err(format!("{listed} tensors are listed, and {fields} fields hopped over").into());

@@ -166,7 +166,7 @@ fn listing() -> Outcome<()> {
     let mut file = File::create(folder.path().join("model.pdiparams"))?;
     let mut header = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [rows, 1024]);
-    // Fails when it needs the data, which is left out.
+    // This fails when it needs the data, which is left out.
     let _ = write_stream(&mut header, &spec, Layout::Paddle, &mut io::empty());
     for _ in 0..LISTED {
         file.write_all(&header)?;
@@ -228,8 +228,8 @@ fn conversions() -> Outcome<()> {
         fs::remove_file(copy)?;
         Ok(took)
     };
-    // Each follows a copy of its input, with the same files present: the time to write a file
-    // depends on the other files in memory.
+    // Each conversion follows a copy of its input, with the same files present, since the time to
+    // write a file depends on the other files in memory.
     let (one, back) = (path("m.cpb"), path("back"));
     let copies = || -> Outcome<Vec<Duration>> {
         let of_model = copied(&path("model/model.pdiparams"))?;
@@ -317,7 +317,7 @@ fn reading() -> Outcome<()> {
     let bytes = READ_BYTES / scale(24);
     model(folder.path(), READ, bytes)?;
     let ours = || -> Outcome<Vec<Duration>> {
-        // The same as `touch`, with pages of the same size.
+        // Does the same as `touch`, with pages of the same size.
         drop(PaddleModel::open(folder.path())?.read_all(None)?);
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;

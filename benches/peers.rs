@@ -92,7 +92,7 @@ fn main() -> Outcome<()> {
     fs::create_dir_all(&target)?;
     let folder = tempfile::tempdir_in(target)?;
     let mut tensorflow = Peer::start(Command::new(root.join(".interop/tf_read")))?;
-    let mut python = Command::new(root.join(".interop/venv/bin/python"));
+    let mut python = Command::new(root.join(".interop/tensorflow-venv/bin/python"));
     python.arg(root.join("benches/python_protobuf.py"));
     let mut python = Peer::start(python)?;
 
@@ -157,7 +157,7 @@ fn merges(
     python: &mut Peer,
 ) -> Outcome<Vec<Times>> {
     let chunked = prefix.with_extension("cpb");
-    // TensorFlow's `Read` also begins with a name.
+    // TensorFlow's `Read` also begins with a file name.
     let open = || ChunkedFile::open(&chunked);
     let expected = fs::read(source)?;
     let mut touched = vec![1; expected.len()];
@@ -259,7 +259,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It would end with its input, too, but not before this process.
+        // It would also end with its input, but not before this process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -219,7 +219,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     println!("| --- | --- | --- |");
     for (name, reads, most) in [
         ("of the older one", of_base, all + slack),
-        // The differing one is read for its file, and before that up to the difference.
+        // The differing array is read up to the difference, and then for its file.
         ("of the new one", of_new, all + slack),
     ] {
         let read: u64 = reads

@@ -2,7 +2,7 @@
 //! in one piece: `cargo bench --bench tensors`.
 //!
 //! An ONNX model of 12,000 tensors of 4 KiB is read tensor by tensor, by their names, and all at
-//! once. If `PROTOSPLIT` names the command, it exports both models, too. `-- --quick` uses 750
+//! once. If `PROTOSPLIT` names the command, it also exports both models. `-- --quick` uses 750
 //! tensors, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 

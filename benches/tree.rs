@@ -2,8 +2,8 @@
 //! or `-- NODES` for another size.
 //!
 //! The bare walk visits every field of every message, as the tree does, by recursion and a table of
-//! the fields that are messages; it only counts them. They take turns, after one turn that isn't
-//! counted.
+//! the fields that are messages; but it only counts them. They take turns, after one turn that
+//! isn't counted.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;

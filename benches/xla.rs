@@ -70,7 +70,7 @@ fn write(module: &Path, split: &Path, compression: &str) -> Outcome<()> {
     let message: Arc<dyn ReadAt> = Arc::new(File::open(module)?);
     let options = WriteOptions::new()
         .compression(compression.parse::<Compression>()?)
-        .threads(2)
+        .threads(std::num::NonZeroUsize::new(2))
         .force(true);
     Draft::new(message, "xla.HloProto")?.write_file(split, &Default::default(), &options)?;
     Ok(())

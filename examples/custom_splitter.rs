@@ -4,8 +4,8 @@
 //!
 //! A model's configuration has layers, and each layer has weights. The weights are large: each set
 //! of them becomes a chunk, so that a reader can fetch one without the others.
-//! `ModelConfigSplitter` leaves the layers to `LayerSplitter`; the cuts of that get the path from
-//! the root automatically.
+//! `ModelConfigSplitter` delegates the layers to `LayerSplitter`, whose cuts automatically get the
+//! path from the root.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::expect_used, reason = "the schema above is right")]
 

@@ -3,8 +3,8 @@
 //!
 //!     cargo run --release --example many_varints
 //!
-//! The message is split into chunks of 4 MiB and merged again; both check every byte. The example
-//! fails if the process ever used more memory than a small part of the message.
+//! The message is split into chunks of 4 MiB and merged again. Both operations check every byte.
+//! The example fails if the process ever used more memory than a small part of the message.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example many_writers` starts this program once for each of them. None of them ever
 //! has the whole message: each writes the weights of its own layers with their paths, and returns a
-//! report. At the end, the process that committed them reads a tensor of the whole.
+//! report. At the end, the process that committed the shards reads a tensor of the whole message.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
@@ -45,7 +45,7 @@ impl Shard for Layers {
     }
 }
 
-/// Returns the graph without weights, which the committing process knows.
+/// Returns the graph without its weights, as known by the committing process.
 fn rest() -> GraphDef {
     let tensor = attr_value::Value::Tensor(Box::default());
     let value = AttrValue {

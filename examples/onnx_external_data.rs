@@ -118,7 +118,7 @@ fn model(zeros: &Path) -> Result<Spans, Box<dyn Error>> {
     Ok(spans.finish()?)
 }
 
-/// Reads a positioned source from front to back.
+/// A reader of a positioned source from front to back.
 struct Sequential<'a>(&'a dyn proto_splitter::record_file::ReadAt, u64);
 
 impl Read for Sequential<'_> {

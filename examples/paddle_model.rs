@@ -1,5 +1,5 @@
 //! Creates a Paddle model of 2.5 GiB, larger than a protobuf message can be, lists it, combines it
-//! to one file, writes its files again from that, and compares them.
+//! into one file, writes the original files again from it, and compares them.
 //!
 //! Needs 8 GiB of disk in the folder for temporary files, or in the given folder. With a number,
 //! the model has this many MiB, at least 1, and the example needs three times as much disk.

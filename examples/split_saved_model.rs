@@ -131,7 +131,7 @@ impl Compare {
         })
     }
 
-    /// Returns an error unless the file ends here, too.
+    /// Fails unless the file ends here too.
     fn finish(mut self) -> Result<(), Box<dyn Error>> {
         match self.file.read(&mut [0])? {
             0 => Ok(()),

@@ -16,7 +16,7 @@ pub use proto_splitter_core::formats::{
     ConvertTarget, Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
 };
 
-/// All formats that ship, as far as the features of this crate are on.
+/// The built-in formats whose features are enabled.
 pub static ALL: Registry = Registry::new(&[
     #[cfg(feature = "tensorflow")]
     &proto_splitter_graph_def::GraphDefFormat,
@@ -26,7 +26,7 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_samediff::SameDiffFormat,
     #[cfg(feature = "samediff")]
     &proto_splitter_samediff::SafetensorsFormat,
-    // Before the plain one, as which it would be read too.
+    // This comes before the plain format, which could read it too.
     #[cfg(feature = "externalize")]
     &proto_splitter_externalize::ExternalizedFormat,
     #[cfg(feature = "tensorflow")]
@@ -39,4 +39,9 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_xla::XlaFormat,
     #[cfg(feature = "xla")]
     &proto_splitter_xla::ProfileFormat,
+    #[cfg(feature = "perfetto")]
+    &proto_splitter_perfetto::PerfettoFormat,
+    // Last, since a format may know more of its records than their type.
+    #[cfg(feature = "sequences")]
+    &proto_splitter_sequences::SequenceFormat,
 ]);

@@ -1,4 +1,5 @@
-//! Splits protobuf messages over 2 GiB into one seekable, checksummed file and merges them back.
+//! Splitting protobuf messages over 2 GiB into one seekable, checksummed file, and merging them
+//! back.
 //!
 //! ```
 //! use proto_splitter::merge::Merger;
@@ -29,22 +30,21 @@
 //!
 //! A [`ComposableSplitter`] decides which parts of a message become separate chunks: [`SavedModelSplitter`], [`GraphDefSplitter`],
 //! [`SizeSplitter`] for any type, or your own. Its `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file; [`Merger`] combines
-//! them again. Neither builds a message object, holds the message in memory, or needs more memory for a larger one.
-//! message, or needs more memory for a larger one.
+//! them again. Neither builds a message object, holds the message in memory, or needs more memory for a larger message.
+//!
 //! The merger works by reflection: it walks messages by their descriptors, or by placeholders, and needs no generated code for the
 //! message's type.
-//! in them, and needs no generated code of the message's type.
+//!
 //! The pages of [`documentation`] start from what you have: a [model](documentation::my_model_is_too_big) or a
 //! [trace](documentation::my_trace_is_too_big) that is too big, [ONNX](documentation::onnx), [Paddle](documentation::paddle) or
 //! [SameDiff](documentation::samediff) files, or a message that needs [your own splitter](documentation::your_own_splitter).
-//! for which you write a [splitter of your own](documentation::your_own_splitter).
 //!
 //! # Words
 //!
 //! - A *chunk* is a separately stored part of a message: some of its fields (kind MESSAGE), or the bytes of a bytes or string value (kind
 //!   BYTES). Chunk 0, the *base*, is the remainder of the whole.
-//! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an empty value. A file that declares to have
-//!   them has *our marker*, and can be merged without knowing its type; files by TensorFlow's splitters have none.
+//! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an empty value. A file that declares its
+//!   placeholders has *our marker*, and can be merged without knowing its type. Files by TensorFlow's splitters have no placeholders.
 //! - A *slice* is a chunk with a run of elements of a repeated field.
 //! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the place of each chunk.
 //! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its extension `.cpb` or `.pb`.
@@ -56,9 +56,11 @@
 //!
 //! All are on by default except `columns`.
 //!
-//! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` reads `saved_model.pbtxt`, too.
+//! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading `saved_model.pbtxt`.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
 //! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these.
+//! - `perfetto`: the type of traces, known by name.
+//! - `sequences`: delimited files, and record files of messages.
 //! - `formats`: all of the above.
 //! - `columns`: elements of messages as tables, in Parquet, Arrow and CSV.
 //! - `parts`: work divided among several independent hosts.
@@ -80,7 +82,7 @@ pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt}
 pub use proto_splitter_core::{
     ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, ReadOptions, Result,
     atomic, compare, container, edit, merge, path, progress, schema, size_tree, spans, split,
-    tensor, view, wire,
+    tensor, threads, view, wire,
 };
 /// The crates whose types appear in signatures of this one.
 #[doc(no_inline)]
@@ -91,11 +93,13 @@ pub use proto_splitter_core::{bytes, prost, prost_reflect};
 pub use proto_splitter_externalize as externalize;
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
-/// ONNX models of any size: one message wherever their tensors are, and external data both ways.
+/// ONNX models of any size: reading a model with its external data as one message, and writing it
+/// in either form.
 #[doc(inline)]
 #[cfg(feature = "onnx")]
 pub use proto_splitter_onnx as onnx;
-/// Verifies, compares, describes, exports, edits and converts inputs of any format.
+/// Operations on inputs of any format: verifying, comparing, describing, exporting, editing and
+/// converting.
 #[doc(inline)]
 #[cfg(feature = "ops")]
 pub use proto_splitter_ops as ops;
@@ -106,6 +110,10 @@ pub use proto_splitter_paddle as paddle;
 #[doc(inline)]
 #[cfg(feature = "parts")]
 pub use proto_splitter_parts as parts;
+/// XLA's split protos and profiles.
+#[doc(inline)]
+#[cfg(feature = "perfetto")]
+pub use proto_splitter_perfetto as perfetto;
 #[cfg(feature = "samediff")]
 pub use proto_splitter_samediff as samediff;
 #[cfg(feature = "tensorflow")]
@@ -113,12 +121,12 @@ pub use proto_splitter_saved_model::{
     ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,
     fingerprint,
 };
+#[cfg(feature = "sequences")]
+pub use proto_splitter_sequences as sequences;
 /// Reads and writes TensorFlow's checkpoints.
 #[doc(inline)]
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_tensor_bundle as tensor_bundle;
-/// XLA's split protos and profiles.
-#[doc(inline)]
 #[cfg(feature = "xla")]
 pub use proto_splitter_xla as xla;
 pub use record_file;
@@ -147,7 +155,7 @@ pub fn open(path: impl AsRef<std::path::Path>) -> Result<Opened> {
     open_with(path, &OpenOptions::new())
 }
 
-/// Opens any input with these options, as [`open`] does with the defaults.
+/// Opens any input, like [`open`], but with these options.
 ///
 /// # Errors
 ///
@@ -156,13 +164,13 @@ pub fn open_with(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Re
     formats::ALL.open(path, options)
 }
 
-/// What the parts of the messages that are known are called, for a [`size_tree`].
+/// Returns the rules for the names of the parts of all known messages, for a [`size_tree`].
 pub fn member_names() -> Vec<size_tree::NameRule> {
     formats::ALL.member_names()
 }
 
 /// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`,
-/// `onnx.ModelProto`, and all they reach.
+/// `onnx.ModelProto`, and all types they refer to.
 pub mod proto {
     pub use proto_splitter_core::proto as proto_splitter;
     #[cfg(feature = "tensorflow")]

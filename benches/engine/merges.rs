@@ -1,5 +1,5 @@
-//! Merges to memory, and reading one constant of the largest file, compared with the lowest cost of
-//! the same bytes.
+//! Merges to memory, and reads of one constant of the largest file, compared with the lowest
+//! possible cost for the same bytes.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
 
-/// Size of the reference's reads of constants: a window at a time, hashed while it is in the cache.
+/// Size of the reference's reads of constants. Each window is hashed while it is in the cache.
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -174,7 +174,7 @@ fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the chunks of a file, each a separate frame, with their sizes; the largest last.
+/// Returns the chunks of a file, each as a separate frame, with their sizes. The largest is last.
 fn frames(file: &ChunkedFile) -> Outcome<Vec<(Vec<u8>, usize)>> {
     let mut frames = Vec::new();
     for chunk in 0..file.len() {

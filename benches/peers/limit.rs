@@ -17,11 +17,11 @@ use proto_splitter_testkit::cores::on_all_cores;
 
 use super::Outcome;
 
-/// Size of a read: together with that of another record it stays in a core's cache until it is
-/// hashed.
+/// Size of a read. Two of them, of different records, stay in a core's cache until they are hashed.
 const WINDOW: usize = 128 << 10;
 
-/// Number of bytes after which two hashes take turns: each waits for itself most of the time.
+/// Number of bytes after which two hashes take turns. Most of the time each waits for its own
+/// previous step.
 const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -33,7 +33,7 @@ struct Record {
     len: usize,
 }
 
-/// The records of an open file, and touched memory for all stored and all decoded bytes.
+/// The records of an open file, and memory, already touched, for all stored and all decoded bytes.
 pub(crate) struct Limit {
     file: File,
     records: Vec<Record>,

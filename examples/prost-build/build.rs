@@ -1,4 +1,4 @@
-//! Generates Rust from `proto/album.proto`, and keeps its descriptors.
+//! Generates Rust code from `proto/album.proto`, and keeps the descriptors.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use prost::Message;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    // In Rust, so nobody has to install protoc.
+    // Compiled in Rust, so that protoc isn't needed.
     let files = protox::compile(["album.proto"], ["proto"])?;
     std::fs::write(out.join("descriptors.binpb"), files.encode_to_vec())?;
     // Values of type Bytes go into chunks without being copied.

@@ -1,16 +1,15 @@
 //! Any bytes as the index of a checkpoint; the bytes after the last 0xff are its data.
 #![no_main]
 
-use std::path::Path;
-
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_tensor_bundle::Bundle;
 
 /// Adds TensorFlow's checkpoints to the corpus.
 fn plant() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus/checkpoint");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = proto_splitter_fuzz::corpus("checkpoint") else {
+        return;
+    };
+    let root = proto_splitter_fuzz::root();
     let mut open = vec![root.join("../tests/data/checkpoints")];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).expect("the fixtures") {

@@ -2,7 +2,7 @@
 //! odd first byte, as the data kept of the original next to such a model.
 #![no_main]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
@@ -58,9 +58,9 @@ fn externalize(model: &[u8], to: &Path) -> Option<usize> {
 }
 
 fn plant() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus/externalized");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = proto_splitter_fuzz::corpus("externalized") else {
+        return;
+    };
     let model = model();
     std::fs::write(corpus.join("model"), [&[0], &model[..]].concat()).expect("a seed");
     let record = std::fs::read(sound().join(RECORD_FILE)).expect("a record");
@@ -69,14 +69,15 @@ fn plant() {
 
 /// Returns the folder of an externalized model.
 fn sound() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
+    static FOLDER: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, model) = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
-        let moved = externalize(&model(), &folder.path().join("m"));
+        let to = folder.path().join("m");
+        let moved = externalize(&model(), &to);
         assert_eq!(moved, Some(2), "both constants move");
-        folder
+        (folder, to)
     });
-    Box::leak(folder.path().join("m").into_boxed_path())
+    model
 }
 
 fuzz_target!(

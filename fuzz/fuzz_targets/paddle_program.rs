@@ -1,16 +1,15 @@
 //! Any bytes as the program of a Paddle model: its variables, and its parameters in the order of their file.
 #![no_main]
 
-use std::path::Path;
-
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_paddle::{parameters, variables};
 
 /// Adds Paddle's programs to the corpus.
 fn plant() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus/paddle_program");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = proto_splitter_fuzz::corpus("paddle_program") else {
+        return;
+    };
+    let root = proto_splitter_fuzz::root();
     let models = std::fs::read_dir(root.join("../tests/data/paddle")).expect("the fixtures");
     for model in models {
         let model = model.expect("a fixture").path();

@@ -1,8 +1,6 @@
 //! Paddle's streams, from any bytes, with the properties in `crates/paddle/tests/it/target.rs`.
 #![no_main]
 
-use std::path::Path;
-
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/paddle/tests/it/target.rs"]
@@ -10,9 +8,10 @@ mod target;
 
 /// Adds Paddle's streams to the corpus, each with its layout and kind.
 fn plant() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus/paddle_stream");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = proto_splitter_fuzz::corpus("paddle_stream") else {
+        return;
+    };
+    let root = proto_splitter_fuzz::root();
     let files = root.join("../tests/data/paddle");
     for (how, file) in [
         (0, "vars_all_dtypes/lod2"),

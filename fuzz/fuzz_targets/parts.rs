@@ -39,9 +39,9 @@ fn planned(folder: &Path) -> PartsPlan {
 }
 
 fn plant() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus/parts");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = proto_splitter_fuzz::corpus("parts") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let plan = planned(folder.path());
     std::fs::write(corpus.join("plan"), [&[0], &plan.to_bytes()[..]].concat()).expect("a seed");

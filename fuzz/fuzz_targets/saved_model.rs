@@ -2,16 +2,15 @@
 //! fingerprint, and the model in chunks.
 #![no_main]
 
-use std::path::Path;
-
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir};
 
 /// Adds TensorFlow's models to the corpus.
 fn plant() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus/saved_model");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = proto_splitter_fuzz::corpus("saved_model") else {
+        return;
+    };
+    let root = proto_splitter_fuzz::root();
     let models = root.join("../tests/data/tensorflow");
     for name in ["lookup_strings", "keras_mlp", "functions_consts"] {
         let model = std::fs::read(models.join(name).join("saved_model.pb")).expect("a fixture");

@@ -1,23 +1,14 @@
-//! Any bytes as a file of XLA: a split proto as its records or as a whole file, and a profile.
+//! Reads arbitrary bytes as a file of XLA: as the records of a split proto, as a whole split proto,
+//! and as a profile.
 #![no_main]
 
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_core::formats::{Candidate, Format, OpenOptions};
+use proto_splitter_fuzz::records;
 use proto_splitter_xla::{Draft, ProfileDraft, ProfileFormat, SplitProto, XlaFormat};
-use record_file::{ReadAt, RecordWriter};
-
-/// Records: each begins with its length.
-fn records(mut data: &[u8]) -> Vec<u8> {
-    let mut writer = RecordWriter::with_defaults(Vec::new());
-    while let Some((&len, rest)) = data.split_first() {
-        let (record, rest) = rest.split_at(rest.len().min(usize::from(len)));
-        writer.write_record(record).expect("memory takes it");
-        data = rest;
-    }
-    writer.finish().expect("memory takes it")
-}
+use record_file::ReadAt;
 
 fuzz_target!(|data: &[u8]| {
     for bytes in [data.to_vec(), records(data)] {

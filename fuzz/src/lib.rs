@@ -29,6 +29,7 @@
 //! |
 //! | frames of transfers, from one connection or several | `receiver` |
 //! | plans of work in parts, and reports | `parts` |
+//! | sequences of messages, delimited or in records | `messages` |
 //! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
 #![allow(dead_code, reason = "the tests of record-file and core use more of it")]
 
@@ -64,16 +65,49 @@ pub fn target(name: &str) -> fn(&[u8]) {
     found.expect("a target of this name").1
 }
 
+/// Returns a file of records made of arbitrary bytes: each record begins with its length.
+///
+/// # Panics
+///
+/// If there is no memory for it.
+#[must_use]
+pub fn records(mut data: &[u8]) -> Vec<u8> {
+    let mut writer = record_file::RecordWriter::with_defaults(Vec::new());
+    while let Some((&len, rest)) = data.split_first() {
+        let (record, rest) = rest.split_at(rest.len().min(usize::from(len)));
+        writer.write_record(record).expect("memory takes it");
+        data = rest;
+    }
+    writer.finish().expect("memory takes it")
+}
+
+/// Returns this package's folder on the machine that built the target.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the folder for the seeds of a target, made if it is absent; `None` on a machine without
+/// the sources, where a target runs with the seeds that it was packed with.
+///
+/// # Panics
+///
+/// If the folder can't be made.
+#[must_use]
+pub fn corpus(name: &str) -> Option<PathBuf> {
+    let corpus = root().is_dir().then(|| root().join("corpus").join(name))?;
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    Some(corpus)
+}
+
 /// Adds the seeds of a target to its corpus in cargo-fuzz's folder.
 ///
 /// # Panics
 ///
 /// If they can't be read or written.
 pub fn plant(name: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus: PathBuf = root.join("corpus").join(name);
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
-    let files = root.join("../tests/data/riegeli");
+    let Some(corpus) = corpus(name) else { return };
+    let files = root().join("../tests/data/riegeli");
     let is_of_core = core_targets::TARGETS.iter().any(|target| target.0 == name);
     let seeds = if name == "receiver" {
         transfer_targets::seeds()
@@ -98,8 +132,9 @@ pub fn plant_samediff() {
         TagContent, VarType, write_classic,
     };
 
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/samediff");
-    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let Some(corpus) = corpus("samediff") else {
+        return;
+    };
     let info = ArrayInfo::new(Nd4jType::Int16, [2]).expect("a shape");
     let array = Array::from_bytes(info, vec![1, 0, 2, 0]).expect("an array");
     let texts = Array::from_strings([2], &["a", ""]).expect("texts");

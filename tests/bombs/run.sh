@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 command -v python3 >/dev/null || { echo "tests/bombs: python3 is needed" >&2; exit 1; }
-cargo build --quiet --release -p proto-splitter-cli
+cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -8,7 +8,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 protosplit=${PROTOSPLIT:-}
 if [ -z "$protosplit" ]; then
-  cargo build --quiet --release -p proto-splitter-cli
+  cargo build --quiet --release --bin protosplit
   target=$(cargo metadata --no-deps --format-version 1 | node -p 'JSON.parse(require("fs").readFileSync(0)).target_directory')
   protosplit=$target/release/protosplit
 fi

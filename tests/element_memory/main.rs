@@ -59,13 +59,13 @@ impl ComposableSplitter for LookUp {
             seen += 1;
             sum += value.size();
         }
-        // The first ten keys come again at the end, and the last entry of a key counts.
+        // The first ten keys are repeated at the end, and the last entry of a key counts.
         assert_eq!((seen, sum), (ENTRIES, 10));
         Ok(())
     }
 }
 
-/// Returns a map with this many entries of some bytes, and some of their keys once more.
+/// Returns a map with this many entries of a few bytes, and some repeated keys.
 fn large_map() -> Vec<u8> {
     let mut map = Vec::new();
     let mut entry = Vec::new();
@@ -91,7 +91,7 @@ fn taken(work: impl FnOnce()) -> usize {
     MEMORY.peak_usage().saturating_sub(before)
 }
 
-// One test, as others in the same process would take memory, too.
+// There is only one test, since others in the same process would also take memory.
 #[test]
 fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
     let bytes = Bytes::from(trace(PACKETS));

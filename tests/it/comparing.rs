@@ -38,7 +38,8 @@ fn messages_are_equal_exactly_if_a_reader_can_not_tell_them_apart() {
             &habits(order, seed % 2 == 1, 2500),
         );
         let read = |bytes: &[u8]| DynamicMessage::decode(kitchen_sink(), bytes).unwrap();
-        // Another order, another packing, nothing superseded; and what another seed makes.
+        // The copy has another order and packing, and nothing superseded. The other message has
+        // another seed.
         let again = read(&a).encode_to_vec();
         let other = message(
             &kitchen_sink(),

@@ -1,6 +1,7 @@
 //! Chunked files with shapes that TensorFlow's fingerprint code treats specially, and its results.
 //!
-//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these files. Where there are none, it fails or crashes.
+//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these files. If there
+//! is no value, it fails or crashes.
 
 use proto_splitter::directory::FingerprintOutcome;
 use proto_splitter::fingerprint::FingerprintError;

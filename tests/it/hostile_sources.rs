@@ -138,7 +138,7 @@ fn a_model_given_as_another_type_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_is_an_error_of_its_own() {
-    /// A source that loses half of its bytes once the plan is made.
+    /// A source that loses half of its bytes once the plan is complete.
     struct Shrinking {
         bytes: Vec<u8>,
         reads: AtomicU64,
@@ -257,11 +257,11 @@ fn a_source_that_is_no_file_is_refused() {
     }
 }
 
-/// None of these ends in a test's time if the work grows with the square of the size.
+/// If the work grew with the square of the size, none of these would end in reasonable time.
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(1 << 10);
-    // A singular submessage in very many pieces: nothing inside it is named by a path.
+    // A singular submessage in very many pieces. No path names anything inside it.
     let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
     let error = SizeSplitter
         .plan(Source::from_bytes(pieces, kitchen_sink()), &options)
@@ -310,7 +310,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
 }
 
-/// The same with the requests of a custom splitter.
+/// The same is true for the requests of a custom splitter.
 #[test]
 fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
     struct Each;

@@ -1,4 +1,5 @@
-//! Behaviour that users rely on, through the public interface. One binary, so that it links once.
+//! Behaviour that users rely on, tested through the public interface. There is one binary, so that
+//! it links once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -47,7 +48,7 @@ mod streaming;
 /// Requirements of TensorFlow's own tests of its splitters.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
-/// Any number of threads, and every way to the same bytes.
+/// Any number of threads, and all ways to produce the same bytes.
 mod threads;
 /// Sizes by field path.
 mod trees;

@@ -99,7 +99,8 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         let name = path.display();
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
         match Merger::new().merge_to_bytes(&path) {
-            // Elements leave an empty one in their place, and slices append, so no type is needed for those.
+            // Elements leave an empty element in their place, and slices are appended, so these
+            // need no type.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{name}: {error}");
@@ -316,13 +317,13 @@ fn the_many_fields_by_google_merge() {
     );
     assert_eq!(merged, expected.unwrap());
 
-    // Only the root: what TensorFlow's `ReadPartial` is tested with.
+    // Only the root is read, as in the tests of TensorFlow's `ReadPartial`.
     let file = ChunkedFile::open(folder.join("many-field.cpb")).unwrap();
     let mut metadata = file.trailer().metadata().clone();
     metadata.message.as_mut().unwrap().chunked_fields.clear();
     let options = ReadOptions::new().descriptor(descriptor.clone());
     let source = std::fs::read(folder.join("many-field.cpb")).unwrap();
-    let part = ChunkedFile::with_metadata(source, metadata, &options.limits).unwrap();
+    let part = ChunkedFile::with_metadata(source, metadata, options.get_limits()).unwrap();
     let part = message(&descriptor, &part.merge_to_bytes(&options).unwrap());
     assert_eq!(
         part.to_string(),

@@ -11,7 +11,7 @@ use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, mess
 
 use crate::rewriting::reading;
 
-/// The lists of numbers in a message, by their names.
+/// Returns the lists of numbers in a message, by their names.
 fn lists(model: &DynamicMessage) -> Vec<(String, Kind, Vec<Value>)> {
     let fields = model.descriptor();
     let numbers = fields.fields().filter(|field| {
@@ -37,7 +37,7 @@ fn scalar(value: &Value) -> ScalarValue {
     }
 }
 
-/// The key by which two values are compared, also if they aren't numbers.
+/// Returns the key by which two values are compared, even if they aren't numbers.
 fn shown(value: &ScalarValue) -> String {
     format!("{value:?}")
 }
@@ -120,7 +120,8 @@ fn a_number_among_packed_ones_is_replaced() {
             if values.is_empty() || matches!(kind, Kind::Enum(_) | Kind::Bool) {
                 continue;
             }
-            // A number of several bytes, where there may have been one, in two places at once.
+            // A number of several bytes replaces one that may have had one byte, in two places at
+            // once.
             let places = [0, values.len() - 1];
             let mut changes = Changes::new();
             let mut expected = model.clone();

@@ -22,7 +22,7 @@ use proto_splitter_testkit::schemas::{Schema, schema};
 /// Default number of messages.
 const CASES: u64 = 400;
 
-/// Number of messages of each schema, as making a schema takes as long as some messages.
+/// Number of messages of each schema, since making a schema takes as long as several messages.
 const OF_ONE_SCHEMA: u64 = 5;
 
 /// The number of files of each kind.
@@ -60,7 +60,7 @@ fn threads(random: &mut Random) -> NonZeroUsize {
 fn options(random: &mut Random) -> SplitOptions {
     let profile = *random.choose(&[Profile::TensorFlow, Profile::Extended, Profile::Extended]);
     let compression = *random.choose(&["none", "auto", "zstd:1", "brotli:1", "snappy"]);
-    // Few large chunks, or this many small ones that their trailer doesn't fit in one either.
+    // A few large chunks, or so many small ones that their trailer doesn't fit in one file either.
     let files = profile == Profile::Extended && random.one_in(2);
     let max = if profile == Profile::Extended && !files {
         200 + random.below(800)
@@ -98,7 +98,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         Ok(written) => written,
         Err(error) => {
             // Files may be so small that their trailer, which must be in one, is larger.
-            let limited = options.max_file_size.is_some();
+            let limited = options.get_max_file_size().is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,
                 ErrorKind::LimitExceeded => limited,
@@ -118,7 +118,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         .write_with(&source, one.path().join("message"), &alone)
         .unwrap();
     assert!(contents(one.path()) == files, "{}", about());
-    if options.max_file_size.is_none() {
+    if options.get_max_file_size().is_none() {
         let mut stream = Vec::new();
         let streamed = SizeSplitter.write_to_with(&source, &mut stream, &options);
         assert_eq!(streamed.unwrap().is_split, written.is_split);

@@ -17,7 +17,7 @@ use proto_splitter_testkit::splits::{self, Outcome};
 /// Default number of messages.
 const CASES: u64 = 10_000;
 
-/// Number of messages of each schema, as making a schema takes as long as some messages.
+/// Number of messages of each schema, since making a schema takes as long as several messages.
 const OF_ONE_SCHEMA: u64 = 10;
 
 /// The number of messages with each outcome.
@@ -60,7 +60,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let bytes = message(descriptor, random, &habits);
     let options = options(random, bytes.len());
     let source = Source::from_bytes(bytes.clone(), descriptor.clone());
-    // Bounds, no cut too many, and a merge by reflection.
+    // This checks bounds, that no cut is unnecessary, and a merge by reflection.
     let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
         tally.uncuttable += 1;
         return;

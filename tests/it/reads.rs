@@ -214,7 +214,7 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
         "{}",
         bytes_read(&taken)
     );
-    // But for both ends, which were read when it was opened.
+    // Both ends are excluded, since they were read when the file was opened.
     assert!(
         unread(&taken, 0..size) <= (64 + 256) << 10,
         "all of the file"

@@ -71,7 +71,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 continue;
             }
             let kind = here.resolve(&kitchen_sink()).unwrap().kind;
-            // Those have a test of their own, in `numbers`.
+            // These have a separate test, in `numbers`.
             let is_text = matches!(
                 kind,
                 TargetKind::Scalar(prost_reflect::Kind::String | prost_reflect::Kind::Bytes)

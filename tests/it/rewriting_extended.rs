@@ -107,7 +107,7 @@ fn chunks_in_several_files_come_to_one() {
     assert!(open(&target).trailer().metadata().files.is_empty());
 
     for place in [0, 7, 39].map(|at| format!("message_type[{at}]")) {
-        let path = FieldPath::parse(&place, reading().descriptor.as_ref().unwrap()).unwrap();
+        let path = FieldPath::parse(&place, reading().get_descriptor().unwrap()).unwrap();
         let target = tempfile::tempfile().unwrap();
         let rewritten = replace(&file, &path, b"", &target, &reading(), &options).unwrap();
         assert!(rewritten.copied > 0);
@@ -120,7 +120,7 @@ fn chunks_in_several_files_come_to_one() {
 #[test]
 fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
     let model = model(40);
-    // From one file, and from several of another size.
+    // The source is one file, or several of another size.
     for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
         let folder = tempfile::tempdir().unwrap();
         let options = extended().max_file_size(from);
@@ -162,7 +162,7 @@ fn a_value_is_replaced_in_several_files_with_the_others_copied() {
     let model = model(40);
     let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &options);
-    let path = FieldPath::parse("message_type[7]", reading().descriptor.as_ref().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[7]", reading().get_descriptor().unwrap()).unwrap();
     let target = folder.path().join("new.cpb");
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None);
     let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
@@ -294,7 +294,7 @@ fn chunks_that_share_a_record_need_room_once() {
     assert_eq!(rewritten.files.len(), 0);
     assert!(made(&ChunkedFile::open(&target).unwrap()) == model.encode_to_vec());
 
-    let path = FieldPath::parse("message_type[7]", reading().descriptor.as_ref().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[7]", reading().get_descriptor().unwrap()).unwrap();
     let target = folder.path().join("new.cpb");
     let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
     assert_eq!(rewritten.files.len(), 0);
@@ -417,7 +417,8 @@ fn what_a_trailer_says_that_is_not_known_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
     let file = split(&model, folder.path(), &small_chunks());
-    // The same chunks, and a trailer that says more: field 500 of it, and field 501 of every chunk.
+    // The chunks are the same, but the trailer has more fields: field 500, and field 501 of every
+    // chunk.
     let other = folder.path().join("other.cpb");
     let mut writer =
         RecordWriter::new(File::create(&other).unwrap(), WriterOptions::new()).unwrap();
@@ -458,7 +459,7 @@ fn what_a_trailer_says_that_is_not_known_is_kept() {
     recompress(&file, &target, &RewriteOptions::new()).unwrap();
     assert!(check(&target) == model.encode_to_vec());
 
-    let path = FieldPath::parse("message_type[3]", reading().descriptor.as_ref().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[3]", reading().get_descriptor().unwrap()).unwrap();
     let target = tempfile::tempfile().unwrap();
     let options = RewriteOptions::new();
     replace(&file, &path, b"", &target, &reading(), &options).unwrap();

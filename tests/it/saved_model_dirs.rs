@@ -269,7 +269,7 @@ fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() 
     assert!(!convert(TargetForm::Plain).unwrap().changed);
     assert!(!part.exists());
 
-    // Without a model it may be the only remaining copy.
+    // Without a model, it may be the only remaining copy.
     fs::write(&part, "left").unwrap();
     fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
     convert(TargetForm::Plain).unwrap_err();
@@ -420,7 +420,7 @@ fn links_that_double_at_each_folder_are_refused_before_they_fill_the_disk() {
     let temp = tempfile::tempdir().unwrap();
     let from = temp.path().join("from");
     copy("lookup_strings", &from);
-    // Each folder has two links to the next: followed, they are 2^20 folders.
+    // Each folder has two links to the next. Following them leads to 2^20 folders.
     for at in 0..20 {
         let folder = temp.path().join(format!("f{at}"));
         fs::create_dir(&folder).unwrap();

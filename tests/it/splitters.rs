@@ -555,7 +555,7 @@ impl ComposableSplitter for Slices {
             if self.0.contains(&element.index()) {
                 cx.slice_at(&element)?;
             }
-            // Fields inside a slice can become chunks, too.
+            // Fields inside a slice can become chunks too.
             if element.index() == 3
                 && let Some(text) = element.get("text")?
             {

@@ -51,8 +51,8 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Splits repeatedly, calling `guard` before each read. Each time it stops at a later read, until a split finishes first. Returns the
-/// number of stopped splits.
+/// Splits repeatedly, stopping each time at one read later, until a split finishes before it is
+/// stopped. Returns the number of stopped splits.
 fn stop_at_every_read(
     split: fn(Source, &Path, &SplitOptions) -> Result<()>,
     options: &SplitOptions,
@@ -79,7 +79,7 @@ fn stop_at_every_read(
         }
         assert!(is_empty(folder.path()), "at read {at}");
         stopped += 1;
-        // All of the first reads, which plan, and then fewer.
+        // All of the first reads, which are for planning, and then fewer.
         at += 1 + at / 10;
     }
 }
@@ -132,8 +132,8 @@ fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
     }
 }
 
-/// Repeats the work and cancels it at a later report each time; cancelled work must fail, however late. Returns the number of
-/// cancellations.
+/// Repeats the work, and cancels it at a later report each time. Cancelled work must fail, even if
+/// it is cancelled late. Returns the number of cancellations.
 fn stop_at_every_report(work: &dyn Fn(&Progress) -> Result<()>, check: &dyn Fn()) -> u64 {
     let mut stopped = 0;
     loop {

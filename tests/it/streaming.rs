@@ -84,7 +84,8 @@ fn reads_of_large_constants(how: &str, times: u64) {
     SavedModelSplitter
         .write_to_with(source, &mut io::sink(), &options(how, 3))
         .unwrap();
-    // Two different constants, and two equal ones, of which one is written; to compare them, both are read twice.
+    // Two constants differ. Two others are equal, so only one of them is written; to compare them,
+    // both are read twice.
     let [others, equal] = [2, 2].map(|constants: u64| constants * (3 << 20));
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
@@ -100,7 +101,7 @@ fn large_chunks_are_read_twice_if_stored_as_they_are_and_once_if_compressed() {
     reads_of_large_constants("zstd:1", 1);
 }
 
-/// A source that changes from some read of the last constant on.
+/// A source that changes after some reads of the last constant.
 struct Changing {
     bytes: Bytes,
     reads: AtomicU64,

@@ -29,7 +29,7 @@ fn graph(nodes: usize) -> GraphDef {
     }
 }
 
-/// A splitter that adds two nodes, and the versions of a splitter.
+/// A splitter that adds two nodes, and has versions.
 struct Adding {
     has_message: bool,
     version: VersionDef,

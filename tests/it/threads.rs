@@ -70,7 +70,8 @@ fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) ->
     fs::read(written.path).unwrap()
 }
 
-/// Plans, files and options can be sent to and shared with other threads; readers and writers of records belong to one thread at a time.
+/// Plans, files and options can be sent to other threads and shared with them. Readers and writers
+/// of records belong to one thread at a time.
 #[test]
 fn plans_files_and_options_go_from_thread_to_thread() {
     fn check<T: Send + Sync + Clone>() {}

@@ -192,7 +192,7 @@ impl ReadAt for Counting {
     }
 }
 
-/// A source that isn't in memory, so that it is read in windows.
+/// A source that isn't in memory, so it is read in windows.
 struct Windows<'a>(&'a [u8]);
 
 impl ReadAt for Windows<'_> {
@@ -231,7 +231,7 @@ fn damaged_messages_have_a_tree_or_an_error_however_they_are_read() {
                         trees += 1;
                         assert_eq!(at_once.root.size, bytes.len() as u64);
                         check_sums(&at_once.root);
-                        if merging.descriptor.as_ref().is_some() {
+                        if merging.get_descriptor().is_some() {
                             assert_eq!(flat(&at_once), flat(&in_windows));
                         }
                     }

@@ -2,7 +2,7 @@
 //! --bench memory`.
 //!
 //! Fails if a limit isn't kept. It needs about 7 GiB of disk; `-- --quick` makes the messages 16
-//! times smaller, to see that it runs.
+//! times smaller, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ const LIMITS: [(&str, u64); 4] = [
     ("auto", 256 * MIB),
 ];
 
-/// Bytes of the graph, and of the function in it.
+/// Size of the graph, and of the function in it, in bytes.
 const GRAPH_AND_FUNCTION: u64 = 900 * MIB;
 
 fn main() -> Outcome<()> {
@@ -55,7 +55,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// Splits and merges a message each way, and tells whether every limit was kept.
+/// Splits and merges a message each way, and returns whether every limit was kept.
 fn measure(
     folder: &Path,
     name: &str,

@@ -3,6 +3,7 @@
 mod cat;
 #[cfg(feature = "columns")]
 mod columns;
+mod completions;
 mod convert;
 mod depth;
 mod diff;
@@ -11,33 +12,33 @@ mod export;
 mod externalize;
 mod fingerprint;
 mod get;
-mod in_parts;
 mod info;
 mod layout;
 mod ls;
 mod merge;
-mod meta;
+mod output_file;
+mod parts;
 mod pieces;
 mod print_schema;
-mod printed;
 mod reading;
+mod replace;
 mod rewrite;
-mod running;
 mod samediff;
 mod schema;
 mod sign;
 mod split;
 mod tensors;
+mod threads;
 mod tree;
 mod values;
 mod verify;
-mod writing;
 
 use clap::{ArgAction, Parser, Subcommand};
 
 #[cfg(feature = "columns")]
 pub(crate) use cat::TableFormat;
 pub(crate) use cat::{CatArgs, CatFormat, TallyArgs};
+pub(crate) use completions::{CompletionsArgs, ManArgs};
 pub(crate) use convert::ConvertArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use edit::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
@@ -45,18 +46,17 @@ pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use externalize::{ExternalizeArgs, InternalizeArgs};
 pub(crate) use fingerprint::FingerprintArgs;
 pub(crate) use get::{GetArgs, GetFormat, Rows};
-pub(crate) use in_parts::InPartsArgs;
 pub(crate) use info::InfoArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
-pub(crate) use meta::{CompletionsArgs, ManArgs};
+pub(crate) use output_file::OutputFileArgs;
+pub(crate) use parts::PartsArgs;
 pub(crate) use pieces::PiecesArgs;
 pub(crate) use print_schema::PrintSchemaArgs;
-pub(crate) use printed::PrintedArgs;
-pub(crate) use reading::{PartsArgs, ReadingArgs};
-pub(crate) use rewrite::{RecompressArgs, ReplaceArgs};
-pub(crate) use running::{Shown, ThreadsArgs};
+pub(crate) use reading::{ReadingArgs, ShardArgs};
+pub(crate) use replace::{RecompressArgs, ReplaceArgs};
+pub(crate) use rewrite::RewriteArgs;
 pub(crate) use samediff::{
     AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
     SameDiffCommand, TagForm, TagsArgs, WritingArgs,
@@ -65,9 +65,9 @@ pub(crate) use schema::{CompanionArgs, SchemaArgs};
 pub(crate) use sign::SignArgs;
 pub(crate) use split::SplitArgs;
 pub(crate) use tensors::TensorsArgs;
+pub(crate) use threads::{ProgressMode, ThreadsArgs};
 pub(crate) use tree::TreeArgs;
 pub(crate) use verify::VerifyArgs;
-pub(crate) use writing::RewriteArgs;
 
 const ABOUT: &str = "\
 Work with protobuf messages and models of any size: split, merge, inspect, edit, convert.";
@@ -148,20 +148,20 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 900)]
     pub(crate) verbose: u8,
     /// When to show progress; auto: on a terminal, after a second
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Shown::Auto, display_order = 901)]
-    pub(crate) progress: Shown,
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ProgressMode::Auto, display_order = 901)]
+    pub(crate) progress: ProgressMode,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Split a message into a .cpb file
-    #[command(after_long_help = split::HELP, mut_args(in_parts::apart_from_plan))]
+    #[command(after_long_help = split::HELP, mut_args(parts::apart_from_plan))]
     Split(SplitArgs),
     /// Merge a .cpb file back into one message
-    #[command(after_long_help = merge::HELP, mut_args(in_parts::reading_apart_from_plan))]
+    #[command(after_long_help = merge::HELP, mut_args(parts::reading_apart_from_plan))]
     Merge(MergeArgs),
     /// Check every checksum, size and path of a .cpb file
-    #[command(after_long_help = verify::HELP, mut_args(in_parts::reading_apart_from_plan))]
+    #[command(after_long_help = verify::HELP, mut_args(parts::reading_apart_from_plan))]
     Verify(VerifyArgs),
     /// Show what takes up space in a message
     #[command(after_long_help = tree::HELP)]
@@ -212,10 +212,10 @@ pub(crate) enum Command {
     #[command(after_long_help = diff::HELP)]
     Diff(DiffArgs),
     /// Change the compression of a .cpb file
-    #[command(after_long_help = rewrite::RECOMPRESS)]
+    #[command(after_long_help = replace::RECOMPRESS)]
     Recompress(RecompressArgs),
     /// Replace one value
-    #[command(after_long_help = rewrite::REPLACE)]
+    #[command(after_long_help = replace::REPLACE)]
     Replace(ReplaceArgs),
     /// Remove values
     #[command(after_long_help = edit::REMOVE)]
@@ -233,10 +233,10 @@ pub(crate) enum Command {
     #[command(name = "samediff", after_long_help = samediff::HELP)]
     SameDiff(SameDiffArgs),
     /// Generate shell completions
-    #[command(after_long_help = meta::COMPLETIONS)]
+    #[command(after_long_help = completions::COMPLETIONS)]
     Completions(CompletionsArgs),
     /// Write manual pages
-    #[command(after_long_help = meta::MAN)]
+    #[command(after_long_help = completions::MAN)]
     Man(ManArgs),
 }
 

@@ -20,12 +20,13 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         return Err(Failure::usage(message));
     }
     let part = GetArgs {
+        root: None,
         file: args.file.clone(),
         path: Some(args.path.clone()),
         tensor: None,
         chunk: None,
         rows: None,
-        output: args.printed.output.clone(),
+        output: args.output_file.output.clone(),
         format: Some(match args.format {
             CatFormat::Text => GetFormat::Text,
             CatFormat::Json => GetFormat::Json,
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
             _ => GetFormat::Binary,
         }),
         reading: args.reading.clone(),
-        force: args.printed.force,
+        force: args.output_file.force,
         max_value: args.max_value.0,
     };
     get::run(&part, output)

@@ -21,7 +21,7 @@ pub(crate) fn run(
     format: TableFormat,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let target = args.printed.output.as_deref();
+    let target = args.output_file.output.as_deref();
     let target = target.filter(|target| *target != std::path::Path::new(STANDARD));
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let progress = match target {
@@ -50,7 +50,7 @@ pub(crate) fn run(
         None => write(output),
         Some(target) => {
             let made_from = MadeFrom::files(input.files());
-            AtomicFile::create(target, &made_from, args.printed.force)
+            AtomicFile::create(target, &made_from, args.output_file.force)
                 .and_then(|file| file.write(|sink| write(sink)))
         }
     };

@@ -28,7 +28,7 @@ struct Report {
     /// Size of the model as a .pb.
     message_bytes: u64,
     output_bytes: u64,
-    /// False if the model already had this form, as is possible in place.
+    /// False if the model already had this form, which can only happen in place.
     changed: bool,
     /// State of fingerprint.pb: `written`, `kept`, `absent` or `refused`.
     fingerprint: &'static str,
@@ -36,7 +36,7 @@ struct Report {
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let target = args.output.as_ref().or(args.named.as_ref());
-    if args.to == forms::HELP {
+    if args.to == format::HELP {
         return forms::run(args, output);
     }
     if target.is_none() && !args.in_place {
@@ -96,7 +96,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Fails unless the input is a folder. Comes before any error about the options of SavedModels.
+/// Fails unless the input is a folder. Call it before reporting any error about the options of
+/// SavedModels.
 fn check_folder(args: &ConvertArgs) -> Result<(), Failure> {
     let name = shown(&args.input);
     let why = match std::fs::metadata(&args.input) {

@@ -5,9 +5,9 @@ use proto_splitter::ops::{DiffDetails, DiffOptions, DiffReport, MessageDifferenc
 use crate::Exit;
 use crate::args::DiffArgs;
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::input::{self, Input, Opening};
 use crate::output::{Output, shown_path};
+use crate::sanitize::one_line;
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let files = [&first, &second].map(Input::path);
     let report = diff(&first, &second, &options);
     let report = report.map_err(|error| Failure::of_either(files, &error))?;
-    // For equal tensors their number is worth reporting.
+    // If all tensors are equal, their number is reported.
     let is_done = matches!(report.details, DiffDetails::Messages { .. });
     match report.result() {
         Outcome::Identical | Outcome::Equal if is_done => {

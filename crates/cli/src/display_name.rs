@@ -1,10 +1,10 @@
-//! Names of files in reports and errors: those that the user gave.
+//! Names of files in reports and errors, as the user gave them.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Path prefix for opening standard input and copies of pipes, followed by a file descriptor. Nobody writes a path like this by hand.
+/// Path prefix for opening standard input and copies of pipes, followed by a file descriptor. Users don't write such a path by hand.
 pub(crate) const OPENED_BY: &str = "/dev/./fd/";
 
 /// Names given for inputs that are opened by descriptor. Errors of the library contain only the path, so this map is global.
@@ -16,7 +16,8 @@ pub(crate) fn name_copy(number: i32, name: &str) {
     given.insert(number, name.to_owned());
 }
 
-/// Other paths shown by another name: temporary folders by that of the object they replace, and URLs without their secrets.
+/// Other paths that are shown under another name: temporary folders under that of the object they replace, and URLs without their
+/// secrets.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
 /// Records the name under which a path is shown.

@@ -14,14 +14,14 @@ use crate::Exit;
 use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 use crate::failure::Failure;
 use crate::get;
-use crate::harmless::one_line;
-use crate::in_form;
 use crate::input::{self, CHUNKED, Form, Input, Opening, PLAIN, check_apart, shown};
 use crate::new_value;
 use crate::output::Output;
 use crate::rewrite;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::split::note_removed;
+use crate::target_form;
 
 pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let job = Job::open(&args.file, &args.editing, false, output)?;
@@ -152,7 +152,7 @@ impl<'a> Job<'a> {
         let (input, args) = (&self.input, self.args);
         let form = self.form();
         rewrite::check_several(&args.out, input, form)?;
-        let asked = in_form::asked(args.form.to.as_deref(), input, &args.output)?;
+        let asked = target_form::requested(args.form.to.as_deref(), input, &args.output)?;
         check_apart(input.files().iter().chain(&self.values), &args.output)?;
         let split = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)

@@ -6,9 +6,9 @@ use proto_splitter::ops::{Constant, ExternalizeReport, ExternalizeTo, externaliz
 use crate::Exit;
 use crate::args::{ExternalizeArgs, InternalizeArgs};
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::input::{check_named, shown};
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::size;
 
 pub(crate) fn run_externalize(

@@ -105,7 +105,7 @@ impl Failure {
         }
     }
 
-    /// Turns the error into one of wrong usage, which the caller can correct on the command line.
+    /// Turns the error into one about usage, which the user can correct on the command line.
     pub(crate) fn into_usage(self) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -113,7 +113,7 @@ impl Failure {
         }
     }
 
-    /// Creates an error from one of the library that concerns one of two files.
+    /// Creates an error from an error of the library about one of two files.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
         let message = by_given_names(&error.to_string());
         let is_named = |file: &&Path| names(&message, &shown(file));
@@ -152,7 +152,7 @@ impl Failure {
         }
     }
 
-    /// Creates an error from one of the library that concerns this file.
+    /// Creates an error from an error of the library about this file.
     pub(crate) fn of(path: &Path, error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Io
@@ -176,7 +176,7 @@ impl Failure {
             }
             ErrorKind::InvalidMessage | ErrorKind::NotChunked => {
                 let what = what_else(path);
-                // An error of opening the input has it already.
+                // An error of opening the input already has the name.
                 let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
             }
@@ -224,7 +224,7 @@ fn names(message: &str, path: &str) -> bool {
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if the file contains records, whatever its name.
+/// Returns true if the file contains records. Ignores its name.
 pub(crate) fn is_records(file: &Path) -> bool {
     std::fs::File::open(file)
         .is_ok_and(|file| proto_splitter::record_file::is_record_file(&file).unwrap_or(false))

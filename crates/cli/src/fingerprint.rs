@@ -6,9 +6,9 @@ use proto_splitter::ops::{FingerprintReport, fingerprint};
 use crate::Exit;
 use crate::args::FingerprintArgs;
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::input::shown;
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::table::facts;
 
 pub(crate) fn run(args: &FingerprintArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {

@@ -1,5 +1,7 @@
 //! `protosplit get`.
 
+mod elements;
+mod sorted_json;
 mod value;
 
 use std::io::{self, Write};
@@ -18,12 +20,13 @@ use serde_json::Value;
 use crate::Exit;
 use crate::args::{GetArgs, GetFormat, Rows};
 use crate::failure::Failure;
-use crate::harmless::JsonWriter;
 use crate::input::{self, Input, Opening, STANDARD};
 use crate::output::Output;
+use crate::sanitize::JsonWriter;
 use crate::suggest;
-use crate::text;
 use crate::types::SCHEMA_NEEDED;
+
+use elements::write_all;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     // A whole message, output unchanged, needs all its files.
@@ -32,10 +35,11 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         .as_deref()
         .is_none_or(|path| matches!(path, "" | "."));
     let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
-    // Opened before anything is written: until then a signal ends the wait for input.
+    // This is opened before anything is written. Until then a signal ends the wait for input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
+        .root(args.root)
         .progress(match target(args) {
             None if args.tensor.is_none() => output.reading("reading"),
             _ => output.writing("reading"),
@@ -212,7 +216,7 @@ pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     }
 }
 
-/// Returns the error for a path in a file of unknown type, with a hint how to name the type.
+/// Returns the error for a path in a file of unknown type, with a hint about how to name the type.
 pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
     Failure::bad(match input.said_type() {
@@ -250,7 +254,7 @@ fn write(
     let format = args.format();
     let is_shown = matches!(format, GetFormat::Text | GetFormat::Json | GetFormat::Jsonl);
     if is_shown && let Some(elements) = elements_of_whole(view, query) {
-        return write_all(view, &elements, args, format == GetFormat::Json, sink).map(drop);
+        return write_all(view, &elements, args, true, sink).map(drop);
     }
     if query.is_plural() || format == GetFormat::Jsonl || (is_shown && query.picks_several()) {
         let count = write_all(view, query, args, false, sink)?;
@@ -281,7 +285,7 @@ fn write(
     written.map_err(|error| with_meant(view, query, error))
 }
 
-/// The elements of the repeated field that a query leads to as a whole.
+/// Returns the query for the elements, if the query selects a whole repeated field.
 pub(crate) fn elements_of_whole(view: &MessageView<'_>, query: &PathQuery) -> Option<PathQuery> {
     let target = query.resolve(view.descriptor()?).ok()?;
     let message = target.kind.message();
@@ -340,64 +344,4 @@ fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> 
         Some(path) => tensor(&opened.view()?, &path),
         None => opened.tensor(name),
     }
-}
-
-/// Writes all values that a query selects, one after another, each held in memory only while it is written.
-fn write_all(
-    view: &MessageView<'_>,
-    query: &PathQuery,
-    args: &GetArgs,
-    as_array: bool,
-    mut sink: &mut dyn Write,
-) -> Result<u64, Error> {
-    let format = args.format();
-    let wrong = match format {
-        GetFormat::Binary => Some("binary values would run into each other"),
-        GetFormat::Npy => Some("an array is one value"),
-        GetFormat::Text | GetFormat::Json | GetFormat::Jsonl => None,
-    };
-    if let Some(wrong) = wrong {
-        let message = format!("{wrong}: of several, --format jsonl, json or text");
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    }
-    let most = shown_up_to(args);
-    let mut selected = view.select(query, &member_names())?;
-    let mut count = 0;
-    if view.descriptor().is_none() && format == GetFormat::Text {
-        while selected.next().transpose()?.is_some() {
-            count += 1;
-            let wire = selected.wire_type();
-            text::untyped::value(&selected.value()?, wire, most, &mut sink)?;
-        }
-        return Ok(count);
-    }
-    let root = value::typed(view)?;
-    let mut shape = None;
-    if as_array {
-        sink.write_all(b"[")?;
-    }
-    while selected.next().transpose()?.is_some() {
-        let shape = match &shape {
-            Some(shape) => shape,
-            None => shape.insert(value::Shape::of(&selected.path(), root)?),
-        };
-        let bytes = selected.value()?;
-        let written = match format {
-            GetFormat::Text => shape.text(bytes, most, &mut sink),
-            _ if as_array => shape.json(bytes, most).and_then(|json| {
-                sink.write_all(if count == 0 { b"\n" } else { b",\n" })?;
-                let written = serde_json::to_writer(JsonWriter(&mut *sink), &json);
-                Ok(written.map_err(io::Error::from)?)
-            }),
-            _ => shape
-                .json(bytes, most)
-                .and_then(|json| write_json(&json, format, sink)),
-        };
-        written.map_err(|error| error.at_path(selected.path().display(Some(root))))?;
-        count += 1;
-    }
-    if as_array {
-        sink.write_all(if count == 0 { b"]\n" } else { b"\n]\n" })?;
-    }
-    Ok(count)
 }

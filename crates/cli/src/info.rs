@@ -5,14 +5,14 @@ use proto_splitter::ops::{ChunkInfo, FormatInfo, Info, MessageInfo, OtherFile, i
 use crate::Exit;
 use crate::args::InfoArgs;
 use crate::failure::Failure;
-use crate::harmless::{one_line, shorten};
 use crate::input::{Opening, shown};
 use crate::output::{Output, hex, shown_path};
+use crate::sanitize::{one_line, shorten};
 use crate::size;
 use crate::table::{Align, Table, facts};
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of_parts(&args.schema, args.parts, output.objects())
+    let input = Opening::of_shards(&args.schema, args.shards, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
@@ -47,7 +47,7 @@ pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>)
     format!("\n{}", table.render_within(width))
 }
 
-/// Returns a line for each chunk; the ratio only in `detail`.
+/// Returns a line for each chunk. It has the ratio only with `detail`.
 pub(crate) fn chunks_table<'a>(
     chunks: impl Iterator<Item = (&'a ChunkInfo, String)>,
     in_one_file: bool,
@@ -149,6 +149,8 @@ fn message(info: &MessageInfo, width: Option<usize>) -> String {
         .into_iter()
         .filter_map(|(of, version)| Some(format!("{of} {}", version?)));
     known.push(("version", versions.collect::<Vec<_>>().join(", ")));
+    let root = info.merkle_root;
+    known.extend(root.map(|root| ("Merkle root", root.to_string())));
     known.push(("chunks", info.chunks.len().to_string()));
     known.extend(said(&info.properties, width));
     let others = info.files.iter().map(|file| file.bytes);
@@ -168,8 +170,10 @@ fn format_text(info: &FormatInfo) -> String {
         let bytes = info.message_bytes.map(size::show).unwrap_or_default();
         lines.push(("message", format!("{}, {bytes}", one_line(message))));
     }
-    let bytes = size::show(info.tensor_bytes);
-    lines.push(("tensors", format!("{}, {bytes} in all", info.tensors)));
+    if info.tensors > 0 || info.message.is_none() {
+        let bytes = size::show(info.tensor_bytes);
+        lines.push(("tensors", format!("{}, {bytes} in all", info.tensors)));
+    }
     lines.extend(info.largest.iter().map(|large| {
         let what = large.what.as_deref().unwrap_or_default();
         let (name, what) = (one_line(&large.name), one_line(what));

@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::{MadeFrom, names_folder};
-use proto_splitter::container::is_chunked;
+use proto_splitter::container::{MerkleRoot, is_chunked};
 use proto_splitter::formats::{ALL, Candidate, Format};
 use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::progress::Progress;
+use proto_splitter::sequences::SequenceFormat;
 use proto_splitter::view::{FieldEntry, MessageView};
 use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
-use crate::args::{CompanionArgs, PartsArgs, ReadingArgs, SchemaArgs, ThreadsArgs};
+use crate::args::{CompanionArgs, ReadingArgs, SchemaArgs, ShardArgs, ThreadsArgs};
 use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
 use crate::open_objects::OpenObjects;
@@ -107,12 +108,12 @@ impl<'a> Opening<'a> {
     }
 
     /// Sets the type of the message, and where its chunks may be.
-    pub(crate) fn of_parts(
+    pub(crate) fn of_shards(
         schema: &'a SchemaArgs,
-        parts: PartsArgs,
+        shards: ShardArgs,
         objects: &OpenObjects,
     ) -> Opening<'a> {
-        Opening::new(schema, parts.limits(), objects)
+        Opening::new(schema, shards.limits(), objects)
     }
 
     /// Sets all options for reading.
@@ -120,6 +121,11 @@ impl<'a> Opening<'a> {
         let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
         opening.options = opening.options.assume_plain(reading.assume_plain);
         opening
+    }
+
+    /// Returns the open objects of the command.
+    pub(crate) fn objects(&self) -> &OpenObjects {
+        &self.objects
     }
 
     pub(crate) fn progress(mut self, progress: Progress) -> Self {
@@ -135,6 +141,12 @@ impl<'a> Opening<'a> {
     /// Sets whether the message is only inspected: then missing external files are not an error.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
         self.options = self.options.allow_missing_files(is_looked_at);
+        self
+    }
+
+    /// Sets the Merkle root that the input must have.
+    pub(crate) fn root(mut self, root: Option<MerkleRoot>) -> Self {
+        self.options = self.options.root(root);
         self
     }
 
@@ -164,10 +176,15 @@ impl<'a> Opening<'a> {
             fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
         }
         let types = Types::load_for(&schema, place.path())?;
-        let options = options
+        let mut options = options
             .descriptor(types.asked().cloned())
             .schemas(types.given().clone())
             .companion(companion.program.clone());
+        let mut format = named_format(companion);
+        if let Some(root) = types.sequence() {
+            format = Some(&SequenceFormat);
+            options = root.opening(options);
+        }
         let candidate = place.candidate(&objects)?;
         let failed = |error: Error| Failure::of(place.path(), &error);
         // Files of records may belong to another format.
@@ -175,8 +192,12 @@ impl<'a> Opening<'a> {
             let known = ALL.recognize(&candidate);
             known.is_none_or(|known| known.name() != format.name())
         };
-        let open = |options: &OpenOptions| match named_format(companion) {
-            Some(format) if candidate.is_chunked().map_err(failed)? && is_another(format) => {
+        let open = |options: &OpenOptions| match format {
+            Some(format)
+                if !format.reads_any_records()
+                    && candidate.is_chunked().map_err(failed)?
+                    && is_another(format) =>
+            {
                 Err(Failure::usage(format!(
                     "--input-format: {}: a file in chunks says itself what it is",
                     shown(place.path())
@@ -384,7 +405,7 @@ pub(crate) fn check_apart<P: AsRef<Path>>(
     apart.map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Replaces the path of a folder by that of the file it stands for.
+/// Replaces the path of a folder by that of its main file.
 pub(crate) fn name_file(named: &mut PathBuf) {
     if named.is_dir()
         && let Some(file) = recognize(named, None).and_then(|format| format.file_in(named))

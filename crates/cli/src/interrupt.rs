@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proto_splitter::progress::CancelToken;
 
-/// Stops a run of the command cleanly, so that nothing half written remains. Clones stop the same run.
+/// A handle that stops a run of the command cleanly, so that no incomplete files remain. Clones stop the same run.
 ///
 /// ```
 /// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
@@ -24,7 +24,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Creates a handle that has interrupted nothing yet.
+    /// Creates a handle that hasn't interrupted anything yet.
     pub fn new() -> Self {
         Interrupt::default()
     }
@@ -37,7 +37,7 @@ impl Interrupt {
         first && self.heeded.load(Ordering::Relaxed)
     }
 
-    /// Returns the token by which the work is cancelled.
+    /// Returns the token that cancels the work.
     pub(crate) fn heed(&self) -> &CancelToken {
         self.heeded.store(true, Ordering::Relaxed);
         &self.token

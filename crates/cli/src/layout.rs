@@ -17,7 +17,7 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let candidate = place.candidate(output.objects())?;
     let options = LayoutOptions::new()
         .parts(args.blocks)
-        .open(OpenOptions::new().limits(args.parts.limits()))
+        .open(OpenOptions::new().limits(args.shards.limits()))
         .progress(output.reading("reading"));
     let found = layout(&ALL, &candidate, &options).map_err(|error| failure(&place, &error))?;
     // In a damaged file the regions before the damage are of interest.

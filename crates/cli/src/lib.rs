@@ -10,7 +10,7 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! Each subcommand is in the module of its name. It makes a report first and prints it last, as text or as JSON, so that both have the same
+//! Each subcommand is in the module of its name. It creates a report and then prints it, as text or as JSON, so both have the same
 //! contents.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -19,26 +19,23 @@ mod args;
 mod cat;
 #[cfg(feature = "columns")]
 mod columns;
+mod completions;
 mod convert;
 mod diff;
 mod display_name;
 mod edit;
-mod explain;
 mod export;
 mod externalize;
 mod failure;
 mod fingerprint;
 mod get;
-mod harmless;
-mod in_form;
-mod in_parts;
 mod info;
 mod input;
 mod interrupt;
 mod layout;
 mod ls;
 mod merge;
-mod meta;
+mod named_input;
 mod new_value;
 #[cfg(feature = "remote")]
 mod open_objects;
@@ -46,9 +43,10 @@ mod open_objects;
 #[path = "open_objects/absent.rs"]
 mod open_objects;
 mod output;
+mod output_file;
+mod parts;
 mod pieces;
 mod print_schema;
-mod printed;
 mod progress;
 #[cfg(feature = "remote")]
 mod remote;
@@ -57,6 +55,7 @@ mod remote;
 mod remote;
 mod rewrite;
 mod samediff;
+mod sanitize;
 mod schema;
 mod sign;
 mod size;
@@ -64,11 +63,13 @@ mod split;
 mod suggest;
 mod table;
 mod tally;
+mod target_form;
 mod tensors;
 mod terminal;
 mod text;
 mod tree;
 mod types;
+mod usage;
 mod verbose;
 mod verify;
 
@@ -84,6 +85,9 @@ use output::Output;
 
 pub use failure::{Cause, Failed};
 pub use interrupt::Interrupt;
+pub use named_input::{
+    NameOptions, NamedInput, NamedTreeOptions, failed, open_named, tree_text, verify_named,
+};
 pub use terminal::Terminal;
 
 /// The outcome of a run of the command.
@@ -119,8 +123,8 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
-/// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with `protosplit: `. A closed pipe on `stdout` is
-/// not an error.
+/// Results go to `stdout`. Errors, warnings and notes go to `stderr`, one line each, beginning with `protosplit: `. A closed pipe on
+/// `stdout` is not an error.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,
@@ -196,7 +200,7 @@ fn ended(args: &[OsString], output: &mut Output<'_>) -> Result<Exit, Failure> {
     remote::hide_secrets(args);
     let ended = match Cli::try_parse_from(args) {
         Ok(mut cli) => execute(&mut cli, output),
-        Err(error) => return Ok(explain::explain(&error, args, output)),
+        Err(error) => return Ok(usage::report(&error, args, output)),
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
     ended.or_else(|failure| {
@@ -215,7 +219,7 @@ fn execute(cli: &mut Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
     remote::inputs(&mut cli.command)
         .into_iter()
         .for_each(input::name_file);
-    let exit = printed::run(&cli.command, output, |output| {
+    let exit = output_file::run(&cli.command, output, |output| {
         execute_one(&cli.command, output)
     })?;
     staged.finish(output)?;
@@ -250,7 +254,7 @@ fn execute_one(command: &Command, output: &mut Output<'_>) -> Result<Exit, Failu
         Command::Strip(args) => edit::run_strip(args, output),
         Command::Edit(args) => edit::run_edit(args, output),
         Command::SameDiff(args) => samediff::run(args, output),
-        Command::Completions(args) => meta::completions(args, output),
-        Command::Man(args) => meta::man(args),
+        Command::Completions(args) => completions::completions(args, output),
+        Command::Man(args) => completions::man(args),
     }
 }

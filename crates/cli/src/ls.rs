@@ -5,20 +5,20 @@ use proto_splitter::ops::{ListOptions, ListedChunk, ListedEntry, Listing, list};
 use crate::Exit;
 use crate::args::LsArgs;
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::info::{chunks_table, files_table};
 use crate::input::Opening;
 use crate::output::Output;
 use crate::remote;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of_parts(&args.schema, args.parts, output.objects())
+    let input = Opening::of_shards(&args.schema, args.shards, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
-    // Each chunk header of an object takes a request.
+    // Reading a chunk header of an object takes a request.
     let options = ListOptions::new().read_headers(!remote::is_url(input.file()));
     let mut report = list(&input, &options).map_err(|error| Failure::of(input.path(), &error))?;
     if let Listing::Entries { file, .. } = &mut report {

@@ -1,7 +1,7 @@
 //! `protosplit merge`.
 
+mod multi_file;
 mod salvaged;
-mod several;
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use crate::Exit;
 use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::in_parts;
 use crate::input::{self, Form, Input, Opening, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
+use crate::parts;
 use crate::remote;
 use crate::size;
 
@@ -42,11 +42,11 @@ struct Report {
 }
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let (in_parts, threads, limits) = (&args.in_parts, &args.threads, args.reading.limits());
-    if let Some(ended) = in_parts::run(in_parts, "merge", threads, limits, args.json, output) {
+    let (parts, threads, limits) = (&args.parts, &args.threads, args.reading.limits());
+    if let Some(ended) = parts::run(parts, "merge", threads, limits, args.json, output) {
         return ended;
     }
-    // Opened before anything is written: until then a signal ends the wait for input.
+    // This is opened before anything is written. Until then a signal ends the wait for input.
     let place = input::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
@@ -72,14 +72,14 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         input
     };
     if input.is_special() {
-        if in_parts.plan_only.is_some() {
-            return Err(in_parts::only_chunked("merge"));
+        if parts.plan_only.is_some() {
+            return Err(parts::only_chunked("merge"));
         }
-        return several::run(&input, args, output);
+        return multi_file::run(&input, args, output);
     }
-    if let Some(path) = &in_parts.plan_only {
+    if let Some(path) = &parts.plan_only {
         let plan = plan(args, &input)?;
-        return in_parts::write_plan(&plan, path, args.json, output);
+        return parts::write_plan(&plan, path, args.json, output);
     }
     if streams {
         let written = input.write_to(output);
@@ -131,11 +131,11 @@ fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
         || input::is_stream(args.input())
         || args.output() == Path::new(STANDARD)
     {
-        return Err(in_parts::only_chunked("merge"));
+        return Err(parts::only_chunked("merge"));
     }
     let options = MergeOptions::from(input.reading_options()).force(args.force);
-    let parts = args.in_parts.count(None);
-    let plan = in_parts::planner(parts).merge(input.file(), args.output(), &options);
+    let parts = args.parts.count(None);
+    let plan = parts::planner(parts).merge(input.file(), args.output(), &options);
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
@@ -162,7 +162,7 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
 /// Warns if the result is too large for other programs.
 fn warn(target: &Path, bytes: u64, input: &Input, output: &mut Output<'_>) {
     if bytes > LARGEST_FOR_OTHERS {
-        // The merge is complete; it doesn't fail if the warning can't name parts.
+        // The merge is complete, so it doesn't fail if the warning can't name parts.
         let view = input.typed_view_with(input.reading_options());
         let parts = view.and_then(|view| largest(&view, &FieldPath::root()));
         output.note(warning(target, bytes, &parts.unwrap_or_default()));

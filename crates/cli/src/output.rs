@@ -6,17 +6,17 @@ use std::sync::Arc;
 use proto_splitter::progress::Progress;
 use serde::Serialize;
 
-use crate::args::{Cli, Shown};
+use crate::args::{Cli, ProgressMode};
 use crate::display_name::by_given_names;
 use crate::failure::Failure;
-use crate::harmless::{self, one_line};
 use crate::interrupt::Interrupt;
 use crate::open_objects::OpenObjects;
-use crate::progress::Line;
+use crate::progress::ProgressLine;
+use crate::sanitize::{self, one_line};
 use crate::terminal::Terminal;
 
 /// A callback for the number of bytes done and the total.
-pub(crate) type Told = Arc<dyn Fn(u64, u64) + Send + Sync>;
+pub(crate) type ProgressCallback = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Size of the pieces in which a long result is printed.
 const PIECE: usize = 64 << 10;
@@ -34,12 +34,12 @@ pub(crate) struct Output<'a> {
     terminal: Terminal,
     interrupt: Interrupt,
     /// Callback for progress, instead of a line on the terminal.
-    told: Option<Told>,
+    told: Option<ProgressCallback>,
     /// Output held back until all results are in place.
     held: Option<Vec<u8>>,
     /// True to print only errors and results.
     quiet: bool,
-    line: Line,
+    line: ProgressLine,
     /// Objects read directly.
     objects: OpenObjects,
 }
@@ -57,7 +57,7 @@ impl<'a> Output<'a> {
             told: None,
             held: None,
             quiet: false,
-            line: Line::default(),
+            line: ProgressLine::default(),
             objects: OpenObjects::default(),
         }
     }
@@ -72,8 +72,8 @@ impl<'a> Output<'a> {
         self
     }
 
-    /// Reports progress to a program, which may also stop the run at any moment.
-    pub(crate) fn telling(mut self, told: Told) -> Self {
+    /// Reports progress to a program, which may stop the run at any moment.
+    pub(crate) fn telling(mut self, told: ProgressCallback) -> Self {
         self.told = Some(told);
         self
     }
@@ -111,11 +111,11 @@ impl<'a> Output<'a> {
         self.quiet = cli.quiet;
         // -v prints its own lines.
         let shown = match cli.progress {
-            _ if cli.quiet => Shown::Never,
-            Shown::Auto if cli.verbose > 0 => Shown::Never,
+            _ if cli.quiet => ProgressMode::Never,
+            ProgressMode::Auto if cli.verbose > 0 => ProgressMode::Never,
             shown => shown,
         };
-        self.line = Line::new(shown);
+        self.line = ProgressLine::new(shown);
     }
 
     /// Returns progress for work that only reads, and so may be stopped at any moment.
@@ -144,7 +144,7 @@ impl<'a> Output<'a> {
     }
 
     /// Returns the progress line.
-    pub(crate) fn line(&self) -> &Line {
+    pub(crate) fn line(&self) -> &ProgressLine {
         &self.line
     }
 
@@ -205,7 +205,7 @@ impl<'a> Output<'a> {
 
     /// Prints whole lines of a report.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.print(&harmless::lines(&by_given_names(text)))
+        self.print(&sanitize::lines(&by_given_names(text)))
     }
 
     /// Reports success, unless `--quiet` was given without `--json`.
@@ -269,7 +269,7 @@ impl<'a> Output<'a> {
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
-            without_numbers(&harmless::message(&by_given_names(&message.to_string())))
+            without_numbers(&sanitize::message(&by_given_names(&message.to_string())))
         );
     }
 
@@ -332,7 +332,7 @@ impl Write for Output<'_> {
 /// Returns the JSON of a value, without characters that affect a terminal.
 fn to_json(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(value).map_err(|error| refused(&error.into()))?;
-    Ok(harmless::json(&by_given_names(&json)).into_owned())
+    Ok(sanitize::json(&by_given_names(&json)).into_owned())
 }
 
 fn refused(error: &io::Error) -> Failure {

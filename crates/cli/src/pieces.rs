@@ -9,14 +9,14 @@ use crate::Exit;
 use crate::args::PiecesArgs;
 use crate::failure::Failure;
 use crate::get;
-use crate::harmless::one_line;
 use crate::input::{self, Opening, shown};
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::size;
 
 pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_named(&args.output)?;
-    // Opened before anything is written: until then a signal ends the wait for input.
+    // This is opened before anything is written. Until then a signal ends the wait for input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .progress(output.writing("writing"))

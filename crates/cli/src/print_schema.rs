@@ -68,7 +68,7 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
 /// Returns a file and all its imports, each after those it imports. Not recursive, as chains of imports can be long.
 fn gathered(file: FileDescriptor) -> Vec<FileDescriptor> {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
-    // Each with a flag: true once its imports come before it.
+    // Each file has a flag that is true once its imports come before it.
     let mut open = vec![(file, false)];
     while let Some((file, is_ready)) = open.pop() {
         if is_ready {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use proto_splitter::progress::Progress;
 
-use crate::args::Shown;
+use crate::args::ProgressMode;
 use crate::size;
 
 /// Time before the line appears, except with `always`.
@@ -26,7 +26,7 @@ const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_
 
 /// The line, shared by consecutive pieces of work.
 #[derive(Clone, Default)]
-pub(crate) struct Line(Option<Arc<Shared>>);
+pub(crate) struct ProgressLine(Option<Arc<Shared>>);
 
 struct Shared {
     start: Instant,
@@ -51,19 +51,19 @@ struct Work {
     shown: bool,
 }
 
-impl Line {
+impl ProgressLine {
     /// Creates the line on standard error, if that is wanted and a terminal.
-    pub(crate) fn new(shown: Shown) -> Line {
+    pub(crate) fn new(shown: ProgressMode) -> ProgressLine {
         let patience = match shown {
-            Shown::Auto if io::stderr().is_terminal() => PATIENCE,
-            Shown::Always => Duration::ZERO,
-            Shown::Auto | Shown::Never => return Line::default(),
+            ProgressMode::Auto if io::stderr().is_terminal() => PATIENCE,
+            ProgressMode::Always => Duration::ZERO,
+            ProgressMode::Auto | ProgressMode::Never => return ProgressLine::default(),
         };
-        Line::on(|| Box::new(StandardError), patience)
+        ProgressLine::on(|| Box::new(StandardError), patience)
     }
 
-    fn on(terminal: fn() -> Box<dyn TermLike>, patience: Duration) -> Line {
-        Line(Some(Arc::new(Shared {
+    fn on(terminal: fn() -> Box<dyn TermLike>, patience: Duration) -> ProgressLine {
+        ProgressLine(Some(Arc::new(Shared {
             start: Instant::now(),
             patience,
             terminal,
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_done_how_far_it_is_and_goes_with_its_end() {
-        let line = Line::on(|| Box::new(Written), Duration::ZERO);
+        let line = ProgressLine::on(|| Box::new(Written), Duration::ZERO);
         let shared = line.0.as_ref().unwrap();
         shared.show(3 << 29, 3 << 30, "splitting");
         let first = written();
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(written(), "");
 
         // Short work is not shown.
-        let line = Line::on(|| Box::new(Written), Duration::from_secs(3600));
+        let line = ProgressLine::on(|| Box::new(Written), Duration::from_secs(3600));
         line.0.as_ref().unwrap().show(1, 4, "verifying");
         line.clear();
         assert_eq!(written(), "");

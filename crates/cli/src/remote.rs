@@ -1,8 +1,8 @@
 //! Inputs and outputs in object stores, by their URLs.
 //!
-//! A `.cpb` file that is only read is read directly from the store, as is a message to split, and one from which a value or tensor is read.
-//! A split or merge writes its file directly to the store. Work in parts only reads and writes objects. All other URLs are copied: inputs
-//! to a temporary folder before the command runs, outputs from there afterwards.
+//! These are read directly from the store: a `.cpb` file that is only read, a message to split, and one from which a value or tensor is
+//! read. A split or merge writes its file directly to the store. Work in parts only reads and writes objects. All other URLs are copied:
+//! inputs to a temporary folder before the command runs, outputs from there afterwards.
 
 mod arguments;
 
@@ -53,7 +53,7 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
         if let Cow::Owned(shown) = redact(arg) {
             rename(arg, &shown);
         }
-        // Objects of the same host have the same password, and logs show it without the scheme.
+        // Objects of the same host have the same password, which logs show without the scheme.
         if let Some(at) = arg[..host].rfind('@')
             && let Cow::Owned(shown) = redact(&arg[..=at])
         {
@@ -177,7 +177,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("{error}{hint}"))
 }
 
-/// The copies made for a command, and those to make after it.
+/// The copies that were made before a command, and those to make after it.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     open: HashMap<PathBuf, Arc<ObjectReader>>,
@@ -238,13 +238,13 @@ fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Fail
 
 /// Returns true if a command plans work for several hosts.
 fn is_planned(command: &Command) -> bool {
-    let in_parts = match command {
-        Command::Split(args) => &args.in_parts,
-        Command::Merge(args) => &args.in_parts,
-        Command::Verify(args) => &args.in_parts,
+    let parts = match command {
+        Command::Split(args) => &args.parts,
+        Command::Merge(args) => &args.parts,
+        Command::Verify(args) => &args.parts,
         _ => return false,
     };
-    in_parts.plan_only.is_some()
+    parts.plan_only.is_some()
 }
 
 /// Copies the inputs that a command can't read directly, and redirects the outputs that it can't write directly to a temporary folder.
@@ -362,7 +362,7 @@ impl Staged {
         let options = ObjectWriteOptions::new().force(self.force);
         for staged in &self.outputs {
             let progress = output.writing("copying");
-            // The object of this name comes last, so that readers find all others.
+            // The object with this name is written last, so that readers of it find all others.
             let is_last = |name: &str| {
                 Path::new(name).file_stem() == staged.path.file_stem()
                     || name.ends_with("saved_model.pb")

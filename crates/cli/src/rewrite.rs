@@ -15,13 +15,13 @@ use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
-use crate::harmless::one_line;
-use crate::in_form;
 use crate::input::{self, CHUNKED, Form, Input, Opening, PLAIN, shown, with_extension};
 use crate::new_value;
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::split::note_removed;
+use crate::target_form;
 
 pub(crate) fn run_recompress(
     args: &RecompressArgs,
@@ -29,7 +29,7 @@ pub(crate) fn run_recompress(
 ) -> Result<Exit, Failure> {
     input::check_named(&args.output)?;
     let schema = SchemaArgs::default();
-    let input = Opening::of_parts(&schema, args.parts, output.objects()).open(&args.file)?;
+    let input = Opening::of_shards(&schema, args.shards, output.objects()).open(&args.file)?;
     if input.chunked().is_none() {
         let name = shown(input.file());
         let how = match input.format() {
@@ -61,17 +61,17 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     check_several(&args.out, &input, input.form())?;
     let reading = input.reading_options();
     let failed = |error: &Error| get::failure(&input, &args.path, error);
-    let query = PathQuery::parse(&args.path, reading.descriptor.as_ref());
+    let query = PathQuery::parse(&args.path, reading.get_descriptor());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     let value: Arc<dyn ReadAt> = match (&args.value.value, with) {
         (Some(text), _) => {
-            let bytes = new_value::encode(text, &query, reading.descriptor.as_ref());
+            let bytes = new_value::encode(text, &query, reading.get_descriptor());
             Arc::new(bytes.map_err(|error| failed(&error).into_usage())?)
         }
         (None, with) => new_value::read(with.unwrap_or(Path::new("")))?.into(),
     };
     input.check_apart(&args.output, with)?;
-    let asked = in_form::asked(args.form.to.as_deref(), &input, &args.output)?;
+    let asked = target_form::requested(args.form.to.as_deref(), &input, &args.output)?;
     if asked.is_some() && input.plain().is_none() {
         let message = "--to: FILE is in chunks: `protosplit edit --replace` writes it in a form";
         return Err(Failure::usage(message));
@@ -98,7 +98,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     write(&input, &args.output, &args.out, extension, make, output)
 }
 
-/// Fails if several files are requested for an output that is always one file.
+/// Fails if several files are requested for an output that can only be one file.
 pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Result<(), Failure> {
     let why = match (args.max_file_size, input.folder()) {
         (None, _) => return Ok(()),

@@ -15,8 +15,8 @@ use crate::args::{
     SameDiffCommand, TagForm, TagsArgs, WritingArgs,
 };
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::table::{Align, Table};
 
 pub(crate) fn run(args: &SameDiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {

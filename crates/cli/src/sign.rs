@@ -14,14 +14,14 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{SignArgs, VerifyArgs};
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::input::{is_chunked_at, shown};
 use crate::output::Output;
-use crate::printed::made_from;
+use crate::output_file::made_from;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::table::facts;
 
-/// The largest file of a key that is read, in bytes.
+/// Maximum size of a key's file, in bytes.
 const MAX_KEY: u64 = 1 << 20;
 
 #[derive(Serialize)]
@@ -54,19 +54,17 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     check_whole(&args.model)?;
     let key = read_text(&args.key).and_then(|pem| SigningKey::from_pem(&pem));
     let key = key.map_err(|error| Failure::of(&args.key, &error))?;
-    // A signature may be as public as the model is, and not more.
+    // A signature may be as public as the model, but not more.
     let create = || {
         AtomicFile::create(&target, &made_from([&*args.model]), args.force)
             .map_err(|error| Failure::of(&target, &error))
     };
-    // Fails before everything is hashed, and leaves no file in the model meanwhile.
+    // This fails before everything is hashed, and leaves no file in the model in the meantime.
     drop(create()?);
-    let mut options = SignOptions::new()
+    let options = SignOptions::new()
         .ignore(&target)
+        .threads(args.threads.threads)
         .progress(output.reading("hashing"));
-    if let Some(threads) = args.threads.threads {
-        options = options.threads(threads);
-    }
     let signature =
         sign(&args.model, &key, &options).map_err(|error| Failure::of(&args.model, &error))?;
     let json = signature
@@ -89,7 +87,7 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     Ok(Exit::Done)
 }
 
-/// Returns the model's name with `.sig` after it, also of a folder that is named with a slash.
+/// Returns the model's name followed by `.sig`, also for a folder that is named with a slash.
 fn default_target(model: &Path) -> PathBuf {
     let mut name = model.components().as_path().as_os_str().to_owned();
     name.push(".sig");
@@ -125,12 +123,10 @@ pub(crate) fn run_verify(
     let parsed = read_at_most(signature, Signature::MAX_SIZE + 1)
         .and_then(|json| Signature::from_json(&json));
     let parsed = parsed.map_err(|error| Failure::of(signature, &error))?;
-    let mut options = VerifyOptions::new()
+    let options = VerifyOptions::new()
         .ignore(signature)
+        .threads(args.threads.threads)
         .progress(output.reading("hashing"));
-    if let Some(threads) = args.threads.threads {
-        options = options.threads(threads);
-    }
     let model = args.file();
     check_whole(model)?;
     let report =

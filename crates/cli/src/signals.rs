@@ -27,7 +27,7 @@ mod system {
         // A write beyond the limit on file sizes then fails like one on a full disk. The signal would end the process and leave a partial
         // file.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-        // Not if `nohup` ignores it, nor if that is unknown.
+        // The signal isn't handled if `nohup` ignores it, or if that is unknown.
         let hangup = is_ignored(SIGHUP) == Some(false);
         let wanted = [SIGINT, SIGTERM]
             .into_iter()

@@ -18,12 +18,12 @@ use crate::Exit;
 use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::in_parts;
 use crate::input::{
     self, CHUNKED, Form, Input, Opening, PLAIN, STANDARD, check_file, prefix_of, shown,
     with_extension,
 };
 use crate::output::Output;
+use crate::parts;
 use crate::remote;
 use crate::size;
 use crate::types::{Splitter, Types};
@@ -32,9 +32,8 @@ pub(crate) use report::note_removed;
 use report::{Report, within};
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let (in_parts, threads) = (&args.in_parts, &args.threads);
-    if let Some(ended) = in_parts::run(in_parts, "split", threads, Limits::new(), args.json, output)
-    {
+    let (parts, threads) = (&args.parts, &args.threads);
+    if let Some(ended) = parts::run(parts, "split", threads, Limits::new(), args.json, output) {
         return ended;
     }
     let streams = streams(args);
@@ -55,8 +54,8 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             Job::of_file(args, output)?
         }
     };
-    if let Some(path) = &in_parts.plan_only {
-        return in_parts::write_plan(&job.plan(args)?, path, args.json, output);
+    if let Some(path) = &parts.plan_only {
+        return parts::write_plan(&job.plan(args)?, path, args.json, output);
     }
     if let Some(prefix) = job
         .prefix
@@ -114,6 +113,8 @@ struct StoreReport {
     input: String,
     input_bytes: u64,
     split: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merkle_root: Option<String>,
 }
 
 /// A message to split, and its destination.
@@ -261,6 +262,7 @@ impl Job {
             .compression(args.compression)
             .force(args.force)
             .embed_schema(args.embed_schema)
+            .merkle_root(args.merkle_root)
             .require_byte_exact(args.require_byte_exact)
             .threads(args.threads.threads)
             .progress(if streams(args) {
@@ -291,9 +293,9 @@ impl Job {
             let message = "--plan-only: hosts share the split of a file to a file: give a .pb, and a prefix by -o";
             return Err(Failure::usage(message));
         };
-        // As many as there are files, if their size is limited.
+        // As many parts as files, if the size of files is limited.
         let one = args.max_file_size.map(|_| NonZeroUsize::MIN);
-        let planner = in_parts::planner(args.in_parts.count(one));
+        let planner = parts::planner(args.parts.count(one));
         let (splitter, options) = (&self.splitter, &self.options);
         let object = self
             .input
@@ -347,13 +349,17 @@ impl Job {
         target.finish()?;
         let text = |_: &StoreReport, _| {
             let (path, size) = (path.display(), size::show(written.source_size));
-            format!("{path}: {size} split\n")
+            let root = written
+                .merkle_root
+                .map(|root| format!(", Merkle root {root}"));
+            format!("{path}: {size} split{}\n", root.unwrap_or_default())
         };
         let report = StoreReport {
             output: path.display().to_string(),
             input: shown(args.input()),
             input_bytes: written.source_size,
             split: written.is_split,
+            merkle_root: written.merkle_root.map(|root| root.to_string()),
         };
         output.report(args.json, &report, text)?;
         Ok(Exit::Done)
@@ -365,6 +371,9 @@ impl Job {
             .splitter
             .write_to_with(&self.source, output, &self.options)
             .map_err(|error| Failure::of(self.input.file(), &error))?;
+        if let Some(root) = written.merkle_root {
+            output.note(format_args!("{}: Merkle root {root}", shown(args.input())));
+        }
         if !written.is_split {
             output.note(format_args!(
                 "{}: {}: written unchanged, a .{PLAIN}",
@@ -404,6 +413,12 @@ impl Job {
             let (plain, chunked) = (self.input.file().display(), written.path.display());
             output.note(format_args!(
                 "{plain} stays beside {chunked}: readers of the prefix prefer the .{CHUNKED}"
+            ));
+        }
+        if args.merkle_root && !written.is_split {
+            output.note(format_args!(
+                "{}: no Merkle root: the message was not split; an OUTPUT that ends in .{CHUNKED} always is",
+                shown(&written.path)
             ));
         }
         let changed = !same_file(&written.path, self.input.file());

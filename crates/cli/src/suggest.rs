@@ -12,7 +12,7 @@ const DEEPEST: usize = 4;
 /// Largest number of messages to search for it.
 const MOST_VISITED: usize = 2000;
 
-/// Returns the candidate nearest to a mistyped name, if one is near, ignoring case and packages.
+/// Returns the candidate that is nearest to a mistyped name, if one is similar, ignoring case and packages.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -30,8 +30,8 @@ pub(crate) fn nearest<'a>(
     (near.0 <= 1 + name.len() / 5).then_some(near.1)
 }
 
-/// Suggests a valid path for one that the type lacks: with corrected names, an index where one is missing, and the full path of a field
-/// named alone. Returns `None` for a path that the type has, even if the message lacks the value.
+/// Suggests a valid path instead of one that doesn't exist in the type: with corrected names, missing indices, or the full path of a
+/// field whose name was given alone. Returns `None` if the path exists in the type, even if the message lacks the value.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
     if is_sound(typed) {

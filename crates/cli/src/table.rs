@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Layout};
 
-use crate::harmless::{one_line, shorten};
+use crate::sanitize::{one_line, shorten};
 
 /// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ const GAP: u16 = 2;
 /// Largest number of characters in a cell.
 const WIDEST: usize = 1000;
 
-/// Number of rows to lay out at a time: each takes kilobytes in the library.
+/// Number of rows to lay out at a time, since each takes kilobytes in the library.
 pub(crate) const BLOCK: usize = 1000;
 
 /// Rows under a header, to be printed.
@@ -50,7 +50,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// Returns the table. Cells of the last column are shortened in the middle to fit lines into `width`: the library would cut their ends,
-    /// but both ends of a path matter more than its middle.
+    /// but the ends of a path matter more than its middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         for rows in self.rows.chunks(BLOCK) {
             self.columns.widen(rows);

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
             return Err(Failure::usage(message));
         }
     };
-    let target = args.printed.output.as_deref();
+    let target = args.output_file.output.as_deref();
     let target = target.filter(|target| *target != Path::new(STANDARD));
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
@@ -58,9 +58,13 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     } else {
         text(&report, &args.tally, None)
     };
-    AtomicFile::create(target, &MadeFrom::files(input.files()), args.printed.force)
-        .and_then(|file| file.write(|sink| Ok(sink.write_all(written.as_bytes())?)))
-        .map_err(|error| failed(&error))?;
+    AtomicFile::create(
+        target,
+        &MadeFrom::files(input.files()),
+        args.output_file.force,
+    )
+    .and_then(|file| file.write(|sink| Ok(sink.write_all(written.as_bytes())?)))
+    .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
         Ended::Reading(error) => Failure::of(input.path(), &error),
         Ended::Printing(failure) => failure,
     };
-    // The list is visited twice, in blocks, as a model may have millions of tensors.
+    // The list is visited twice, in blocks, since a model may have millions of tensors.
     let (mut columns, mut block) = (Columns::new(COLUMNS), Vec::new());
     let mut report = tensors(&input, |tensor| -> Result<(), Ended> {
         if !args.json {

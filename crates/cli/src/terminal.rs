@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 pub struct Terminal {
     is_there: bool,
     width: Option<usize>,
-    is_coloured: bool,
+    is_colored: bool,
 }
 
 impl Terminal {
@@ -29,7 +29,7 @@ impl Terminal {
         Terminal {
             is_there: true,
             width: width(columns.as_deref(), size),
-            is_coloured: is_coloured(|name| std::env::var(name).ok()),
+            is_colored: is_colored(|name| std::env::var(name).ok()),
         }
     }
 
@@ -39,7 +39,7 @@ impl Terminal {
         Terminal {
             is_there: true,
             width: Some(columns),
-            is_coloured: false,
+            is_colored: false,
         }
     }
 
@@ -48,20 +48,20 @@ impl Terminal {
         self.is_there
     }
 
-    /// Returns true if it supports colours, and the user wants them.
-    pub(crate) fn is_coloured(self) -> bool {
-        self.is_coloured
+    /// Returns true if it supports colors, and the user wants them.
+    pub(crate) fn is_colored(self) -> bool {
+        self.is_colored
     }
 
-    /// Returns its width in columns.
+    /// Returns the width of the terminal in columns.
     #[must_use]
     pub fn width(self) -> Option<usize> {
         self.width
     }
 }
 
-/// Returns true unless `NO_COLOR` is set or the terminal supports no colours.
-fn is_coloured(variable: impl Fn(&str) -> Option<String>) -> bool {
+/// Returns true unless `NO_COLOR` is set or the terminal doesn't support colors.
+fn is_colored(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_unwanted = variable("NO_COLOR").is_some_and(|no| !no.is_empty());
     let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
     !is_unwanted && !is_dumb
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_shown_unless_the_environment_is_against_it() {
+    fn colors_are_shown_unless_the_environment_is_against_it() {
         for (no_color, term, expected) in [
             (None, Some("xterm"), true),
             (Some(""), None, true),
@@ -92,7 +92,7 @@ mod tests {
                 "NO_COLOR" => no_color.map(str::to_owned),
                 _ => term.map(str::to_owned),
             };
-            assert_eq!(is_coloured(variable), expected, "{no_color:?} {term:?}");
+            assert_eq!(is_colored(variable), expected, "{no_color:?} {term:?}");
         }
     }
 

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
 
-use crate::harmless::harms_quoted;
+use crate::sanitize::harms_quoted;
 
 pub(crate) mod untyped;
 
-/// Writes a message, a line for each value, as `protoc --decode` does. Unknown fields are in comments, and a value longer than `most` bytes
-/// is cut with a comment that gives its length.
+/// Writes a message with one line for each value, like `protoc --decode`. Unknown fields are in comments, and a value longer than `most`
+/// bytes is cut with a comment that gives its length.
 pub(crate) fn message(
     message: &DynamicMessage,
     most: usize,
@@ -62,8 +62,8 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
     Ok(())
 }
 
-/// Whether a field has the name of its group, as every one of proto2 has. Of editions, any field may be
-/// delimited as groups are, and has a name of its own.
+/// Returns true if a field is named after its group, as in proto2. In editions any field may be delimited like a group, and has its own
+/// name.
 fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
     field.is_group()
         && field.name() == group.name().to_lowercase()
@@ -183,7 +183,7 @@ fn float(text: &str) -> String {
     }
 }
 
-/// Returns bytes in quotes, with all but printable ASCII escaped; in text, letters of any language stay.
+/// Returns bytes in quotes, with everything escaped except printable ASCII and, in text, letters of any language.
 fn quoted(bytes: &[u8], is_text: bool) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

@@ -24,12 +24,12 @@ use crate::failure::Failure;
 use crate::get;
 use crate::input::{self, Input, Opening};
 use crate::output::Output;
-use crate::printed::made_from;
+use crate::output_file::made_from;
 use crate::size;
 use crate::suggest;
 use text::Look;
 
-/// Default number of members and fields, and smallest size to show, in a table, a picture and, as far as there is space, a page.
+/// Default number of members and fields, and smallest size to show, in a table, a picture and a page (as far as there is space).
 const TEXT: (usize, LeastSize) = (10, LeastSize::Millionths(10_000));
 const PICTURE: (usize, LeastSize) = (200, LeastSize::Bytes(0));
 const PAGE: (usize, LeastSize) = (5_000, LeastSize::Bytes(0));
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         .open(&args.file)?;
     let options = TreeOptions::new()
         .start(path(args))
-        .list(limits(args, largest(args)))
+        .limits(limits(args, largest(args)))
         .enter_members(args.html.is_some() && args.depth.is_none());
     let tree = if input.is_archive() {
         MeasuredTree::of(&input, &options).map_err(|error| Failure::of(input.path(), &error))?
@@ -85,12 +85,9 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     check(&new, new.descriptor(), args)?;
     let options = TreeOptions::new()
         .start(path(args))
-        .list(limits(args, TEXT));
+        .limits(limits(args, TEXT));
     let report = tree_diff(&old, &new, &options).map_err(|error| {
-        let is_about_old = error
-            .to_string()
-            .starts_with(&format!("{}: ", old.file().display()));
-        if is_about_old {
+        if error.file() == Some(old.file()) {
             failure(&old, args, old_type, error)
         } else {
             failure(&new, args, new.descriptor(), error)
@@ -139,27 +136,69 @@ fn show(
             width: output.width(),
             full_paths: args.full_paths,
             bars: output.terminal().is_there(),
-            colour: output.terminal().is_coloured(),
+            color: output.terminal().is_colored(),
         };
         output.print(&text::text(&report(&limits), look))?;
     }
     Ok(Exit::Done)
 }
 
-/// Returns the requested limits, or these defaults of a format. A requested number or order includes nodes of any size.
-fn limits(args: &TreeArgs, (top, least): (usize, LeastSize)) -> TreeLimits {
-    let order = TreeOrder::from(args.sort);
-    let is_asked_for = args.top.is_some() || order != TreeOrder::Size;
-    let least = if is_asked_for {
-        LeastSize::Bytes(0)
-    } else {
-        least
+/// The limits that are asked for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct AskedLimits {
+    pub(crate) depth: Option<usize>,
+    pub(crate) top: Option<usize>,
+    pub(crate) min_size: Option<LeastSize>,
+    pub(crate) order: TreeOrder,
+}
+
+impl AskedLimits {
+    /// Returns these limits, with the defaults of a table for the others.
+    pub(crate) fn of_table(self) -> TreeLimits {
+        self.or(TEXT)
+    }
+
+    /// Returns these limits, with the defaults of a page for the others.
+    pub(crate) fn of_page(self) -> TreeLimits {
+        self.or(PAGE)
+    }
+
+    /// Returns these limits, with defaults for the others. A requested number or order includes
+    /// nodes of any size.
+    fn or(self, (top, least): (usize, LeastSize)) -> TreeLimits {
+        let is_asked_for = self.top.is_some() || self.order != TreeOrder::Size;
+        let least = if is_asked_for {
+            LeastSize::Bytes(0)
+        } else {
+            least
+        };
+        TreeLimits::new()
+            .depth(self.depth.unwrap_or(usize::MAX))
+            .top(self.top.unwrap_or(top))
+            .min_size(self.min_size.unwrap_or(least))
+            .order(self.order)
+    }
+}
+
+/// Returns the requested limits, or these defaults of a format.
+fn limits(args: &TreeArgs, defaults: (usize, LeastSize)) -> TreeLimits {
+    let asked = AskedLimits {
+        depth: args.depth,
+        top: args.top,
+        min_size: args.min_size,
+        order: TreeOrder::from(args.sort),
     };
-    TreeLimits::new()
-        .depth(args.depth.unwrap_or(usize::MAX))
-        .top(args.top.unwrap_or(top))
-        .min_size(args.min_size.unwrap_or(least))
-        .order(order)
+    asked.or(defaults)
+}
+
+/// Returns a tree as a table of any width, without colors.
+pub(crate) fn plain_text(report: &TreeReport) -> String {
+    text::text(report, Look::default())
+}
+
+/// Returns a tree as a page, with as much as fits within the limits.
+pub(crate) fn page(tree: &MeasuredTree, limits: TreeLimits) -> Result<String, Failure> {
+    page::page(limits, |limits| tree.report(limits))
 }
 
 /// Returns the widest limits of the requested formats.
@@ -201,7 +240,7 @@ fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Re
     Ok(())
 }
 
-/// Returns the path as a query, if what it leads to depends on the message's contents.
+/// Returns the path as a query, if its target depends on the message's contents.
 fn query(path: &str, root: Option<&MessageDescriptor>) -> Option<PathQuery> {
     let query = PathQuery::parse(path, root).ok();
     query.filter(|query| query.singular().0.as_path().is_none())

@@ -5,6 +5,7 @@ use std::path::Path;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
 use proto_splitter::formats::ALL;
+use proto_splitter::sequences::Root;
 use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
@@ -27,49 +28,77 @@ pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
 /// The types that a command knows by name: those of the given schemas, then the built-in ones.
 pub(crate) struct Types {
     given: DescriptorPool,
-    /// Type named by `--message`.
+    /// Type named by `--message`, or the root of a sequence.
     asked: Option<MessageDescriptor>,
+    /// The sequence that `--delimited` asks for.
+    sequence: Option<Root>,
 }
 
 impl Types {
     /// Loads the given schemas and finds the requested type.
     pub(crate) fn load(args: &SchemaArgs) -> Result<Types, Failure> {
-        let given = schema::load(args)?;
-        let mut types = Types { given, asked: None };
+        Types::of_pool(schema::load(args)?, args)
+    }
+
+    /// Finds the requested type among those of a schema.
+    fn of_pool(given: DescriptorPool, args: &SchemaArgs) -> Result<Types, Failure> {
+        let mut types = Types {
+            given,
+            asked: None,
+            sequence: None,
+        };
         if let Some(name) = &args.message {
             types.asked = Some(types.named(name)?);
         }
+        if let Some(name) = &args.delimited {
+            let root = types.sequence_named(name)?;
+            types.asked = root.descriptor().cloned();
+            types.sequence = Some(root);
+        }
         Ok(types)
+    }
+
+    /// Returns the root of a sequence, given the name of its messages' type, or of the field that
+    /// contains them.
+    fn sequence_named(&self, name: &str) -> Result<Root, Failure> {
+        let parent = || self.get(name.rsplit_once('.')?.0);
+        if self.get(name).or_else(parent).is_none() {
+            // The error names what was probably meant.
+            self.named(name)?;
+        }
+        Root::find(name, |name| self.get(name))
+            .map_err(|error| Failure::usage(format!("--delimited: {error}")))
     }
 
     /// Loads the given schemas and finds the requested type. If no schema is given and the type is
     /// not built in, uses the one beside the input that has it.
     pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
-        let name = args.message.as_deref();
+        let name = args.message.as_deref().or(args.delimited.as_deref());
         let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
         let Some(name) = unknown else {
             return Types::load(args);
         };
-        let has_it = |pool: &DescriptorPool| pool.get_message_by_name(name).is_some();
+        let has_it = |pool: &DescriptorPool| match &args.delimited {
+            Some(name) => Root::named(pool, name).is_ok(),
+            None => pool.get_message_by_name(name).is_some(),
+        };
         match beside::find(input, has_it) {
-            Some((_, given)) => {
-                let asked = given.get_message_by_name(name);
-                Ok(Types { given, asked })
-            }
+            Some((_, given)) => Types::of_pool(given, args),
             None => Types::load(args),
         }
     }
 
-    /// Returns the types of the only schema beside an input that fits it, if none was given. A schema
-    /// fits if it has the type that the input names, or else if it has a single type that no other
-    /// is made of, and the input `is_of` that type.
+    /// Returns the types of the schema beside an input that fits it, if exactly one does and none was
+    /// given. A schema fits if it has the type that the input names. If the input names none, the
+    /// schema fits if it has a single type that no other type contains, and the input `is_of` that
+    /// type.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,
         said: Option<&str>,
         is_of: impl Fn(&MessageDescriptor) -> bool,
     ) -> Option<(DescriptorPool, MessageDescriptor)> {
-        if !has_no_schema(args) || args.message.is_some() {
+        if !has_no_schema(args) || args.message.is_some() || args.delimited.is_some() {
             return None;
         }
         let type_of = |pool: &DescriptorPool| match said {
@@ -93,13 +122,18 @@ impl Types {
         self.asked.as_ref()
     }
 
+    /// Returns the root of the requested sequence, if one was requested.
+    pub(crate) fn sequence(&self) -> Option<&Root> {
+        self.sequence.as_ref()
+    }
+
     /// Returns the given schemas.
     pub(crate) fn given(&self) -> &DescriptorPool {
         &self.given
     }
 
-    /// The type of an input that doesn't say one, where none was asked for: the one of the given
-    /// schemas that no other is made of. Without schemas there is none.
+    /// Returns the type for an input that doesn't name one, if none was requested: the only type of
+    /// the given schemas that no other type contains. Without schemas there is none.
     pub(crate) fn only_root(&self, input: &Path) -> Result<Option<MessageDescriptor>, Failure> {
         if self.asked.is_some() {
             return Ok(None);
@@ -145,10 +179,11 @@ impl Types {
             let pools = with_types().filter_map(|format| format.descriptor_pool());
             let built_in: Vec<String> = pools.flat_map(names).collect();
             let own = [DESCRIPTOR_SET.to_owned()];
+            // The first of equally near names is the most likely one.
             let known = given
                 .iter()
-                .chain(&built_in)
                 .chain(&own)
+                .chain(&built_in)
                 .map(String::as_str);
             let hint = match suggest::nearest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -179,7 +214,7 @@ fn has_no_schema(args: &SchemaArgs) -> bool {
     args.descriptor_set.is_empty() && args.proto.is_empty()
 }
 
-/// Returns the type of a pool that no other is made of, if there is exactly one.
+/// Returns the type of a pool that no other type contains, if there is exactly one.
 fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
     let mut roots = schema::roots(pool);
     let root = roots.next()?;

@@ -14,25 +14,26 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::display_name::by_given_names;
-use crate::harmless::one_line;
 use crate::remote::redacted;
+use crate::sanitize::one_line;
 use crate::size;
 
-/// Starts logging stages and their times; at verbosity 0 only warnings. Only the first call in a process has an effect.
+/// Starts logging stages and their times, or only warnings at verbosity 0. Only the first call in a process has an
+/// effect.
 pub(crate) fn show(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
         1 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let subscriber = Registry::default().with(Telling::default().with_filter(level));
+    let subscriber = Registry::default().with(StageLogger::default().with_filter(level));
     // A program that runs the command may have its own subscriber.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// Logs stages as sentences.
+/// A logger of stages, as sentences.
 #[derive(Default)]
-struct Telling {
+struct StageLogger {
     /// Last warning, since an input opened twice repeats it.
     warned: Mutex<String>,
 }
@@ -49,7 +50,7 @@ struct Step {
     worked: Duration,
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for StageLogger {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut step = Step::default();
         attributes.record(&mut step);
@@ -88,7 +89,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut said = Said(String::new());
+        let mut said = EventText(String::new());
         event.record(&mut said);
         let is_warning = matches!(*event.metadata().level(), Level::ERROR | Level::WARN);
         if !is_warning {
@@ -177,9 +178,9 @@ impl Visit for Step {
 }
 
 /// The text of an event.
-struct Said(String);
+struct EventText(String);
 
-impl Visit for Said {
+impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if !self.0.is_empty() {
             self.0.push(' ');

@@ -1,5 +1,7 @@
 //! `protosplit verify`.
 
+use std::path::Path;
+
 use proto_splitter::ops::{
     Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify,
 };
@@ -9,10 +11,10 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::args::{CompanionArgs, VerifyArgs};
 use crate::failure::Failure;
-use crate::harmless::one_line;
-use crate::in_parts;
 use crate::input::{self, Form, Input, Opening};
 use crate::output::Output;
+use crate::parts;
+use crate::sanitize::one_line;
 use crate::sign;
 use crate::size;
 use crate::table::facts;
@@ -22,8 +24,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     if let Some(signature) = &args.signature {
         return sign::run_verify(args, signature, output);
     }
-    let (in_parts, threads, limits) = (&args.in_parts, &args.threads, args.reading.limits());
-    if let Some(ended) = in_parts::run(in_parts, "verify", threads, limits, args.json, output) {
+    let (parts, threads, limits) = (&args.parts, &args.threads, args.reading.limits());
+    if let Some(ended) = parts::run(parts, "verify", threads, limits, args.json, output) {
         return ended;
     }
     let place = input::locate(args.file(), &args.reading.schema.companion)?;
@@ -34,27 +36,44 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .open_at(place);
     let input = match opened {
         Ok(input) => input,
-        // A file that can't be opened was checked nevertheless, with this result.
-        Err(failure) if failure.exit() == Exit::Bad && input::is_chunked_at(&file) => {
-            if args.json {
-                let problem = Error::new(ErrorKind::Record, failure.message());
-                output.json(&VerifyReport::of_unreadable(file, problem))?;
+        Err(failure) => {
+            if args.json
+                && let Some(report) = unreadable(&file, &failure)
+            {
+                output.json(&report)?;
             }
             return Err(failure);
         }
-        Err(failure) => return Err(failure),
     };
     check_message(args, &input)?;
     let original = original(args, output)?;
-    if let Some(path) = &in_parts.plan_only {
+    if let Some(path) = &parts.plan_only {
         let plan = plan(args, &input)?;
-        return in_parts::write_plan(&plan, path, args.json, output);
+        return parts::write_plan(&plan, path, args.json, output);
     }
     let options = VerifyOptions::new()
         .deep(args.deep)
-        .against(original.as_deref());
+        .against(original.as_deref())
+        .root(args.root)
+        .folder(input.folder().map(Path::to_owned));
     let report = verify(&input, &options).map_err(|error| Failure::of(input.path(), &error))?;
     told(report, &input, args, output)
+}
+
+/// Returns the report of a chunked file that can't be opened: it has still been checked, with this
+/// result.
+pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
+    let is_damaged = failure.exit() == Exit::Bad && input::is_chunked_at(file);
+    let problem = || Error::new(ErrorKind::Record, failure.message());
+    is_damaged.then(|| VerifyReport::of_unreadable(file, problem()))
+}
+
+/// Returns the file that a report on an input is about.
+pub(crate) fn file_of<'a>(report: &VerifyReport, input: &'a Input) -> &'a Path {
+    match report.checked {
+        Checked::Format { .. } => input.path(),
+        _ => input.file(),
+    }
 }
 
 /// Fails if the options require a message or a known type and there is none.
@@ -79,9 +98,14 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
 
 /// Opens the message to compare a merge with.
 fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
-    let Some(named) = args.against.as_deref() else {
-        return Ok(None);
-    };
+    let opening =
+        Opening::of(&args.reading, output.objects()).progress(output.reading("verifying"));
+    let named = args.against.as_deref();
+    named.map(|named| open_original(named, opening)).transpose()
+}
+
+/// Opens a message in one piece, to compare a merge with it.
+pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input, Failure> {
     let place = input::locate(named, &CompanionArgs::default())?;
     let path = place.file.clone();
     let in_chunks = || {
@@ -90,15 +114,12 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
             "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
         ))
     };
-    let opened = Opening::of(&args.reading, output.objects())
-        .alone()
-        .progress(output.reading("verifying"))
-        .open_at(place.clone());
-    let input = match opened {
+    let objects = opening.objects().clone();
+    let input = match opening.alone().open_at(place.clone()) {
         Ok(input) => input,
         Err(_) if path.is_file() && input::is_chunked_at(&path) => return Err(in_chunks()),
         // A file that doesn't match its name is read as a plain message.
-        Err(_) if path.is_file() => input::open_bytes(place, output.objects())?,
+        Err(_) if path.is_file() => input::open_bytes(place, &objects)?,
         Err(failure) => return Err(failure),
     };
     if input.chunked().is_some() {
@@ -110,19 +131,19 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
             "{name}: {title}: tensors, and no message to compare with; `protosplit diff` compares tensors"
         )));
     }
-    Ok(Some(input))
+    Ok(input)
 }
 
 /// Plans a verification by several hosts.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if input.form() == Form::Plain || input.is_told() || input::is_stream(args.file()) {
-        return Err(in_parts::only_chunked("verification"));
+        return Err(parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
         let message = "--plan-only: parts check checksums, and not what --deep and --against do";
         return Err(Failure::usage(message));
     }
-    let planner = in_parts::planner(args.in_parts.count(None));
+    let planner = parts::planner(args.parts.count(None));
     let plan = planner.verify(input.file(), &input.reading_options());
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
@@ -134,10 +155,7 @@ fn told(
     args: &VerifyArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let path = match report.checked {
-        Checked::Format { .. } => input.path(),
-        _ => input.file(),
-    };
+    let path = file_of(&report, input);
     report.file = path.to_owned();
     let problems = report.problems.iter();
     let failures: Vec<Failure> = problems.map(|error| Failure::of(path, error)).collect();
@@ -216,6 +234,13 @@ fn text(report: &VerifyReport) -> String {
     lines.extend(report.deep.map(|parsed| ("parsed", parsed_text(parsed))));
     let against = report.against.as_ref();
     lines.extend(against.map(|against| ("against", against_text(against))));
+    lines.extend(report.variables.map(|variables| {
+        let bytes = size::show(variables.bytes);
+        ("variables", format!("{}, {bytes} read", variables.tensors))
+    }));
+    if let Some(root) = report.root.filter(|_| report.ok) {
+        lines.push(("root", format!("{root}, of all that was read")));
+    }
     let result = match report.problems.len() {
         0 => "ok".into(),
         problems => size::count(problems, "problem"),

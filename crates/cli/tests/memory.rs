@@ -1,4 +1,5 @@
-//! Memory and disk reads of `tree` and `tensors`. Alone in their process, since the peak of its memory is measured, and one after another.
+//! Memory and disk reads of `tree` and `tensors`. They have a separate process, since the peak of its memory is measured, and run one
+//! after another.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -57,7 +58,7 @@ fn head(number: u64, len: u64) -> Vec<u8> {
 fn large_constants(path: &Path) -> u64 {
     const CONSTANT: u64 = 1 << 30;
     let mut front = head(4, CONSTANT);
-    // node.attr["value"].tensor.tensor_content, from the inside.
+    // node.attr["value"].tensor.tensor_content, from the inside out.
     for (number, key) in [(8, ""), (2, ""), (5, "\n\x05value"), (1, "")] {
         front.splice(..0, key.bytes());
         let len = front.len() as u64 + CONSTANT;

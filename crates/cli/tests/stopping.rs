@@ -1,6 +1,7 @@
 //! Interrupted commands, and full disks.
 //!
-//! In a separate process: a file locked by another test would stay locked as long as a starting child process has it open.
+//! These tests have a separate process, since a file locked by another test would stay locked while a starting child
+//! process has it open.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -69,7 +70,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     let dir = folder.path();
     let graph_bytes = graph(dir, 2_000_000);
     fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
-    // The largest size of a file in the shell's blocks; a write beyond it is an error once the signal is ignored.
+    // The limit on the size of files, in the shell's blocks. A write beyond it is an error if the signal is ignored.
     let in_shell = |blocks: u64, command: &str| {
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; {command}");
         let mut command = Command::new("sh");

@@ -1,10 +1,11 @@
-//! Elements by the million to a Parquet file: `cargo bench -p proto-splitter-columns --bench columns`, or `-- PACKETS`
-//! for another number than 20 million; `-- --quick` takes 200 times fewer, to see that it runs.
+//! Writing millions of elements to a Parquet file: `cargo bench -p proto-splitter-columns --bench
+//! columns`, or `-- PACKETS` for a number other than 20 million; `-- --quick` takes 200 times
+//! fewer, to check that it runs.
 //!
-//! A trace on disk becomes a Parquet file, on all cores. Beside it are a bare hop over the trace, and
-//! what Parquet's writer takes for the same columns, which are in memory then, on as many threads. They
-//! take turns, after one turn that isn't counted. The last line is the most memory that a process
-//! had that did nothing else.
+//! A trace on disk becomes a Parquet file, on all cores. This is compared with only skipping over
+//! the trace, and with Parquet's writer for the same columns in memory, on as many threads. They
+//! take turns, after one turn that isn't counted. The last line is the peak memory of a process
+//! that only did this.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -35,13 +36,14 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 20_000_000;
 
-/// How many times a bare hop it may take, beside what Parquet's writer takes.
+/// Maximum time, in addition to that of Parquet's writer, as a multiple of the time for skipping.
 const AIM: f64 = 3.0;
 
 /// The most memory that it may take, in MiB.
 const MEMORY_AIM: u64 = 256;
 
-/// How many batches a row group of the writer alone has: as many rows as the table's.
+/// Number of batches in a row group of the bare writer, which then has as many rows as one of the
+/// table.
 const BATCHES: usize = 8;
 
 fn main() -> Outcome<()> {
@@ -136,7 +138,7 @@ fn bare_hop(source: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes the batches to nowhere, each thread a row group at a time.
+/// Writes the batches and discards the output. Each thread writes a row group at a time.
 fn writer_alone(batches: &[RecordBatch]) -> Outcome<()> {
     let groups = Mutex::new(batches.chunks(BATCHES));
     let next = || groups.lock().ok()?.next();

@@ -54,7 +54,7 @@ impl Pending {
         self.value = met.value.clone();
     }
 
-    /// Returns a message without bytes, or a number or text that is 0 or empty.
+    /// Returns an empty message or text, or the number 0.
     fn empty() -> Pending {
         Pending {
             is_there: true,
@@ -175,7 +175,8 @@ impl Column {
         self.values.append_empty()
     }
 
-    /// Appends a row. Returns `Ok(false)` without a row for an enum number that readers treat as unknown.
+    /// Appends a row. For an enum number that readers treat as unknown, adds no row and returns
+    /// `Ok(false)`.
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
         let is_taken = self.values.append(source, value)?;
         if is_taken {
@@ -440,7 +441,7 @@ impl MapColumn {
         Ok(())
     }
 
-    /// Ends the row: of entries with equal keys the last one counts.
+    /// Ends the row. Of entries with equal keys, the last one counts.
     fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         let entries = std::mem::take(&mut self.entries);
         let superseded = self.superseded(source, &entries);
@@ -589,7 +590,8 @@ impl MessageColumns {
     }
 }
 
-/// Returns the error for a field whose wire type differs from the schema's. Readers would treat it as unknown, and a table as missing.
+/// Returns the error for a field whose wire type differs from the schema's. Readers would treat it
+/// as unknown, and in a table it would be missing.
 #[cold]
 fn other_type(
     source: Source<'_>,

@@ -38,7 +38,7 @@ impl Origin {
         }
     }
 
-    /// Returns the same as if the element were in one piece.
+    /// Returns the same fields for an element in one piece.
     fn here(&self, at: usize) -> u64 {
         self.start + at.saturating_sub(self.begin) as u64
     }
@@ -56,7 +56,7 @@ impl Origin {
     }
 }
 
-/// Iterates over the fields of a message.
+/// An iterator over the fields of a message.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the next field, which is a group, or else the error in it.
+    /// Returns the next field, which is a group or malformed.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;

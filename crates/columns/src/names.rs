@@ -30,7 +30,7 @@ struct Unnamed {
 /// Number of values to look up without a map.
 const NEAR: usize = 256;
 
-/// Largest number of unnamed values, as their dictionary is held in memory.
+/// Maximum number of unnamed values, since their dictionary is held in memory.
 const MOST_UNNAMED: usize = 1 << 16;
 
 impl EnumNames {
@@ -40,7 +40,7 @@ impl EnumNames {
         let mut near = vec![-1; NEAR];
         for value in values.values() {
             let place = i32::try_from(names.len()).unwrap_or(i32::MAX);
-            // Of several names for a number the first counts.
+            // Of several names for a number, the first counts.
             if places.contains_key(&value.number()) {
                 continue;
             }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use arrow_schema::TimeUnit;
 
-/// Options for making a [`Table`](crate::Table) from the elements that a query selects.
+/// Options for a [`Table`](crate::Table) of the elements that a query selects.
 ///
 /// ```
 /// use proto_splitter_columns::TableOptions;
@@ -60,10 +60,30 @@ impl TableOptions {
         self
     }
 
-    /// Sets the number of threads. Default: one per core.
+    /// Sets the number of threads. Default: the number of cores.
     #[must_use]
-    pub fn threads(mut self, threads: Option<NonZeroUsize>) -> Self {
-        self.threads = threads;
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
+    }
+
+    /// Returns the paths of the columns, or `None` for the scalar fields.
+    pub fn get_columns(&self) -> Option<&[String]> {
+        self.columns.as_deref()
+    }
+
+    /// Returns whether to add columns for the parents of each row.
+    pub const fn get_with_parent(&self) -> bool {
+        self.with_parent
+    }
+
+    /// Returns the unit of a `google.protobuf.Timestamp` or `Duration`.
+    pub const fn get_time_unit(&self) -> TimeUnit {
+        self.time_unit
+    }
+
+    /// Returns the number of threads.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
     }
 }

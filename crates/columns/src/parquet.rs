@@ -88,7 +88,7 @@ fn append(writer: &mut SerializedFileWriter<Vec<u8>>, chunks: Vec<ArrowColumnChu
     group.close().map(drop).map_err(of_arrow)
 }
 
-/// Passes on the writer's output: the writer needs a sink that is `Send`.
+/// Passes on the writer's output, since the writer needs a sink that is `Send`.
 fn drain(writer: &mut SerializedFileWriter<Vec<u8>>, sink: &mut dyn Write) -> Result<()> {
     writer.flush().map_err(of_arrow)?;
     let bytes = writer.inner_mut();

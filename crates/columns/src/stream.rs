@@ -16,7 +16,8 @@ use crate::{Table, TableOptions};
 /// Number of batches to prepare in advance.
 const MOST_WAITING: usize = 1;
 
-/// A stream of a table's rows, batch by batch, produced on background threads. Dropping it stops them.
+/// A stream of a table's rows, batch by batch, produced on background threads. Dropping it stops
+/// the threads.
 ///
 /// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's `FFI_ArrowArrayStream` passes it to libraries in
 /// other languages.

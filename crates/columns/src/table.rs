@@ -30,7 +30,8 @@ use crate::unit::{Elements, LevelUnit, Unit, UnitSize, Walk};
 /// Largest size of all elements being converted at once, in bytes.
 const MOST_AHEAD: u64 = 64 << 20;
 
-/// The elements that a query selects in a message, as rows of a table. Its columns are known before an element is read.
+/// The elements that a query selects in a message, as rows of a table. The columns are known before
+/// any element is read.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;
@@ -126,7 +127,8 @@ impl<'a> Table<'a> {
         &self.plan.schema
     }
 
-    /// Passes all rows to `take` in order, batch by batch. Other threads make the next batches meanwhile.
+    /// Passes all rows to `take` in order, batch by batch, while other threads make the next
+    /// batches.
     ///
     /// # Errors
     ///
@@ -137,7 +139,7 @@ impl<'a> Table<'a> {
             rows: 64 << 10,
             bytes: 8 << 20,
         };
-        // Finished in order, as the dictionary of each batch extends the one before.
+        // Batches are finished in order, since the dictionary of each extends the one before.
         let fill = |unit, plan: &Plan| plan.fill(unit);
         self.each_unit(size, fill, |filled: Filled| {
             take(filled.finish(&self.plan)?)

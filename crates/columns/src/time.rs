@@ -52,7 +52,8 @@ fn count<'p>(
         TimeUnit::Microsecond => (1_000_000, 1_000),
         TimeUnit::Nanosecond => (1_000_000_000, 1),
     };
-    // The whole first: seconds before 1970 may be out of range until the nanoseconds are added.
+    // The sum is computed first, since seconds before 1970 may be out of range until the
+    // nanoseconds are added.
     let all = i128::from(seconds) * each + i128::from(cut(nanos, nanos_each));
     i64::try_from(all).map_err(|_| {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Batches of elements on their way from the message to columns.
+//! Batches of elements, copied from the message to be converted to columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Size from which only those fields of an element are copied that become columns, as the others may be of any size.
+/// Minimum size of an element of which only the fields that become columns are copied, since the
+/// others may have any size.
 const LARGE: u64 = 64 << 10;
 
 /// Largest size of one element in memory, in bytes.
@@ -28,7 +29,7 @@ pub(crate) struct Unit {
 /// The elements of a level, each once, and the element of each row.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
-    /// Their fields that become columns, if any.
+    /// Fields of the elements that become columns, if any.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
@@ -82,7 +83,7 @@ pub(crate) struct UnitSize {
     pub(crate) bytes: usize,
 }
 
-/// Iterates over the elements that a query selects.
+/// An iterator over the elements that a query selects.
 pub(crate) struct Walk<'a> {
     selected: Selected<'a>,
     /// The fields of a row that become columns; `None` if a row is a value.
@@ -198,7 +199,8 @@ impl LevelWalk {
     }
 }
 
-/// Returns a function that selects the fields that become or affect columns. It fails once they are too large to hold.
+/// Returns a function that selects the fields that become or affect columns. It fails once these
+/// are too large to hold.
 fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
     let mut held = 0;
     move |field| {

@@ -7,10 +7,9 @@
 //! repeated numbers packed as declared, minimal encodings, and unknown fields last. Fingerprints
 //! are hashes of this form.
 //!
-//! Nothing is decoded to get there. A plan is a list of spans of the source with a few literal
-//! bytes between them. Where the source is already canonical, which is most of it, neighbouring
-//! spans merge into one. So memory grows with the number of places that are not canonical, and no
-//! value is held in memory, whatever its size.
+//! Nothing is decoded. A plan is a list of spans of the source with a few literal bytes between
+//! them. Most of a source is already canonical, and there neighbouring spans merge into one. So
+//! memory grows with the number of places that are not canonical, and values stay in the source.
 
 mod edits;
 mod entry;

@@ -1,5 +1,7 @@
 //! An open chunked file, and the operations on it.
 
+mod merkle_root;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -30,8 +32,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Opening reads both ends of the file and checks that the trailer is consistent. Whether each
 /// record matches the trailer is checked before a merge begins, or when a chunk is first read. For
-/// sources that want [reads announced in advance](ReadAt::is_prefetched), because each takes long,
-/// a merge also checks each record only as it reads the chunk.
+/// slow sources that [prefetch](ReadAt::is_prefetched), a merge checks each record only as it reads
+/// the chunk.
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
     store: RecordStore<S>,
@@ -108,8 +110,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// Opens a chunked message whose chunks may be in several sources. `open` opens one of the
     /// others by its name.
     ///
-    /// Each source is checked to be the one that the trailer names: [`ErrorKind::ChecksumMismatch`]
-    /// if it isn't.
+    /// Fails with [`ErrorKind::ChecksumMismatch`] if a source isn't the one that the trailer names.
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Summarizes every chunk as [`summaries`](Self::summaries) does, but from the trailer alone,
-    /// without how chunks are stored. Reads nothing.
+    /// so without the stored form of the chunks. Reads nothing.
     pub fn listed(&self) -> Vec<ChunkSummary> {
         listed(&self.store)
     }
@@ -194,7 +195,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// [`ErrorKind::InvalidSchema`] if the types are inconsistent, [`ErrorKind::LimitExceeded`] if
     /// there are too many, and [`ErrorKind::Record`] if the file is damaged there.
     pub fn schema(&self) -> Result<Option<DescriptorPool>> {
-        read_schema(self.record_file())
+        read_schema(self.record_file(), self.store.required_root())
     }
 
     /// Returns the type of the message, if the file names it and embeds its schema.
@@ -251,7 +252,7 @@ impl<S: ReadAt> ChunkedFile<S> {
 
     /// Merges the file into the beginning of `buffer`, on [several threads](ReadOptions::threads).
     ///
-    /// Memory that was used before is filled several times faster than fresh memory.
+    /// Filling memory that was used before is several times faster than filling fresh memory.
     ///
     /// # Errors
     ///
@@ -276,8 +277,9 @@ impl<S: ReadAt> ChunkedFile<S> {
 
     /// Verifies the whole file: reads every header and every chunk, compares all hashes, sizes and
     /// checksums, and compares the merged message with the one that was split. Each chunk is read
-    /// once, except large ones that others are spliced into. Uses several threads; the result
-    /// doesn't depend on their number.
+    /// once, except large ones that others are spliced into, and once more if the file has a
+    /// [Merkle root](crate::container::MerkleRoot), whose hashes are compared, too. Uses several
+    /// threads; the result doesn't depend on their number.
     ///
     /// Collects all problems, so that one damaged chunk doesn't hide another. A file that
     /// [`open`](ChunkedFile::open) refuses can't be verified: without a sound trailer there is

@@ -8,15 +8,15 @@
 //! In files of join version 1 the trailer itself may be in chunks, and chunks may be in other
 //! files. Each of these is a record file whose last record identifies it.
 //!
-//! A [`Trailer`] is trusted only as far as it has been checked: that it is a trailer, that this
-//! reader knows its version, and that every index and path in it is in range. [`ChunkedFile`]
-//! checks it against the records.
+//! Parsing a [`Trailer`] checks that it is a trailer, that this reader supports its version, and
+//! that every index and path in it is in range. [`ChunkedFile`] checks it against the records.
 
 mod chunk_tree;
 mod embedded_schema;
 mod kind;
 mod largest;
 mod limits;
+mod merkle;
 mod profile;
 mod source_layout;
 mod trailer;
@@ -33,6 +33,11 @@ pub use limits::{
     DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_LEVELS,
     DEFAULT_MAX_TRAILER_MEMORY, DEFAULT_MAX_TRAILER_SIZE, LARGEST_DEPTH_LIMIT, LARGEST_EXPANSION,
     Limits,
+};
+pub use merkle::MerkleRoot;
+pub(crate) use merkle::{
+    HASH_LEN, Hash, Hashing, KnownNodes, LeafHasher, Levels, Node, hash_of, hex, nodes_above,
+    subtrees,
 };
 pub use profile::Profile;
 pub(crate) use profile::key_is_addressable;

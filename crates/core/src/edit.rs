@@ -2,8 +2,8 @@
 //! applying several [`Changes`] to any message in one pass.
 //!
 //! Unchanged parts of a `.cpb` file are copied as they are stored. The trailer stays the same
-//! except for new positions and, if the message changes, its size and checksum. Finally the new
-//! file is read once, comparing all checksums, before its trailer is written.
+//! except for new positions and, if the message changes, its size and checksum. Before the trailer
+//! is written, the new file is read once and all checksums are compared.
 //!
 //! ```
 //! use proto_splitter_core::container::ChunkedFile;
@@ -26,17 +26,17 @@
 //! ```
 
 mod changes;
-mod copy;
 mod edits;
 mod files;
 mod find;
 mod options;
 mod place;
+mod rewrite;
 mod salvage;
+mod splice;
 mod strip;
 mod to_file;
 mod trailer;
-mod weave;
 
 use std::fs::File;
 use std::io::Write;
@@ -52,14 +52,14 @@ use crate::split::{DonePart, LARGEST_MAX_CHUNK_SIZE};
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 pub use changes::{Changed, Changes};
-use copy::{Content, Rewrite};
 use edits::Edits;
 pub use options::{RewriteOptions, Rewritten};
 use place::{check_value, enclosing_tag, enclosing_value};
+use rewrite::{Content, Rewrite};
 pub use salvage::{Loss, Lost, Salvaged, salvage};
 
-/// Writes the chunks of a file with another compression to `target`, which must be empty: same
-/// chunks, same order. Chunks in other files move to this one.
+/// Writes the chunks of a file with another compression to `target`, which must be empty. The
+/// chunks and their order stay the same. Chunks in other files move to this one.
 ///
 /// # Errors
 ///
@@ -127,13 +127,13 @@ fn recompressed<S: ReadAt>(
     rewrite.run(&contents, &vec![true; file.len()], metadata, None)
 }
 
-/// Writes a file with another value at `path` to `target`, which must be empty. Only the changed
-/// part of the value's chunk is rewritten; chunks below the old value are dropped. Chunks in other
-/// files move to this one.
+/// Replaces the value at `path` and writes the new file to `target`, which must be empty. Only the
+/// changed part of the value's chunk is rewritten; chunks below the old value are dropped. Chunks
+/// in other files move to this one.
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
-/// message, the bytes of a string or bytes value, the wire encoding of a number. The path must
-/// already have a value, so that its place is known.
+/// message, the bytes of a string or bytes value, the wire encoding of a number. There must already
+/// be a value at the path, since it determines the place.
 ///
 /// # Errors
 ///
@@ -223,8 +223,8 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     rewrite.run(&contents, &kept, metadata, Some(reading))
 }
 
-/// Writes a message in one piece, with another value at `path`, to `sink` and returns the number of
-/// bytes written.
+/// Replaces the value at `path` in a message in one piece, writes the message to `sink` and returns
+/// the number of bytes written.
 ///
 /// # Errors
 ///

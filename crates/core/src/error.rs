@@ -1,6 +1,7 @@
 //! The error type of this crate: what went wrong, where, and what was expected.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::large_part::{LargePart, largest_named};
 use crate::newtypes::ChunkIndex;
@@ -11,7 +12,7 @@ use crate::newtypes::ChunkIndex;
 pub enum ErrorKind {
     /// The bytes of a message break the protobuf wire format, or don't match their declared type.
     InvalidMessage,
-    /// A field path can't be parsed, or leads nowhere in its message or type.
+    /// A field path can't be parsed, or doesn't exist in its message or type.
     InvalidPath,
     /// A part of the message exceeds the maximum chunk size and can't be cut.
     Uncuttable,
@@ -70,6 +71,7 @@ struct Inner {
     message: String,
     /// The file or the operation.
     context: Option<String>,
+    file: Option<PathBuf>,
     path: Option<String>,
     chunk: Option<ChunkIndex>,
     offset: Option<u64>,
@@ -94,6 +96,7 @@ impl Error {
                 kind,
                 message: message.into(),
                 context: None,
+                file: None,
                 path: None,
                 chunk: None,
                 offset: None,
@@ -107,6 +110,19 @@ impl Error {
     /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
+    }
+
+    /// Returns the file of the error, if known: the one that was opened, not one that it refers to.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use proto_splitter_core::container::ChunkedFile;
+    ///
+    /// let error = ChunkedFile::open("absent.cpb").unwrap_err();
+    /// assert_eq!(error.file(), Some(Path::new("absent.cpb")));
+    /// ```
+    pub fn file(&self) -> Option<&Path> {
+        self.inner.file.as_deref()
     }
 
     /// Returns the field path of the error, if known.
@@ -187,7 +203,22 @@ impl Error {
         self
     }
 
-    /// Prepends the file or the operation to the message.
+    /// Prepends a file to the message, and sets it as the [file](Self::file) of the error.
+    ///
+    /// ```
+    /// use proto_splitter_core::{Error, ErrorKind};
+    ///
+    /// let error = Error::new(ErrorKind::InvalidMessage, "it ends too early").in_file("model.pb");
+    /// assert_eq!(error.to_string(), "model.pb: it ends too early");
+    /// ```
+    #[must_use]
+    pub fn in_file(mut self, path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        self.inner.file = Some(path.to_owned());
+        self.context(path.display())
+    }
+
+    /// Prepends the operation, or another place of the error, to the message.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.inner.context = Some(match self.inner.context.take() {
@@ -245,8 +276,7 @@ impl fmt::Debug for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        // An error of this crate that passed through `io::Read` or `io::Write` is returned
-        // unchanged.
+        // Returns an error of this crate that passed through `io::Read` or `io::Write` unchanged.
         match error.downcast::<Error>() {
             Ok(own) => own,
             Err(error) => match error.downcast::<record_file::Error>() {
@@ -272,13 +302,14 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// Returns this crate's error that a record writer met when it read from this crate's reader.
+/// Returns this crate's error that a record writer received from this crate's reader.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {
         kind,
         message,
         context,
+        file,
         path,
         chunk,
         offset,
@@ -290,6 +321,7 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
         kind: *kind,
         message: message.clone(),
         context: context.clone(),
+        file: file.clone(),
         path: path.clone(),
         chunk: *chunk,
         offset: *offset,

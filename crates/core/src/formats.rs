@@ -1,13 +1,12 @@
 //! Formats and open inputs, independent of any particular format.
 //!
-//! A *format* is how some program stores its models or messages: GraphDef, SavedModel, ONNX, a
-//! checkpoint. Everything specific to a format is in its implementation of the trait [`Format`]:
-//! how to recognise an input, which message it is, how to split it, the names of its members, and
-//! how to read a tensor in it. Nothing else in the workspace refers to a format by name. A
-//! [`Registry`] is a list of formats; the crate `proto-splitter` has one with all built-in formats.
+//! A *format* is a way to store models or messages: GraphDef, SavedModel, ONNX, a checkpoint.
+//! Everything specific to a format is in its implementation of the trait [`Format`]: how to
+//! recognize an input, which message it is, how to split it, the names of its members, and how to
+//! read a tensor in it. Nothing else in the workspace refers to a format by name. A [`Registry`] is
+//! a list of formats; the crate `proto-splitter` has one with all built-in formats.
 //!
-//! An open input is an [`Opened`]: a message, wherever its bytes are, or an [`Archive`] of named
-//! tensors, or both.
+//! An open input is an [`Opened`]: a message, an [`Archive`] of named tensors, or both.
 //!
 //! # A format of your own
 //!
@@ -98,10 +97,10 @@
 mod archive;
 mod candidate;
 mod convert;
-mod foreign;
 mod open;
 mod opened;
 mod options;
+mod other_files;
 mod read_tensors;
 mod registry;
 mod tensor_table;
@@ -116,9 +115,9 @@ use record_file::ReadAt;
 pub use archive::{Archive, Checks, Entry, TensorIter, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
 pub use convert::{ConvertOptions, ConvertSetting, ConvertTarget, Converted};
-pub use foreign::what_else;
 pub use opened::Opened;
 pub use options::OpenOptions;
+pub use other_files::what_else;
 pub use registry::Registry;
 
 use crate::size_tree::NameRule;
@@ -144,7 +143,7 @@ pub trait Format: Debug + Send + Sync {
     /// the file is a message in chunks, and its name is at most a hint of its type.
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence>;
 
-    /// Opens an input that the format recognised, or that the user declared to be of this format.
+    /// Opens an input that the format recognized, or that the user declared to be of this format.
     /// Reads and checks headers, but no data.
     ///
     /// The input may be an object in a store. A format that reads only local files uses
@@ -156,7 +155,7 @@ pub trait Format: Debug + Send + Sync {
     /// local file and the format requires one.
     fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened>;
 
-    /// Returns the names of the [`OpenOptions::settings`] that the format supports. Default: none.
+    /// Returns the names for [`OpenOptions::setting`] that the format supports. Default: none.
     fn open_settings(&self) -> &'static [&'static str] {
         &[]
     }
@@ -166,6 +165,23 @@ pub trait Format: Debug + Send + Sync {
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
         None
+    }
+
+    /// Returns the variables of the model in a folder, which are in other files than its message.
+    /// Default: `None`. Verifying the folder reads and compares them, too.
+    ///
+    /// # Errors
+    ///
+    /// If the variables' index can't be read or is damaged.
+    fn variables(&self, folder: &Path) -> Result<Option<Box<dyn Archive>>> {
+        let _ = folder;
+        Ok(None)
+    }
+
+    /// Returns true if any file of records can be opened as this format, even if it doesn't
+    /// recognize the file. Default: false.
+    fn reads_any_records(&self) -> bool {
+        false
     }
 
     /// Returns the input file in a folder, for formats whose input is one file and whose folder is
@@ -181,14 +197,14 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns the full names of an input's possible root types, such as `onnx.ModelProto`. A
-    /// message of one of these types is of this format, wherever it comes from.
+    /// Returns the full names of an input's possible root types, such as `onnx.ModelProto`. Any
+    /// message of one of these types belongs to this format.
     fn message_types(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns the one of [`message_types`](Self::message_types) that the input at a path has, as
-    /// far as its files show. Default: the first.
+    /// Returns which of the [`message_types`](Self::message_types) the input at a path has, judging
+    /// by its files. Default: the first.
     fn message_type(&self, path: &Path) -> Option<&'static str> {
         let _ = path;
         self.message_types().first().copied()
@@ -201,7 +217,7 @@ pub trait Format: Debug + Send + Sync {
     }
 
     /// Returns true if messages of this type are views of several files, and not files themselves.
-    /// Default: false. In chunks, such a message names its type.
+    /// Default: false. A chunked file with such a message names its type.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false
@@ -252,13 +268,19 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
+    /// Returns the forms in which the format can write messages of any other format, for example
+    /// those with a repeated field. Default: none.
+    fn targets_of_any(&self) -> &'static [ConvertTarget] {
+        &[]
+    }
+
     /// Returns the settings of [`convert`](Self::convert). Default: none.
     fn convert_settings(&self) -> &'static [ConvertSetting] {
         &[]
     }
 
-    /// Returns the one of [`targets`](Self::targets) to write an opened input to after a change of
-    /// its message, if the message is composed of several files. Default: `None`, meaning that a
+    /// Returns which of the [`targets`](Self::targets) to write after a change to the message of an
+    /// opened input, if the message is composed of several files. Default: `None`, meaning that a
     /// changed message is written to one file.
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
         let _ = opened;

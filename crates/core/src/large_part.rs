@@ -46,7 +46,7 @@ impl fmt::Display for LargePart {
     }
 }
 
-/// Formats parts as the end of a line: `; the largest: a 2.0 GiB, b 7 B`, or nothing without any.
+/// Formats parts as the end of a line: `; the largest: a 2.0 GiB, b 7 B`. Empty if there are none.
 ///
 /// ```
 /// use proto_splitter_core::size_tree::{LargePart, largest_named};
@@ -63,7 +63,7 @@ pub fn largest_named(parts: &[LargePart]) -> String {
     }
 }
 
-/// Formats a size in the largest unit that it fills, to one decimal.
+/// Formats a size in the largest unit of which it has at least one, with one decimal.
 ///
 /// ```
 /// assert_eq!(proto_splitter_core::size_tree::shown_size(1536), "1.5 KiB");

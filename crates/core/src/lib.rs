@@ -48,8 +48,8 @@ pub mod checksum {
 
     pub use crate::io::{CrcOfPieces, combine};
 }
-/// Internals for the crate `proto-splitter-parts`, which does in parts what this crate does at
-/// once.
+/// Internals for the crate `proto-splitter-parts`, which divides the work of this crate among
+/// hosts.
 #[doc(hidden)]
 pub mod part_work {
     pub use crate::container::{describe_type, schema_in};

@@ -43,8 +43,8 @@ pub type NameRule = (
     fn(&mut MemberFields<'_>) -> Result<MemberName>,
 );
 
-/// Access to a member's fields by number. For a field with several occurrences the first counts;
-/// only the beginning of a long message is searched.
+/// Access to a member's fields by number. Of several occurrences of a field, the first counts. Only
+/// the beginning of a long message is searched.
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,
@@ -278,8 +278,8 @@ const HEADS: [&str; 6] = [
     "definition",
 ];
 
-/// Returns the name of a member: by its type's rule, by a field that looks like a name, or else the
-/// first text in it, in at most `most` bytes.
+/// Returns the name of a member, in at most `most` bytes: the name that its type's rule finds, a
+/// field that looks like a name, or else the first text in it.
 pub(crate) fn name_of(
     input: &mut dyn Input,
     value: Range<u64>,

@@ -1,15 +1,17 @@
 //! Merging: from chunks and their places to the message.
 //!
 //! A [`MergePlan`] lists the origin of every byte of the output; a [`Merger`] executes one.
-//! Planning reads only the chunks that others are spliced into, as streams. A merge that follows
-//! reuses the small ones among them, up to 32 MiB.
+//! Planning reads only the chunks that others are spliced into, as streams, and keeps up to 32 MiB
+//! of them for the merge.
 //!
 //! Two kinds of files are supported. Marked files have a placeholder wherever a value was cut, and
 //! need no schema. All others follow the semantics of TensorFlow's Merger: a BYTES chunk sets its
 //! field, a MESSAGE chunk is merged into the existing value, and missing parts of its path are
 //! created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or fails
-//! silently, this one does what the file means, or reports why it can't.
+//! silently, this one either merges the file as intended, or returns an error that explains why it
+//! can't.
 
+mod against_root;
 mod chunk_merger;
 mod merger;
 mod open;
@@ -20,6 +22,7 @@ mod read;
 mod verify;
 mod write;
 
+pub(crate) use against_root::{check_against_root, check_chunk_against_root};
 pub use chunk_merger::ChunkMerger;
 pub use merger::Merger;
 pub(crate) use merger::{
@@ -31,10 +34,10 @@ pub use open::{no_way_to_others, open_path_as, open_sources, open_sources_with};
 pub(crate) use open::{open_given, open_path, open_path_with, read_trailer};
 pub use options::MergeOptions;
 pub use placement::Placement;
+pub use plan::build::plan;
+pub(crate) use plan::build::plan_part;
 pub use plan::merge_plan::MergePlan;
 pub(crate) use plan::merge_plan::chunk_of;
-pub use plan::planner::plan;
-pub(crate) use plan::planner::plan_part;
 pub(crate) use read::chunk_store::OnePiece;
 pub use read::chunk_store::{ChunkStore, Places};
 pub(crate) use read::embedded_schema::read_schema;
@@ -47,7 +50,7 @@ pub(crate) use verify::verify;
 pub use verify::{MergeCheck, SourceCheck, Verification};
 #[doc(hidden)]
 pub use verify::{PartVerification, verify_part, verify_parts_together};
-pub(crate) use write::buffer::Memory;
+pub(crate) use write::buffer::Buffer;
 #[doc(hidden)]
 pub use write::chunk_cache::{ChunkCache, with_plan};
 pub use write::execute::Merged;

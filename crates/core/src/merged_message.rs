@@ -23,15 +23,15 @@ use crate::progress::Meter;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of chunks without random access to hold in memory, in bytes; further ones go to a
+/// Maximum total size of chunks without random access to hold in memory, in bytes. Others go to a
 /// temporary file.
 const MAX_HELD: u64 = 16 << 20;
 
 /// The bytes that a chunked file merges to, for random access.
 ///
 /// A chunk is read completely, with all its checksums, before its first byte is returned. An
-/// uncompressed chunk is then read in place; others are kept decompressed: 16 MiB in memory,
-/// further ones in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is faster.
+/// uncompressed chunk is then read in place. Others are kept decompressed: 16 MiB in memory, the
+/// rest in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is faster.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -219,8 +219,8 @@ impl<S: ReadAt> MergedMessage<S> {
     /// Reads parts of the message into memory, each into a buffer of equal length, on this many
     /// threads. Default: the number of cores.
     ///
-    /// Reads each needed chunk once, with all its checksums, directly to its destinations, whatever
-    /// their number, and keeps nothing. Don't use the bytes unless this succeeds.
+    /// Reads each needed chunk once, with all its checksums, directly to all of its destinations,
+    /// and keeps nothing. Don't use the bytes unless this succeeds.
     ///
     /// ```
     /// # use prost::Message;
@@ -254,7 +254,7 @@ impl<S: ReadAt> MergedMessage<S> {
         gather(&self.plan, &*self.file, places, threads, meter)
     }
 
-    /// Returns the size of the chunks with these parts of the message that were not completely read
+    /// Returns the total size of the chunks that contain these parts and were not completely read
     /// yet.
     pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
         let spans = self.plan.spans();
@@ -271,11 +271,11 @@ impl<S: ReadAt> MergedMessage<S> {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes the message in order, except the whole chunks that `leave_out` accepts, by their
-    /// range in the message: copy these with [`copy_to_files`](Self::copy_to_files).
+    /// Writes the message in order, except the whole chunks for whose range in the message
+    /// `leave_out` returns true. Copy these with [`copy_to_files`](Self::copy_to_files).
     ///
-    /// Streams each written chunk, with all its checksums, and keeps nothing. So code that takes a
-    /// message apart parses its small parts, and has the large ones copied on several threads.
+    /// Streams each written chunk, with all its checksums, and keeps nothing. Code that takes a
+    /// message apart can so parse the small parts, and copy the large ones on several threads.
     ///
     /// # Errors
     ///
@@ -343,12 +343,14 @@ impl<S: ReadAt> MergedMessage<S> {
             return Ok(access);
         }
         let access = self.checked(chunk).map_err(|error| error.in_chunk(chunk))?;
-        // Another thread may have been first; its result is equally good.
+        // Another thread may have been first. Its result is the same.
         Ok(slot.get_or_init(|| access))
     }
 
     fn checked(&self, chunk: usize) -> Result<Access> {
-        if let Some(position) = self.file.position(chunk) {
+        // Bytes that were checked against a root aren't read again.
+        let is_read_again = self.file.store().required_root().is_none();
+        if let Some(position) = self.file.position(chunk).filter(|_| is_read_again) {
             let records = self.file.record_file();
             let stored = records.stored(position)?;
             let header = stored.chunk.header;

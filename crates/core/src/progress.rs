@@ -197,7 +197,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Returns true if there is a listener, or a token that can cancel.
+    /// Returns true if there is a listener or a token.
     fn is_heeded(&self) -> bool {
         self.progress.report.is_some() || self.progress.cancel.is_some()
     }
@@ -213,7 +213,8 @@ impl Meter {
     }
 }
 
-/// A reader or writer whose bytes count as done, from [`Meter::read`] and [`Meter::written_to`].
+/// A reader or writer that counts its bytes as done, from [`Meter::read`] and
+/// [`Meter::written_to`].
 #[derive(Debug)]
 pub struct Metered<'a, R> {
     inner: R,
@@ -240,7 +241,7 @@ impl<W: Write> Write for Metered<'_, W> {
     }
 }
 
-/// The progress of a walk through an input that skips and may go back: its furthest position.
+/// The progress of a walk that may skip and go back: the furthest position it reached.
 #[derive(Debug)]
 pub(crate) struct HighWaterMark {
     meter: Meter,

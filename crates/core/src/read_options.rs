@@ -12,24 +12,17 @@ use crate::progress::Progress;
 /// Views, comparisons, edits, trees and verifications take these;
 /// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merge.
 ///
-/// Marked files in chunks need no type. For others the type decides questions that the bytes alone
-/// leave open: whether a value is bytes or a number written as text, how a map's integer keys are
-/// encoded, whether a message is a group, which fields share a oneof.
-///
-/// Each field has a setter method of the same name.
+/// Marked files in chunks need no type. For others the type determines properties that the bytes
+/// alone don't show: whether a value is bytes or a number written as text, how a map's integer keys
+/// are encoded, whether a message is a group, and which fields share a oneof.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// The message's type.
-    pub descriptor: Option<MessageDescriptor>,
-    /// True to choose the plain interpretation where the type would decide.
-    pub assume_plain: bool,
-    /// Limits on the file.
-    pub limits: Limits,
-    /// Number of threads for reading; `None` for the number of cores.
-    pub threads: Option<NonZeroUsize>,
-    /// Progress reporting and cancellation.
-    pub progress: Progress,
+    pub(crate) descriptor: Option<MessageDescriptor>,
+    pub(crate) assume_plain: bool,
+    pub(crate) limits: Limits,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) progress: Progress,
 }
 
 impl ReadOptions {
@@ -68,7 +61,7 @@ impl ReadOptions {
     }
 
     /// Sets the number of threads that copy chunks to their places. Default: the number of cores.
-    /// The result is the same.
+    /// The result doesn't depend on it.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -93,6 +86,31 @@ impl ReadOptions {
         self.limits = limits;
         self.limits.threads = self.limits.threads.or(self.threads);
         self
+    }
+
+    /// Returns the type of the message.
+    pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
+        self.descriptor.as_ref()
+    }
+
+    /// Returns whether to choose the plain interpretation where the type would decide.
+    pub const fn get_assume_plain(&self) -> bool {
+        self.assume_plain
+    }
+
+    /// Returns the limits on the file.
+    pub const fn get_limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the number of threads that copy chunks to their places.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 

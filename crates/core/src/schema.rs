@@ -66,7 +66,7 @@ pub fn decode_descriptor_set(bytes: &[u8]) -> Result<DescriptorPool> {
 pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
     let path = path.as_ref();
     let read = || decode_descriptor_set(&std::fs::read(path)?);
-    read().map_err(|error| error.context(path.display()))
+    read().map_err(|error| error.in_file(path))
 }
 
 /// Adds the types in a serialized `FileDescriptorSet` to a pool. A file that is in both is left
@@ -101,8 +101,8 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
 /// thousands of messages and fields.
 const MAX_SET_MEMORY: u64 = 512 << 20;
 
-/// Memory of a message in a set, such as a field's descriptor, which is stored three times: as it
-/// is read, as it is checked, and in the pool.
+/// Memory of a message in a set, such as a field's descriptor, in bytes. It is stored three times:
+/// as read, as checked, and in the pool.
 const EACH_DESCRIPTOR: u64 = 1200;
 
 /// Fails if a serialized `FileDescriptorSet` would take too much memory.
@@ -152,7 +152,7 @@ fn set_descriptor() -> Result<MessageDescriptor> {
         .ok_or_else(|| invalid("descriptors are not described".into()))
 }
 
-/// Reports a missing imported file, before any other problem of its types.
+/// Fails if an imported file is missing. This error is clearer than those about its types.
 fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     let files = files.iter().filter_map(Value::as_message);
     let names: BTreeSet<String> = files.clone().map(|file| text(file, number::NAME)).collect();

@@ -1,9 +1,9 @@
 //! A message as a list of spans: literal bytes, and ranges of files or chunks.
 //!
 //! A model often consists of several files: a graph in one, its weights in another. A [`Spans`]
-//! presents them as one message, which is never written as a whole: it is read at any position like
-//! a file, but its bytes stay in place. Nothing is copied, and a piece takes about 24 bytes of
-//! memory, whatever its length.
+//! presents them as one message. It is never written as a whole, but can be read at any position
+//! like a file, while its bytes stay in place. Nothing is copied, and a piece takes about 24 bytes
+//! of memory, whatever its length.
 //!
 //! ```text
 //! the message   | literal | span of model.onnx | literal | span of model.data     | span of model.onnx |
@@ -56,6 +56,7 @@ mod list_builder;
 mod tests;
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use record_file::ReadAt;
@@ -63,7 +64,7 @@ use record_file::ReadAt;
 pub use builder::SpansBuilder;
 use checks::Checks;
 pub(crate) use copy::COPY_LEN;
-pub use copy::{copy_range, read_pieces};
+pub use copy::{copy_range, read_pieces, read_through};
 use files::{FileReader, Files};
 pub use list::{SourceId, Span, SpanList, SpanSource};
 pub use list_builder::Mark;
@@ -198,5 +199,18 @@ impl ReadAt for Spans {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.total_size())
+    }
+
+    fn extent(&self, offset: u64) -> Option<Range<u64>> {
+        let span = self.list.get(self.list.index_of(offset)?)?;
+        let SpanSource::Stored(file, start) = span.source else {
+            return Some(span.offset..span.end());
+        };
+        let found = self.files.extent(file, start + (offset - span.offset))?;
+        let found = found.start.max(start)..found.end.min(start + span.len);
+        (!found.is_empty()).then(|| {
+            let place = |at| span.offset + (at - start);
+            place(found.start)..place(found.end)
+        })
     }
 }

@@ -60,6 +60,7 @@ pub use write::chunk_pieces::{ChunkPiece, ChunkPieces};
 #[doc(hidden)]
 pub use write::commit::{Commit, Removed, Sibling};
 pub use write::in_memory::{ChunkBytes, Split};
+pub(crate) use write::merkle::most_of_tree;
 pub(crate) use write::multi_file::ChunkFiles;
 #[doc(hidden)]
 pub use write::part::{PartFile, crc32c_of_runs, runs, write_base, write_main, write_part};

@@ -22,22 +22,22 @@
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
 
+mod decode;
 mod dtype;
 mod find;
 mod info;
+mod read_many;
 mod reader;
 mod rule;
-mod stored;
 mod strings;
-mod together;
 
+pub use decode::tensor_at;
+pub(crate) use decode::tensor_in_pieces;
 pub use dtype::DType;
 pub use find::{MAX_LIST_MEMORY, PlacedTensor, tensors_in};
 pub(crate) use find::{leading, placed_tensors_in};
 pub use info::{ByteOrder, Location, TensorInfo};
+pub use read_many::{read_many, read_many_into};
 pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};
-pub use stored::tensor_at;
-pub(crate) use stored::tensor_in_pieces;
 pub use strings::{string_elements_at, strings_at};
-pub use together::{fill_together, read_together};

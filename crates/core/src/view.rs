@@ -25,16 +25,16 @@
 
 mod element_runs;
 mod fields;
-mod inside;
+mod from_scalar;
 mod levels;
 mod locate;
-mod numbers;
+mod packed;
 mod pieces;
 mod place;
 mod portion;
 mod rows;
+mod scalar_path;
 mod select;
-mod typed;
 
 use std::io::Write;
 use std::ops::Range;
@@ -47,7 +47,7 @@ use record_file::ReadAt;
 use crate::container::Trailer;
 use crate::error::undecodable;
 use crate::merge::{
-    ChunkStore, Memory, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, gather, plan,
+    Buffer, ChunkStore, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, gather, plan,
     plan_part, write,
 };
 use crate::path::{FieldPath, Select, TargetKind, check_field};
@@ -60,11 +60,11 @@ use locate::Found;
 pub(crate) use portion::Portion;
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
-pub use inside::ScalarPath;
+pub use from_scalar::{FromScalar, ScalarValue};
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
+pub use scalar_path::ScalarPath;
 pub use select::Selected;
-pub use typed::{FromScalar, ScalarValue};
 
 /// Maximum number of fields at the beginning of a message to check against a type. A message of
 /// another type usually differs from the first field on, and checking many millions would take
@@ -101,7 +101,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns an input over the message that a plan makes of the chunks, or over the piece.
+    /// Returns an input over the message that a plan composes of chunks, or over the message in one
+    /// piece.
     fn input(&self, plan: MergePlan) -> Result<PlanReader<'a, dyn ChunkStore + 'a>> {
         match *self {
             Stored::Chunks(chunks, _) => Ok(PlanReader::new(plan, chunks)),
@@ -126,8 +127,8 @@ pub(crate) type Value<'a> = (Portion<'a>, Vec<Range<u64>>);
 type Located<'a> = (Portion<'a>, Found);
 
 impl<'a> MessageView<'a> {
-    /// Creates a view of the message that is all of `source`, such as a file, or a message composed
-    /// of several files.
+    /// Creates a view of the message in `source`, such as a file, or a message composed of several
+    /// files.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl<'a> MessageView<'a> {
         Ok(MessageView { stored, options })
     }
 
-    /// Creates a view of the message that is all of `source`.
+    /// Creates a view of the message in `source`.
     ///
     /// # Errors
     ///
@@ -243,11 +244,11 @@ impl<'a> MessageView<'a> {
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         let (portion, pieces) = self.find_some(path)?;
         let stored = self.stored.chunks().stored_len();
-        let mut memory = Memory::reserve(total(&pieces), stored, &self.options)?;
+        let mut memory = Buffer::reserve(total(&pieces), stored, &self.options)?;
         match &mut memory {
-            Memory::Growing(out) => self.copy(&portion, &pieces, out)?,
-            Memory::Small(out) => self.fill(&portion, &pieces, out)?,
-            Memory::Huge(out) => self.fill(&portion, &pieces, out)?,
+            Buffer::Growing(out) => self.copy(&portion, &pieces, out)?,
+            Buffer::Small(out) => self.fill(&portion, &pieces, out)?,
+            Buffer::Huge(out) => self.fill(&portion, &pieces, out)?,
         }
         Ok(memory.into())
     }
@@ -285,7 +286,7 @@ impl<'a> MessageView<'a> {
         Ok(total(&pieces))
     }
 
-    /// Writes a range of the value at a path, in the value's own offsets.
+    /// Writes a range of the value at a path. The range is relative to the start of the value.
     pub(crate) fn get_range_to(
         &self,
         path: &FieldPath,
@@ -422,8 +423,8 @@ impl<'a> MessageView<'a> {
         })
     }
 
-    /// Where a number stands that is packed with others, and the field that they are packed in;
-    /// `None` of what is not.
+    /// Returns the range of a number that is packed with others, and the packed field; `None` for
+    /// other values.
     pub(crate) fn packed_place(&self, path: &FieldPath) -> Result<Option<(Range<u64>, Field)>> {
         let found = self.locate_some(path)?.1;
         Ok(found.pieces.into_iter().next().zip(found.run))
@@ -454,7 +455,7 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// Whether a path leads to an element of repeated numbers.
+    /// Returns true if a path leads to an element of repeated numbers.
     fn is_number(&self, path: &FieldPath) -> Result<bool> {
         let is_text = |kind: &Kind| matches!(kind, Kind::String | Kind::Bytes);
         Ok(match self.kind(path)? {
@@ -469,7 +470,7 @@ impl<'a> MessageView<'a> {
     /// exists.
     fn find_in_chunks(&self, trailer: &Trailer, path: &FieldPath) -> Result<Option<Located<'a>>> {
         let chunks = self.stored.chunks();
-        // Which chunk a repeated number is in only the message around it tells.
+        // Only the enclosing message shows which chunk a repeated number is in.
         let around = match (self.descriptor(), path.steps().last()) {
             (Some(_), Some(step)) if matches!(step.select, Select::Index(_)) => {
                 let mut above = path.clone();
@@ -495,7 +496,7 @@ impl<'a> MessageView<'a> {
         }
         match plan(trailer, chunks, &self.options) {
             Ok(plan) => locate(plan),
-            // A problem of the merge needn't affect the value.
+            // A problem with the merge may not affect the value.
             Err(_) => found,
         }
     }
@@ -514,7 +515,7 @@ impl<'a> MessageView<'a> {
         let found = found.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
         match found {
             Some(found) => Ok(Some((portion, found))),
-            // A chunk without the value has not been checked by a read yet.
+            // A chunk that doesn't contain the value has not been read and checked yet.
             None => portion.check().map(|()| None),
         }
     }

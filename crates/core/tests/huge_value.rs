@@ -17,7 +17,7 @@ const VALUE: u64 = 3 << 30;
 /// Maximum peak memory of the process, in bytes: far less than a chunk.
 const MOST_MEMORY: u64 = 512 << 20;
 
-/// Size of a block of equal bytes, which differ from those before, in bytes.
+/// Size of a block of equal bytes, in bytes. Neighbouring blocks differ.
 const BLOCK: u64 = 64 << 10;
 
 /// Field 1 with the value, generated on reading.

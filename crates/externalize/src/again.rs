@@ -25,7 +25,7 @@ use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, 
 pub(crate) struct Earlier {
     /// Files that the model doesn't read: they belong to the previous model.
     pub(crate) stale: Vec<PathBuf>,
-    /// Files of the bundle that the model lists among its assets but doesn't read.
+    /// Files of the bundle that the model lists among its assets, but doesn't read.
     pub(crate) unread: Vec<PathBuf>,
     /// The bundle, if functions of the model still read it.
     pub(crate) bundle: Option<Bundle>,
@@ -136,8 +136,8 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
 }
 
 /// Removes an unread bundle from the assets of a model, and the objects that pass on its path.
-/// Nodes of the main graph that pass it on stay, with an invalid path: they only reach a function
-/// that does nothing.
+/// Nodes of the main graph that pass the path on remain, with an invalid path, since they only
+/// reach a function that does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
@@ -193,8 +193,8 @@ fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
             }
         }
     }
-    // The resource, and its functions, of which the ones that run take the path. Its name depends
-    // on the program that saved it.
+    // The resource and its functions. The functions that run take the path. The resource's name
+    // depends on the program that saved it.
     let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
     let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {
         let mut children = object.children.iter();

@@ -91,7 +91,7 @@ impl<'a> CallGraph<'a> {
         Ok(found)
     }
 
-    /// Returns these functions and all that they refer to, directly or indirectly.
+    /// Returns the given functions and all that they refer to, directly or indirectly.
     pub(crate) fn reachable(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut to_do: Vec<usize> = from.into_iter().collect();
@@ -103,7 +103,7 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// Returns these functions and all that refer to them, directly or indirectly.
+    /// Returns the given functions and all that refer to them, directly or indirectly.
     pub(crate) fn reaching(&self, to: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut callers = vec![Vec::new(); self.callees.len()];
         for (at, callees) in self.callees.iter().enumerate() {
@@ -121,8 +121,8 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// Returns a function that calls itself, directly or indirectly. Removes functions from those
-    /// without calls up; the rest are cycles and their callers.
+    /// Returns a function that calls itself, directly or indirectly. Repeatedly removes functions
+    /// without calls to remaining functions. Cycles and their callers remain.
     fn in_cycle(&self) -> Option<usize> {
         let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
         let mut callers = vec![Vec::new(); self.callees.len()];

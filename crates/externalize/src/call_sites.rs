@@ -1,7 +1,7 @@
 //! The inputs that nodes pass to the functions they call.
 //!
-//! A function gets a value from outside as an additional argument after its own. Every node that
-//! calls it then has an additional input, at an index that depends on the op.
+//! To get a value from outside, a function has an additional argument after its own. Every node
+//! that calls it then has an additional input, at an index that depends on the op.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -186,7 +186,7 @@ impl CallSite {
     }
 }
 
-/// Returns the calls of functions with inputs of a node.
+/// Returns the call sites of a node, where it calls functions with its inputs.
 pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSite> {
     CALL_SITES.iter().filter(|site| site.op == node.op)
 }
@@ -194,8 +194,8 @@ pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSi
 /// The names of the functions in the object graph.
 pub(crate) type Entries<'a> = BTreeSet<&'a str>;
 
-/// Returns for each function whether it can get more arguments: all of its calls pass them on, and
-/// nothing else depends on its number of arguments.
+/// Returns, for each function, whether arguments can be added to it: all of its calls can pass
+/// them, and nothing else depends on its number of arguments.
 pub(crate) fn extensible(
     graph: &GraphDef,
     calls: &CallGraph<'_>,
@@ -246,7 +246,7 @@ pub(crate) fn extensible(
             refused.extend(at(&gradient.function_name));
             refused.extend(at(&gradient.gradient_func));
         }
-        // Python's loader calls these with the captures listed in the object graph.
+        // Python's loader calls these functions with the captures listed in the object graph.
         let registered = library.registered_gradients.iter();
         let names = registered.map(|gradient| gradient.gradient_func.as_str());
         refused.extend(names.filter(|name| !entries.contains(name)).filter_map(at));
@@ -274,8 +274,7 @@ fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, fun
     }
 }
 
-/// Returns true if nodes may be in the frame of a loop of TensorFlow 1, in which arguments never
-/// are.
+/// Returns true if nodes may be in the frame of a loop of TensorFlow 1. Arguments never are.
 pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
     nodes
         .iter()

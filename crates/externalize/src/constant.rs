@@ -53,8 +53,8 @@ pub(crate) struct Varints {
 
 impl Encoding {
     /// Returns the encoding of such a tensor's value in the field `number` of a `TensorProto`, and
-    /// the size of the tensor in bytes. `len` is the length of the field. `None` if the field can't
-    /// have the value.
+    /// the size of the tensor in bytes. `len` is the length of the field. Returns `None` if the
+    /// field can't contain the value.
     ///
     /// Fields and types are those of TensorFlow's `tensor.proto`.
     pub(crate) fn of(

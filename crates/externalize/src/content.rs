@@ -1,4 +1,4 @@
-//! The contents of constants, named by hash, so that equal ones are stored once.
+//! The contents of constants. They are named by hash, so that equal contents are stored once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -38,8 +38,8 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Reads all constants once. Those that aren't stored as bytes are converted into a temporary
-    /// file.
+    /// Reads all constants once. Constants that aren't stored as bytes are converted into a
+    /// temporary file.
     pub(crate) fn read(
         data: &Arc<dyn ReadAt>,
         constants: &[Constant],
@@ -174,7 +174,7 @@ impl Spool {
         Ok(Some(SpanReader::new(file, start..start + written)))
     }
 
-    /// Discards the data written last, which later data overwrites.
+    /// Discards the data written last, so that later data overwrites it.
     fn give_up(&self, out: BufWriter<&File>) -> Result<Option<SpanReader>> {
         use std::io::Seek;
         let (mut file, _) = out.into_parts();

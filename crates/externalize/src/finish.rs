@@ -12,9 +12,9 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`, so that a second run succeeds wherever the first one ended. Returns `None`, without
-/// changing anything, if the model isn't externalized yet, or its constants aren't mapped as the
-/// options require.
+/// `path`, so that a second run succeeds, no matter at which step the first one ended. Returns
+/// `None`, without changing anything, if the model isn't externalized yet, or its constants aren't
+/// mapped as the options require.
 ///
 /// Once the new `saved_model.pb` exists, the remaining steps are to remove the old model in chunks
 /// and to write `fingerprint.pb`. If they were already done, this changes nothing.
@@ -61,7 +61,7 @@ fn stored(record: &Record, folder: &Path) -> Result<u64> {
         let metadata = std::fs::metadata(&file);
         metadata
             .map(|metadata| metadata.len())
-            .map_err(|error| Error::from(error).context(file.display()))
+            .map_err(|error| Error::from(error).in_file(&file))
     });
     sizes.sum()
 }

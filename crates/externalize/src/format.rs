@@ -1,5 +1,6 @@
 //! Externalized models in the registry of formats.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter_core::formats::{
@@ -12,18 +13,18 @@ use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_saved_model::proto::descriptor_pool;
-use proto_splitter_saved_model::{NAMES, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_saved_model::{NAMES, SAVED_MODEL, SavedModelFormat, SavedModelSplitter};
 use proto_splitter_tensor_bundle::Bundle;
 use record_file::ReadAt;
 
 use crate::record::{RECORD_FILE, Record, bundle_prefix};
 
-/// The folder of an externalized SavedModel, which is read as the original model, on top of the
-/// checkpoint with its constants. So it compares equal to the original.
+/// The folder of an externalized SavedModel. It is read as the original model, with the constants
+/// from its checkpoint, so it compares equal to the original.
 ///
-/// A model that was saved since isn't recognized: it is an ordinary SavedModel then. If the model,
-/// or the data kept of its original, is damaged, it is recognized, and opening it reports the
-/// damage. In a list of formats this must come before that of SavedModels.
+/// A model that was saved again since isn't recognized, since it is an ordinary SavedModel. If the
+/// model, or the data kept of its original, is damaged, it is recognized, and opening it reports
+/// the damage. In a list of formats this must come before that of SavedModels.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -93,6 +94,10 @@ impl Format for ExternalizedFormat {
         }))
     }
 
+    fn variables(&self, folder: &Path) -> Result<Option<Box<dyn Archive>>> {
+        SavedModelFormat.variables(folder)
+    }
+
     /// The types of a SavedModel belong to that format.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
@@ -120,7 +125,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Reads all of the original, which compares the checksums of its parts.
+    /// Reads the whole original, which compares the checksums of its parts.
     fn read(&self, progress: &Progress) -> Result<u64> {
         let size = self.spans.total_size();
         let meter = progress.meter(size);

@@ -30,7 +30,7 @@ pub struct Internalized {
     pub message_size: u64,
 }
 
-/// Returns the original of an externalized model, byte for byte, which is read on demand; nothing
+/// Returns the original of an externalized model, byte for byte. It is read on demand, and nothing
 /// is written.
 ///
 /// `None` if the SavedModel in the folder `path` isn't externalized.
@@ -50,7 +50,8 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
 }
 
 /// Fails if the SavedModel in the folder `path` is externalized, and its `saved_model.pb` or the
-/// data kept of its original is damaged: for callers that read that file directly.
+/// data kept of its original is damaged. This is for callers that read the `saved_model.pb`
+/// directly.
 ///
 /// # Errors
 ///
@@ -67,7 +68,8 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// atomically.
 ///
 /// The checksums of the original's data are compared as it is read. Models that were externalized
-/// before there were any are accepted, too: for those, only the constants in a bundle are compared.
+/// by versions without these checksums are accepted too; only the constants in their bundle are
+/// compared.
 ///
 /// # Errors
 ///
@@ -103,13 +105,13 @@ pub fn internalize(
     })
 }
 
-/// Copies a model whose constants are in the graph again, as TensorFlow saves an externalized model
-/// that it loaded.
+/// Copies a model whose constants are in the graph again, because TensorFlow loaded the
+/// externalized model and saved it.
 fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<Internalized> {
     let dir = SavedModelDir::open(from)?;
     let size = dir.message_size();
     let found = scan(&dir.reader(), size, options.min_size, &BTreeSet::new())
-        .map_err(|error| error.context(from.display()))?;
+        .map_err(|error| error.in_file(from))?;
     if !again::has_unread_bundle(&found.rest) {
         return Err(no_record(from));
     }

@@ -17,15 +17,14 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// Name of the original in errors, before that of the file.
+/// Name of the original in errors, which precedes the name of the file.
 const ORIGINAL: &str = "the original";
 
 impl Record {
     /// Returns the original of the model in this folder.
     ///
-    /// The checksums of its constants are compared as they are read. This function checks that all
-    /// pieces, if they match their checksums, form the original: their checksums combine to the
-    /// original's.
+    /// The checksums of its constants are compared as they are read. This function checks that the
+    /// checksums of all pieces combine to that of the original.
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
@@ -195,9 +194,9 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A file that a constant is mapped from. Its checksum, if it has one, is compared once all of it
-/// was read. It is opened for each read, since there may be more files than a process may have
-/// open.
+/// A file that a constant is mapped from. Its checksum, if it has one, is compared once the whole
+/// file was read. The file is opened for each read, since there may be more files than a process
+/// may have open.
 struct MappedFile {
     path: PathBuf,
     size: u64,
@@ -207,7 +206,7 @@ struct MappedFile {
 
 impl MappedFile {
     fn new(path: PathBuf, crc32c: Option<u32>) -> Result<MappedFile> {
-        let in_file = |error: Error| error.context(path.display());
+        let in_file = |error: Error| error.in_file(&path);
         let metadata = fs::metadata(&path).map_err(|error| in_file(error.into()))?;
         // Opening a pipe would wait for its other end.
         if !metadata.is_file() {

@@ -1,10 +1,10 @@
-//! Moves the large constants of a SavedModel into a tensor bundle, so that stock TensorFlow loads a
-//! model of any size.
+//! Moving the large constants of a SavedModel into a tensor bundle, so that unmodified TensorFlow
+//! loads a model of any size.
 //!
-//! TensorFlow reads no `saved_model.pb` over 2 GiB, and needs six times the size of a smaller one
-//! to load it and twelve times to run it. Models that large consist mostly of constants. This crate
-//! moves them into a checkpoint under `assets/`, and the model's own initializer reads them into
-//! variables:
+//! TensorFlow can't read a `saved_model.pb` over 2 GiB. To load a smaller one, it needs memory of
+//! six times its size, and to run it, twelve times. Models of this size consist mostly of
+//! constants. This crate moves them into a checkpoint under `assets/`, and the model's own
+//! initializer reads them into variables:
 //!
 //! ```text
 //! saved_model.pb                                            KiB: constants are read from variables

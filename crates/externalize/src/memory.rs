@@ -16,7 +16,7 @@ pub const MAX_MEMORY: u64 = 8 << 30;
 /// Largest nesting depth of messages: the decoder's limit.
 const MAX_DEPTH: u32 = 100;
 
-/// Memory of a message that isn't a large one, including its slot in a list or a map, in bytes.
+/// Memory of a message of ordinary size, including its slot in a list or a map, in bytes.
 const MESSAGE: u64 = 64;
 /// Memory of a string in addition to its bytes.
 const STRING: u64 = 32;

@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use proto_splitter_core::progress::Progress;
 
-/// Default size from which constants are moved: 1 MiB.
+/// Default minimum size of constants to move: 1 MiB.
 pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
 
-/// Smallest allowed [`ExternalizeOptions::min_size`]: the replacement of a constant is not much
+/// Smallest allowed [`ExternalizeOptions::min_size`]. The replacement of a constant is not much
 /// smaller.
 pub const LEAST_MIN_SIZE: u64 = 256;
 
@@ -47,7 +47,7 @@ impl ExternalizeOptions {
         }
     }
 
-    /// Sets the size from which constants are moved, in bytes. Default: [`DEFAULT_MIN_SIZE`].
+    /// Sets the minimum size of constants to move, in bytes. Default: [`DEFAULT_MIN_SIZE`].
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
         self.min_size = bytes;
@@ -70,25 +70,45 @@ impl ExternalizeOptions {
     }
 
     /// Sets whether the constants are mapped from files at absolute paths. Loading then takes no
-    /// memory for them, but the folder can't be moved, and functions that XLA compiles keep their
-    /// constants. Default: false.
+    /// memory for constants, but the folder can't be moved, and functions that XLA compiles keep
+    /// their constants. Default: false.
     #[must_use]
     pub const fn mapped(mut self, mapped: bool) -> Self {
         self.mapped = mapped;
         self
     }
 
-    /// Returns true if the constants are mapped from files at absolute paths.
-    pub const fn is_mapped(&self) -> bool {
-        self.mapped
-    }
-
     /// Sets the progress listener, which can also cancel. All constants are read twice: once to
-    /// find equal ones, once to copy them. Default: none.
+    /// find equal ones, and once to copy them. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the minimum size of constants to move, in bytes.
+    pub const fn get_min_size(&self) -> u64 {
+        self.min_size
+    }
+
+    /// Returns the number of threads that read and write, each with a buffer of 1 MiB.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns whether an existing SavedModel is replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns whether the constants are mapped from files at absolute paths.
+    pub const fn get_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -124,7 +124,7 @@ impl ExternalizePlan {
         let dir = SavedModelDir::open(path)?;
         let data = dir.reader();
         let size = dir.message_size();
-        Self::of(dir, data, size, options).map_err(|error| error.context(path.display()))
+        Self::of(dir, data, size, options).map_err(|error| error.in_file(path))
     }
 
     fn of(
@@ -151,7 +151,7 @@ impl ExternalizePlan {
         let all = if leave.is_empty() {
             None
         } else {
-            // This time, constants that can't be moved are part of the rest.
+            // In this pass, constants that can't be moved are part of the rest.
             Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants)
         };
         if !leave.is_empty() {
@@ -246,8 +246,8 @@ impl ExternalizePlan {
 
     /// Externalizes the model in place.
     ///
-    /// The bundle appears first and then, by renaming, the new `saved_model.pb`: whenever this is
-    /// interrupted, the folder has the old model or the new one, and
+    /// The bundle appears first and then, by renaming, the new `saved_model.pb`. If this is
+    /// interrupted, the folder has either the old model or the new one, and
     /// [`finish_in_place`](crate::finish_in_place) completes the remaining steps for the new one.
     ///
     /// # Errors
@@ -298,20 +298,24 @@ impl ExternalizePlan {
         stale
     }
 
-    /// Returns the files that are written, if there are constants to move, at the paths of a bundle
-    /// and its record.
+    /// Returns the files that are written, if there are constants to move: those of the constants,
+    /// and the record. An earlier run may have left files of the same names.
     fn written_over(&self) -> Vec<PathBuf> {
         let folder = self.dir.path();
         let mut files = vec![folder.join(RECORD_FILE)];
-        if !self.options.mapped {
+        if self.options.mapped {
+            let mapped = folder.join(MAPPED_FOLDER);
+            let contents = self.contents.all.iter();
+            files.extend(contents.map(|content| rewrite::local::content_path(&mapped, content)));
+        } else {
             let prefix = bundle_prefix(folder);
             files.extend([index_path(&prefix), data_path(&prefix, 0, 1)]);
         }
         files
     }
 
-    /// Writes all new files to a folder, `saved_model.pb` last, and returns the size of that. The
-    /// folder will be moved to `final_folder`.
+    /// Writes all new files to a folder, `saved_model.pb` last, and returns the size of
+    /// `saved_model.pb`. The folder will be moved to `final_folder`.
     fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
         let mapped = final_folder.join(MAPPED_FOLDER);
         let destination = if self.options.mapped {
@@ -426,17 +430,16 @@ impl ExternalizePlan {
 }
 
 fn changed(path: &Path) -> Result<Changed> {
-    let metadata =
-        fs::metadata(path).map_err(|error| Error::from(error).context(path.display()))?;
+    let metadata = fs::metadata(path).map_err(|error| Error::from(error).in_file(path))?;
     Ok((metadata.len(), metadata.modified().ok()))
 }
 
 fn make_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|error| Error::from(error).context(path.display()))
+    fs::create_dir_all(path).map_err(|error| Error::from(error).in_file(path))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| Error::from(error).context(path.display()))
+    std::path::absolute(path).map_err(|error| Error::from(error).in_file(path))
 }
 
 /// Returns the reasons why constants can't be moved.
@@ -455,7 +458,11 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
 /// Removes files of an earlier model, and the folder of its mapped files.
 fn remove_stale(files: &[PathBuf]) -> Result<()> {
     for file in files {
-        fs::remove_file(file).map_err(|error| Error::from(error).context(file.display()))?;
+        match fs::remove_file(file) {
+            // A temporary file of a killed process, which was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(|error| Error::from(error).in_file(file))?,
+        }
         if let Some(folder) = file.parent() {
             // The folder stays if it has other content.
             let _ = fs::remove_dir(folder);

@@ -27,7 +27,7 @@ const MAX_RECORD: u64 = crate::scan::MAX_REST * 2;
 /// The version of the record that is written.
 const VERSION: u32 = 2;
 
-/// The version of records without checksums, which are read too.
+/// The version of records without checksums, which can also be read.
 const WITHOUT_CHECKSUMS: u32 = 1;
 
 /// Name of the externalized model's file.
@@ -62,7 +62,7 @@ pub(crate) struct Record {
     /// crc32c of the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
-    /// True if the original reads the bundle, too: it was externalized and saved again.
+    /// True if the original reads the bundle too, because it was externalized and saved again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
     /// Size of the `saved_model.pb` that this belongs to, in bytes; 0 if it wasn't stored.
@@ -186,8 +186,7 @@ impl Record {
         self.model_size = model.len() as u64;
         let path = folder.join(RECORD_FILE);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|error| Error::from(error).context(parent.display()))?;
+            fs::create_dir_all(parent).map_err(|error| Error::from(error).in_file(parent))?;
         }
         self.check = None;
         let mut bytes = self.encode_to_vec();
@@ -202,8 +201,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If it can't be read, is damaged, or belongs to another `saved_model.pb` than the one in the
-    /// folder.
+    /// If the record can't be read, is damaged, or belongs to another `saved_model.pb` than the one
+    /// in the folder.
     pub(crate) fn read(folder: &Path) -> Result<Option<Record>> {
         let Some(record) = Record::load(folder)? else {
             return Ok(None);
@@ -215,7 +214,7 @@ impl Record {
     }
 
     /// Fails if the model in this folder has changed since it was externalized, but has the same
-    /// size: a different size means that it was saved again.
+    /// size. A different size means that it was saved again.
     pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
         let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
         let is_as_large = size.is_ok_and(|size| size == self.model_size);
@@ -225,14 +224,15 @@ impl Record {
         Ok(())
     }
 
-    /// Reads the record in a model's folder, whatever its model; `None` if there is none.
+    /// Reads the record in a model's folder, even if it belongs to another model; `None` if there
+    /// is none.
     ///
     /// # Errors
     ///
-    /// If it can't be read or is damaged.
+    /// If the record can't be read or is damaged.
     pub(crate) fn load(folder: &Path) -> Result<Option<Record>> {
         let path = folder.join(RECORD_FILE);
-        let at_path = |error: Error| error.context(path.display());
+        let at_path = |error: Error| error.in_file(&path);
         match fs::metadata(&path) {
             Ok(metadata) if metadata.len() <= MAX_RECORD => {}
             Ok(metadata) => {
@@ -276,7 +276,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Returns whether it has checksums of the original and of itself, or is of an older version.
+    /// Returns whether it has checksums of the original and of itself, which older versions don't
+    /// have.
     pub(crate) fn has_checksums(&self) -> bool {
         self.version != WITHOUT_CHECKSUMS
     }
@@ -284,7 +285,7 @@ impl Record {
     /// Returns whether it belongs to the `saved_model.pb` in this folder.
     pub(crate) fn is_of(&self, folder: &Path) -> Result<bool> {
         let model = folder.join(MODEL_FILE);
-        let at_model = |error: std::io::Error| Error::from(error).context(model.display());
+        let at_model = |error: std::io::Error| Error::from(error).in_file(&model);
         let mut hash = blake3::Hasher::new();
         std::io::copy(&mut File::open(&model).map_err(at_model)?, &mut hash).map_err(at_model)?;
         Ok(hash.finalize().as_bytes().as_slice() == self.model)

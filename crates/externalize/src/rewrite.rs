@@ -13,10 +13,10 @@
 //! graph, for loaders of TensorFlow 1 and the C++ loader, and [`objects`] to the object graph, for
 //! `tf.saved_model.load`.
 //!
-//! In a function, `X` becomes an argument instead, which all callers pass on, and which the
-//! functions that `tf.saved_model.load` returns capture: [`arguments`]. So they keep their contents
-//! alive after the rest of the model is gone, and XLA compiles them. Functions read variables only
-//! if some call can't pass more arguments on.
+//! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass it, and the
+//! functions that `tf.saved_model.load` returns capture it. So functions keep their contents alive
+//! after the rest of the model is gone, and XLA compiles them. Functions read variables only if one
+//! of their calls can't pass more arguments.
 
 mod arguments;
 mod build;
@@ -145,7 +145,7 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Returns a name for an added function: fingerprints need the number at its end.
+    /// Returns a name for an added function. It ends with a number, which fingerprints need.
     fn function_name(&mut self, base: &str) -> String {
         let name = format!("__inference_proto_splitter_{base}_{}", self.next_function);
         self.next_function += 1;

@@ -122,7 +122,7 @@ pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).refusing_size()
 }
 
-/// Fails if the model has fields that the generated types don't have: they would be lost.
+/// Fails if the model has fields that the generated types don't have, since these would be lost.
 fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     let encoded = rest.encode_to_vec();
     if encoded == **bytes {
@@ -352,8 +352,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a large constant whose tensor at `range` isn't one of numbers in TensorFlow's
-    /// encoding.
+    /// Records a large constant whose tensor, at `range`, doesn't consist of numbers in
+    /// TensorFlow's encoding.
     fn immovable(&mut self, name: &str, range: Range<u64>) -> Result<()> {
         let size = range.end - range.start;
         if size < self.min_size {
@@ -516,7 +516,7 @@ impl Scanner<'_> {
         Ok(number.and_then(|(n, _)| i32::try_from(n).ok()).unwrap_or(0))
     }
 
-    /// Returns the shape in a field; of unknown rank if it is longer than any shape.
+    /// Returns the shape in a field. Its rank is unknown if the field is longer than any shape.
     fn shape(&mut self, field: &Field) -> Result<TensorShapeProto> {
         /// Largest size of a shape in bytes: it has at most 254 dimensions.
         const MAX_SHAPE: u64 = 64 << 10;

@@ -16,20 +16,20 @@ use crate::constant::{Constant, Place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is in a function that is called from inside a function that XLA compiles as a whole, by a
-    /// call that can't pass more arguments.
+    /// The constant is in a function that is called from inside a function that XLA compiles as a
+    /// whole, by a call that can't pass more arguments.
     InsideCompiled,
-    /// It is in a function that XLA compiles as a whole, and that is called by a call that can't
-    /// pass more arguments.
+    /// The constant is in a function that XLA compiles as a whole, and that is called by a call
+    /// that can't pass more arguments.
     CompiledWithoutCall,
-    /// It is in a function that XLA compiles as a whole, which can't map files.
+    /// The constant is in a function that XLA compiles as a whole, which can't map files.
     CompiledAndMapped,
-    /// It is in a function that initializes a resource, which could run before the constants are
-    /// read.
+    /// The constant is in a function that initializes a resource, which could run before the
+    /// constants are read.
     Initializer,
-    /// Its numbers are encoded differently than by TensorFlow.
+    /// The constant's numbers are encoded differently than by TensorFlow.
     UnusualEncoding,
-    /// It has strings, which a variable can't hold.
+    /// The constant contains strings, which a variable can't hold.
     Strings,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Returns whether XLA compiles a function as a whole, or fails.
+/// Returns whether XLA compiles a function as a whole, so that it can't contain some ops.
 pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     let attr = function.attr.get("_XlaMustCompile");
     matches!(

@@ -12,8 +12,8 @@ use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
 
 /// A `tensorflow.GraphDef`: a graph of TensorFlow, often called frozen.
 ///
-/// Its files have no signature and arbitrary names, so they are not recognized: the caller gives
-/// the type, or a file in chunks has it.
+/// Its files have no signature and arbitrary names, so they are not recognized. The caller gives
+/// the type, or a file in chunks records it.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -75,8 +75,8 @@ impl Format for GraphDefFormat {
 
 /// The storage of a tensor in `tensorflow.TensorProto`: `tensor.proto` and `types.proto`.
 ///
-/// `tensor_content` stores the elements as in memory, where each element of a type of less than 8
-/// bits takes a byte. The `*_val` fields may end early: the last element is repeated.
+/// `tensor_content` stores the elements as in memory, in which an element of less than 8 bits takes
+/// a byte. The `*_val` fields may end early, and then the last element is repeated.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[
         ("tensorflow.FunctionDef", &[1, 1]),

@@ -1,9 +1,9 @@
-//! Splits `tensorflow.GraphDef` messages of any size, and describes their type.
+//! Splitting `tensorflow.GraphDef` messages of any size, and their type.
 //!
 //! [`GraphDefSplitter`] is used through
 //! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter);
-//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph, as any message. [`proto`]
-//! has the typed messages and their descriptors.
+//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph like any other message.
+//! [`proto`] has the typed messages and their descriptors.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -9,8 +9,8 @@ use crate::proto::{DataType, TensorShapeProto};
 /// Largest shape that is shown, in bytes.
 const MAX_SHAPE: usize = 1024;
 
-/// Names of the parts of a graph in a tree of sizes: a node by its name, with its op and its
-/// tensor, if any; a function by its signature's name; a tensor by its type and shape.
+/// Names of the parts of a graph in a tree of sizes: for a node its name, its op and its tensor, if
+/// any; for a function the name in its signature; for a tensor its type and shape.
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;

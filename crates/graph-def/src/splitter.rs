@@ -9,12 +9,11 @@ use crate::proto::descriptor_pool;
 /// Full name of the type that [`GraphDefSplitter`] splits.
 pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 
-/// Splits a `tensorflow.GraphDef`: nodes of every kind, functions, constants in every form, debug
-/// info.
+/// A splitter for `tensorflow.GraphDef`. It cuts nodes of every kind, functions, constants in every
+/// form, and debug info.
 ///
-/// The largest parts leave first, wherever they are: a constant's `tensor_content` as a BYTES
-/// chunk, its `*_val` list in slices, a whole function, a run of nodes. The bytes of the parts are
-/// unchanged.
+/// The largest parts are cut first: a constant's `tensor_content` as a BYTES chunk, its `*_val`
+/// list in slices, a whole function, a run of nodes. The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, Source, SplitOptions};
@@ -33,7 +32,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Returns the places that must not be cut: none in a graph.
+    /// Returns the rules about what must not be cut. For a graph there are none.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -1,13 +1,13 @@
-//! The cost of reading from a store: a `.cpb` file behind this program's own server, which takes
-//! 30 ms for each answer, as stores do, and listens on the loopback address alone.
+//! The cost of reading from a store. The store is this program's own server, which takes 30 ms for
+//! each response, like real stores, and listens only on the loopback address.
 //!
 //!     cargo bench -p proto-splitter-object-store --bench object_store            64 MiB
 //!     cargo bench -p proto-splitter-object-store --bench object_store -- 3GiB    of a message of 3 GiB
 //!     ... -- 3GiB 30 90                                        30 ms, and 90 MiB/s per connection
 //!
-//! It prints the round trips and bytes of opening the file and reading one value, and the time of a
-//! merge to a file beside that of downloading the same bytes with as many connections. Results are
-//! compared with the message; the aims are at most 4 round trips and 1.1 times the value's bytes,
+//! It prints the round trips and bytes for opening the file and reading one value, and the time of
+//! a merge to a file compared with downloading the same bytes over as many connections. Results are
+//! compared with the message. The targets are at most 4 round trips, 1.1 times the value's bytes,
 //! and 1.2 times the download.
 #![allow(
     clippy::unwrap_used,
@@ -39,7 +39,7 @@ const MIB: u64 = 1 << 20;
 /// Sizes of the values, in turn: all but every eighth have 4 MiB.
 const VALUES: [u64; 8] = [4, 4, 4, 1, 4, 4, 4, 16];
 
-/// How often the download and the merge are measured; the best of each counts.
+/// Number of measurements of the download and the merge. The best of each counts.
 const ROUNDS: usize = 3;
 
 fn main() {
@@ -85,7 +85,7 @@ fn main() {
             log.len()
         );
         assert!(rounds <= 4, "{rounds} round trips");
-        // What both ends have isn't much beside a value of this size.
+        // The bytes at both ends are few compared to a value of this size.
         assert!(mebibytes < 4 || ratio <= 1.1, "{ratio:.3} times its bytes");
     }
     let (mut download, mut merge) = (f64::MAX, f64::MAX);
@@ -130,7 +130,7 @@ fn open(
     open_chunked(reader, &Limits::new(), &options).unwrap()
 }
 
-/// Writes a message of about this many bytes. Gives its crc32c.
+/// Writes a message of about this many bytes, and returns its crc32c.
 fn write_message(path: &Path, size: u64) -> u32 {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
     let (mut crc32c, mut written, mut state) = (0, 0, 0x9e37_79b9_7f4a_7c15u64);
@@ -161,7 +161,7 @@ fn write_message(path: &Path, size: u64) -> u32 {
     crc32c
 }
 
-/// The value with this index, from the message itself.
+/// Returns the value with this index, from the message itself.
 fn value_of(path: &Path, index: usize) -> String {
     let before: u64 = VALUES[..index]
         .iter()
@@ -188,8 +188,8 @@ struct Served {
     to: Instant,
 }
 
-/// Returns how many times something was waited for: requests that begin before the first of a round has
-/// ended are of that round.
+/// Returns the number of round trips: requests that begin before the first of a round has ended
+/// belong to that round.
 fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();
     log.sort_by_key(|served| served.from);
@@ -239,7 +239,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let serving = serving.clone();
-                // A client that goes away ends its connection.
+                // A client that disconnects only ends its connection.
                 std::thread::spawn(move || drop(serving.serve(stream)));
             }
         });
@@ -255,7 +255,7 @@ impl Server {
         std::mem::take(&mut self.log.lock().unwrap())
     }
 
-    /// Copies the file, by as many connections as the reader has and requests of the same size.
+    /// Copies the file, with as many connections as the reader uses, and requests of the same size.
     fn download(&self, target: &Path) {
         let file = File::create(target).unwrap();
         let next = AtomicU64::new(0);

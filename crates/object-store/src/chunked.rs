@@ -11,7 +11,8 @@ use crate::location::ObjectLocation;
 use crate::options::ObjectReadOptions;
 use crate::reader::ObjectReader;
 
-/// Opens a chunked message, some of whose chunks may be in other objects in the same folder. Opens all of them at once.
+/// Opens a chunked message, and at the same time the other objects in the folder that contain some
+/// of its chunks.
 ///
 /// `main` is the object with the trailer, which may already be open.
 ///

@@ -66,7 +66,6 @@ impl From<Failure> for io::Error {
 }
 
 /// Converts an I/O error to an error of the library, which has a separate kind for existing files.
-/// own there.
 pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {

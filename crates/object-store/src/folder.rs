@@ -250,10 +250,10 @@ fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> 
 }
 
 fn create(target: &Path) -> Result<File> {
-    File::create_new(target).map_err(|error| lifted(error).context(target.display()))
+    File::create_new(target).map_err(|error| lifted(error).in_file(target))
 }
 
-/// Returns true if a server has answered that it doesn't support the request.
+/// Returns true if the error is a server's response that it doesn't support the request.
 fn is_answer(error: &object_store::Error) -> bool {
     let status = Trouble::of(error).and_then(Trouble::status);
     status.is_some_and(|status| status < 500 || matches!(status, 501 | 505))
@@ -266,7 +266,7 @@ fn upload(
     options: &ObjectWriteOptions,
     copied: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let failed = |error: io::Error| Error::from(error).context(source.display());
+    let failed = |error: io::Error| Error::from(error).in_file(source);
     let mut file = File::open(source).map_err(failed)?;
     let mut writer = ObjectWriter::create(location, options).map_err(lifted)?;
     let mut buffer = vec![0; COPY_LEN];
@@ -287,13 +287,13 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut folders = vec![(folder.to_owned(), String::new())];
     while let Some((folder, front)) = folders.pop() {
-        let failed = |error: io::Error| Error::from(error).context(folder.display());
+        let failed = |error: io::Error| Error::from(error).in_file(&folder);
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let path: PathBuf = entry.path();
             let Ok(name) = entry.file_name().into_string() else {
                 let message = "the name of the file is not a text";
-                return Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()));
+                return Err(Error::new(ErrorKind::InvalidConfig, message).in_file(&path));
             };
             let metadata = fs::metadata(&path).map_err(failed)?;
             let name = format!("{front}{name}");

@@ -1,9 +1,10 @@
 //! Messages in object stores: S3, Google Cloud Storage, Azure and any HTTP server that supports ranges, based on the crate
 //! [`object_store`].
 //!
-//! An [`ObjectLocation`] is a URL and its store. An [`ObjectReader`] reads an object by position, like a file: it prefetches with several
-//! requests at once, and reports an error if the object is replaced meanwhile. An [`ObjectWriter`] receives the output of a split or merge.
-//! A [`Folder`] copies whole folders.
+//! An [`ObjectLocation`] is a URL and its store. An [`ObjectReader`] reads an object by position,
+//! like a file: it prefetches with several requests at once, and fails if the object is replaced in
+//! the meantime. An [`ObjectWriter`] receives the output of a split or merge. A [`Folder`] copies
+//! whole folders.
 //!
 //! The rest of the library is synchronous and independent of stores. Requests run on threads of this crate.
 //!
@@ -28,6 +29,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod chunked;
+mod connector;
 mod failure;
 mod folder;
 mod location;
@@ -40,7 +42,6 @@ mod runtime;
 mod store;
 mod trouble;
 mod upload;
-mod watched;
 mod writer;
 
 pub use chunked::{beside, open_chunked};

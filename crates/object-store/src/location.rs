@@ -22,8 +22,9 @@ pub const SCHEMES: &[&str] = &[
 
 /// An object, or a common prefix of object names, given by a URL.
 ///
-/// Stores take their credentials from the environment, from the variables that their command-line tools use, such as `AWS_ACCESS_KEY_ID`,
-/// `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT` and `AZURE_STORAGE_ACCOUNT_NAME`, or from the metadata service of a cloud machine.
+/// Stores take their credentials from the environment variables that their command-line tools use,
+/// such as `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT` and
+/// `AZURE_STORAGE_ACCOUNT_NAME`, or from the metadata service of a cloud machine.
 ///
 /// ```
 /// use proto_splitter_object_store::ObjectLocation;

@@ -7,7 +7,8 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{Error, HeaderMap, HeaderValue, PutPayload, Result};
 
-/// Code and status of S3's error for an unknown condition. They are only in the error's text, as `object_store` doesn't expose the status.
+/// Code and status of S3's error for an unknown condition. They are only in the error's text, since
+/// `object_store` doesn't expose the status.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
 /// A store that assembles an object from parts uploaded by any host.
@@ -59,7 +60,8 @@ impl Uploads {
         Ok(part.content_id)
     }
 
-    /// Assembles the parts. If the store supports the condition, an existing object is an error unless `force`.
+    /// Assembles the parts. If the store supports the condition, an existing object is an error
+    /// unless `force` is set.
     pub(crate) async fn complete(
         &self,
         path: &Path,
@@ -92,7 +94,7 @@ impl Uploads {
     }
 }
 
-/// Returns true if the error says that the store doesn't know the condition.
+/// Returns true if the error means that the store doesn't support the condition.
 fn is_unknown(error: &Error) -> bool {
     let said = error.to_string();
     UNKNOWN_CONDITION.iter().any(|known| said.contains(known))
@@ -113,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// A store that gives one answer to the last step, and does nothing else.
+    /// A store that gives a fixed response to the last step, and does nothing else.
     #[derive(Debug)]
     struct Answering(fn() -> Result<()>);
 
@@ -172,7 +174,7 @@ mod tests {
         let unknown = || failed("server returned 501 Not Implemented: NotImplemented");
         let busy = || failed("503 Slow Down");
         let never: fn() -> Result<()> = || unreachable!("it isn't asked");
-        // The answer with the condition, the answer without it, and the result.
+        // The response with the condition, the response without it, and the result.
         type Answer = fn() -> Result<()>;
         let table: [(Answer, Answer, bool, &str); 5] = [
             (|| Ok(()), never, false, "done"),

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-/// Default time for which to retry a failed request: 3 minutes.
+/// Default time for retrying a failed request: 3 minutes.
 pub const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Environment variable that sets this time, in seconds.
@@ -43,7 +43,7 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         StoreOptions {
@@ -75,8 +75,9 @@ impl StoreOptions {
         }
     }
 
-    /// Sets the time for which to retry a failed request ([`DEFAULT_RETRY_TIMEOUT`]), at most a day. Requests that a store throttles, with
-    /// status 429 or 503, are retried for ten thirds of it.
+    /// Sets how long to retry a failed request, at most a day. Default: [`DEFAULT_RETRY_TIMEOUT`].
+    /// Requests that a store throttles, with status 429 or 503, are retried for ten thirds of this
+    /// time.
     ///
     /// A connection without any response is closed after a sixth of the time, at most 30 seconds, and retried. Requests that fail for 10
     /// seconds cause a warning.
@@ -88,6 +89,11 @@ impl StoreOptions {
             time
         };
         self
+    }
+
+    /// Returns how long to retry a failed request.
+    pub const fn get_retry_timeout(&self) -> Duration {
+        self.retry_timeout
     }
 
     /// Returns the time for which to retry throttled requests.
@@ -125,7 +131,7 @@ impl Default for ObjectReadOptions {
 }
 
 impl ObjectReadOptions {
-    /// Returns the defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         ObjectReadOptions {
@@ -138,8 +144,8 @@ impl ObjectReadOptions {
         }
     }
 
-    /// Sets the number of bytes to fetch at both ends when the object is opened ([`DEFAULT_HEAD_SIZE`], [`DEFAULT_TAIL_SIZE`]); at least
-    /// one at each.
+    /// Sets the number of bytes to fetch at each end when the object is opened, at least one.
+    /// Default: [`DEFAULT_HEAD_SIZE`] and [`DEFAULT_TAIL_SIZE`].
     #[must_use]
     pub const fn ends(mut self, head: u64, tail: u64) -> Self {
         self.head_size = if head == 0 { 1 } else { head };
@@ -147,33 +153,55 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets the size of the largest request ([`DEFAULT_REQUEST_SIZE`]); at least 1 KiB.
+    /// Sets the size of the largest request, in bytes, at least 1 KiB. Default:
+    /// [`DEFAULT_REQUEST_SIZE`].
     #[must_use]
     pub const fn request_size(mut self, bytes: u64) -> Self {
         self.request_size = if bytes < 1024 { 1024 } else { bytes };
         self
     }
 
-    /// Sets the largest gap between two ranges that one request fetches ([`DEFAULT_COALESCE`]). Ranges shorter than the gap between them
-    /// are fetched separately.
+    /// Sets the largest gap between two ranges that one request fetches, in bytes. Default:
+    /// [`DEFAULT_COALESCE`]. Ranges shorter than the gap between them are fetched separately.
     #[must_use]
     pub const fn coalesce(mut self, bytes: u64) -> Self {
         self.coalesce = bytes;
         self
     }
 
-    /// Sets the number of simultaneous requests ([`DEFAULT_AT_ONCE`]); at least one.
+    /// Sets the number of simultaneous requests, at least one. Default: [`DEFAULT_AT_ONCE`].
     #[must_use]
     pub const fn at_once(mut self, requests: usize) -> Self {
         self.at_once = if requests == 0 { 1 } else { requests };
         self
     }
 
-    /// Sets the size of the cache, including pending requests ([`DEFAULT_CACHE_SIZE`]). Bytes that a read is waiting for are always held.
+    /// Sets the size of the cache, including pending requests, in bytes. Default:
+    /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are always held.
     #[must_use]
     pub const fn cache_size(mut self, bytes: u64) -> Self {
         self.cache_size = bytes;
         self
+    }
+
+    /// Returns the size of the largest request, in bytes.
+    pub const fn get_request_size(&self) -> u64 {
+        self.request_size
+    }
+
+    /// Returns the largest gap between two ranges that one request fetches, in bytes.
+    pub const fn get_coalesce(&self) -> u64 {
+        self.coalesce
+    }
+
+    /// Returns the number of simultaneous requests.
+    pub const fn get_at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// Returns the size of the cache.
+    pub const fn get_cache_size(&self) -> u64 {
+        self.cache_size
     }
 }
 
@@ -193,7 +221,7 @@ impl Default for ObjectWriteOptions {
 }
 
 impl ObjectWriteOptions {
-    /// Returns the defaults, which the setters name in parentheses.
+    /// Returns the defaults, which each setter documents.
     #[must_use]
     pub const fn new() -> Self {
         ObjectWriteOptions {
@@ -204,8 +232,8 @@ impl ObjectWriteOptions {
         }
     }
 
-    /// Sets the size of the parts of an upload ([`DEFAULT_PART_SIZE`]); at least 5 MiB, as stores require. A smaller object is written by a
-    /// single request.
+    /// Sets the size of the parts of an upload, in bytes, at least 5 MiB, as stores require.
+    /// Default: [`DEFAULT_PART_SIZE`]. A smaller object is written by a single request.
     #[must_use]
     pub const fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = if bytes < SMALLEST_PART {
@@ -216,27 +244,47 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Sets the number of parts to upload at once ([`DEFAULT_AT_ONCE`]); at least one. Memory holds this many parts and the one being
-    /// filled.
+    /// Sets the number of parts to upload at once, at least one. Default: [`DEFAULT_AT_ONCE`].
+    /// Memory holds this many parts and the one being filled.
     #[must_use]
     pub const fn at_once(mut self, parts: usize) -> Self {
         self.at_once = if parts == 0 { 1 } else { parts };
         self
     }
 
-    /// Sets whether an object that is there is replaced (no).
+    /// Sets whether an existing object is replaced. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// About how many bytes will be written (not known): parts are larger where there would be too
-    /// many.
+    /// Sets the approximate number of bytes to write, so that parts are made larger if there would
+    /// be too many. Default: unknown.
     #[must_use]
     pub const fn expected_size(mut self, bytes: u64) -> Self {
         self.expected_size = bytes;
         self
+    }
+
+    /// Returns the size of the parts of an upload, in bytes.
+    pub const fn get_part_size(&self) -> u64 {
+        self.part_size
+    }
+
+    /// Returns the number of parts to upload at once.
+    pub const fn get_at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// Returns whether an existing object is replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the approximate number of bytes to write.
+    pub const fn get_expected_size(&self) -> u64 {
+        self.expected_size
     }
 
     /// Returns the size of a part.
@@ -252,7 +300,7 @@ const MEBIBYTE: u64 = 1 << 20;
 const SMALLEST_PART: u64 = 5 << 20;
 /// More would take too much memory.
 const LARGEST_PART: u64 = 1 << 30;
-/// S3's limit is 10,000. The object may turn out somewhat larger than expected.
+/// The limit of S3 is 10,000. The object may turn out somewhat larger than expected.
 const MOST_PARTS: u64 = 9_000;
 
 #[cfg(test)]

@@ -25,10 +25,11 @@ const COPY_LEN: usize = 1 << 20;
 
 /// Stores by URL, for splits, merges and verifications in parts.
 ///
-/// Each part of a split becomes a separate object, named by its content. The commit writes one more with a single request, which the store
-/// rejects if the object exists. A merge is an upload in parts: each host uploads its own, and the commit makes the store assemble them
-/// without reading them. S3 rejects that step if the object exists; for other stores, which lack such a condition, the commit checks for
-/// the object immediately before.
+/// Each part of a split becomes a separate object, named by its content. The commit writes one more
+/// object, with a single request that the store rejects if the object exists. A merge is an upload
+/// in parts: each host uploads its own, and the commit makes the store assemble them without
+/// reading them. S3 rejects that step if the object exists; for other stores, which lack such a
+/// condition, the commit checks for the object immediately before.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -75,14 +76,15 @@ impl ObjectParts {
         }
     }
 
-    /// Sets the options for reading objects ([`ObjectReadOptions::new`]).
+    /// Sets the options for reading objects. Default: [`ObjectReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, options: ObjectReadOptions) -> Self {
         self.reading = options;
         self
     }
 
-    /// Sets the options for writing objects ([`ObjectWriteOptions::new`]). The plan decides whether to replace objects.
+    /// Sets the options for writing objects. Default: [`ObjectWriteOptions::new`]. The plan decides
+    /// whether to replace objects.
     #[must_use]
     pub fn writing(mut self, options: ObjectWriteOptions) -> Self {
         self.writing = options;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::location::ObjectLocation;
 use crate::options::ObjectReadOptions;
 use crate::runtime;
-use fetch::Ends;
+use fetch::FetchedEnds;
 use pieces::{Found, Pieces};
 
 /// Minimum number of bytes to fetch for a read without prefetch, as a request takes time even for few bytes.
@@ -23,13 +23,14 @@ const LEAST_FETCHED: u64 = 64 << 10;
 /// Size up to which latency dominates the time of a request.
 const SMALL: u64 = 128 << 10;
 
-/// Factor by which more small requests run at once.
+/// Factor by which small requests are more numerous than large ones at any time.
 const SMALL_AT_ONCE: usize = 16;
 
 /// An object read by position, like a file.
 ///
-/// Opening one fetches both ends at once. [Prefetched](ReadAt::prefetch) ranges are fetched in their order: close ranges by one request,
-/// long ranges by several, as many at once as the options allow, within the size of the cache. Bytes that are cached or pending are not
+/// Opening an object fetches both of its ends at once. [Prefetched](ReadAt::prefetch) ranges are
+/// fetched in their order: close ranges by one request, long ranges by several, as many at once as
+/// the options allow, within the size of the cache. Bytes that are cached or pending are not
 /// requested again.
 ///
 /// All requests after the first ask for the same version of the object by its `ETag`, so that replacing an object while it is read is an
@@ -85,7 +86,7 @@ impl fmt::Debug for ObjectReader {
 }
 
 impl ObjectReader {
-    /// Opens an object, in the time of one request.
+    /// Opens an object. This takes as long as one request.
     ///
     /// # Errors
     ///
@@ -177,7 +178,7 @@ impl Shared {
     }
 
     /// Stores the result of opening.
-    fn opened(self: &Arc<Self>, ends: Result<Ends, Failure>) {
+    fn opened(self: &Arc<Self>, ends: Result<FetchedEnds, Failure>) {
         let mut state = self.lock();
         state.opened = Some(ends.map(|ends| {
             for (begin, bytes) in ends.bytes {

@@ -70,7 +70,7 @@ fn password(rest: &str) -> Option<(usize, usize)> {
     let from = rest[..authority].find(':')? + 1;
     let to = match rest[..authority].rfind('@') {
         Some(at) => at,
-        // A slash in a password ends the host for a parser, but a user may have typed it.
+        // For a parser, a slash in a password ends the host, but a user may have typed one.
         None if is_port(&rest[from..authority]) => return None,
         None => rest.rfind('@')?,
     };

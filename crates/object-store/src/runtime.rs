@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Requests mostly wait; otherwise they only decrypt and copy.
+/// A few threads are enough, since requests mostly wait, and otherwise only decrypt and copy.
 const THREADS: usize = 2;
 
 static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
@@ -14,7 +14,7 @@ static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
 /// Returns the runtime for all requests, starting it on first use.
 pub(crate) fn handle() -> io::Result<&'static Handle> {
     let runtime = RUNTIME.get_or_init(|| {
-        // An application's choice of another provider is kept.
+        // If the application has chosen another provider, that is kept.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)

@@ -15,16 +15,16 @@ use object_store::{
 };
 use url::{Position, Url};
 
+use crate::connector::{Connector, StoreKind};
 use crate::failure::Failure;
 use crate::multipart::{Uploads, creating_headers};
 use crate::options::StoreOptions;
 use crate::runtime;
-use crate::watched::{Connector, Kind};
 
 /// Prefixes of environment variables that configure stores.
 const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// Largest number of retries; the time limit ends them earlier.
+/// Maximum number of retries. The time limit ends them earlier.
 const MOST_RETRIES: usize = 10_000;
 
 /// Longest pause between retries.
@@ -152,8 +152,8 @@ fn client(options: &StoreOptions) -> ClientOptions {
         .with_read_timeout(options.idle_timeout())
 }
 
-/// Returns the options for retries, which end after a time. The default of ten retries ends after some seconds, and random pauses with a
-/// base of 2 don't grow.
+/// Returns the options for retries, which end after a time limit. The default of ten retries would
+/// end after some seconds, and random pauses with a base of 2 don't grow.
 fn retries(options: &StoreOptions) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -169,29 +169,29 @@ fn retries(options: &StoreOptions) -> RetryConfig {
 }
 
 /// Returns the particulars of stores with this scheme.
-fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> Kind {
+fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> StoreKind {
     let setting = |name: &str| settings.iter().find(|(key, _)| key == name);
     match scheme {
-        ObjectStoreScheme::AmazonS3 => Kind {
+        ObjectStoreScheme::AmazonS3 => StoreKind {
             credentials: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true \
                           for a public bucket",
             allow_http: "AWS_ALLOW_HTTP",
             metadata_endpoint: setting("aws_metadata_endpoint").map(|(_, value)| value.clone()),
             falls_back: setting("aws_imdsv1_fallback").is_some(),
         },
-        ObjectStoreScheme::GoogleCloudStorage => Kind {
+        ObjectStoreScheme::GoogleCloudStorage => StoreKind {
             credentials: "GOOGLE_SERVICE_ACCOUNT to the path of a key, or \
                           GOOGLE_SKIP_SIGNATURE=true for a public bucket",
             allow_http: "GOOGLE_ALLOW_HTTP",
-            ..Kind::default()
+            ..StoreKind::default()
         },
-        ObjectStoreScheme::MicrosoftAzure => Kind {
+        ObjectStoreScheme::MicrosoftAzure => StoreKind {
             credentials: "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_SKIP_SIGNATURE=true for a public \
                           container",
             allow_http: "AZURE_ALLOW_HTTP",
-            ..Kind::default()
+            ..StoreKind::default()
         },
-        _ => Kind::default(),
+        _ => StoreKind::default(),
     }
 }
 

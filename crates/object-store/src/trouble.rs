@@ -18,7 +18,7 @@ pub(crate) enum Trouble {
     },
     /// There was no response.
     NoAnswer { why: String, tried: Duration },
-    /// No credentials are set or provided by the machine; the text says which to set.
+    /// No credentials are set or provided by the machine. The text names those to set.
     NoCredentials(&'static str),
     /// The endpoint is `http://`, which requires this variable.
     Unencrypted(&'static str),
@@ -73,7 +73,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// The time for which requests have failed, if worth mentioning.
+/// The time for which requests have failed, if it is worth mentioning.
 struct Tried(Duration);
 
 impl fmt::Display for Tried {

@@ -62,7 +62,8 @@ impl Uploader {
         })
     }
 
-    /// Sets the number of parts to upload at once, reduced if they are so large that they take much memory.
+    /// Sets the number of parts to upload at once. The number is reduced if parts are so large that
+    /// they would take too much memory.
     pub(crate) fn at_once(mut self, parts: usize) -> Uploader {
         self.at_once = parts.min(MOST_HELD / self.part_size).max(1);
         self
@@ -137,7 +138,7 @@ impl Uploader {
     pub(crate) async fn abort(mut self) -> object_store::Result<()> {
         for part in std::mem::take(&mut self.running) {
             part.abort();
-            // Pending parts would otherwise arrive afterwards.
+            // Otherwise pending parts would arrive afterwards.
             drop(part.await);
         }
         self.uploads.abort(&self.path, &self.id).await

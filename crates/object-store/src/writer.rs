@@ -17,9 +17,10 @@ use crate::upload::Uploader;
 
 /// An object written sequentially, which appears complete or not at all.
 ///
-/// An object of one part is written by a single request, a larger one by a multipart upload with several parts at once. The object becomes
-/// visible in [`finish`](Self::finish). Dropping the writer before aborts the upload. If the process dies, the upload remains in the store,
-/// invisible but paid for, until a lifecycle rule of the bucket removes it.
+/// An object of one part is written by a single request, a larger one by a multipart upload with
+/// several parts at once. The object becomes visible in [`finish`](Self::finish). Dropping the
+/// writer before that aborts the upload. If the process dies, the upload remains in the store,
+/// invisible but charged for, until a lifecycle rule of the bucket removes it.
 ///
 /// Without [`force`](ObjectWriteOptions::force) an existing object is an error. The store enforces this for a single request, and S3 also
 /// for an upload. Other stores lack such a condition for uploads, so the writer checks for the object before the first part and after the
@@ -239,7 +240,7 @@ impl ObjectWriter {
 impl Write for ObjectWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let part_len = self.part_len();
-        // A full part waits for more bytes, as only the last part may have any size.
+        // A full part waits for more bytes, since only the last part may have any size.
         if self.buffer.len() >= part_len && !bytes.is_empty() {
             let part = std::mem::take(&mut self.buffer);
             self.put(part)?;

@@ -165,7 +165,8 @@ impl Archive for ModelArchive {
         }
         let (file, start) = self.stored_at(raw.start)?;
         let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
-        // The data of a tensor is never changed, so if both ends are in the file, all of it is.
+        // The data of a tensor is never changed, so if both of its ends are in the file, all of it
+        // is.
         let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
         is_whole.then(|| (self.model.spans().file(file), start..start + len))
     }
@@ -199,8 +200,8 @@ impl Archive for ModelArchive {
     }
 }
 
-/// Unique names of tensors: a tensor's own, or its path if it has none or an earlier tensor has the
-/// same.
+/// Unique names of tensors: a tensor's own name, or its path if it has none or an earlier tensor
+/// has the same name.
 ///
 /// Existing names aren't copied, since a model can have millions of tensors.
 #[derive(Debug)]
@@ -216,7 +217,7 @@ impl UniqueNames {
         let name = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
         let path = |at: usize| all.get(at).map_or_else(String::new, |tensor| tensor.path());
         let mut by_name: Vec<usize> = (0..all.len()).collect();
-        // Of several with the same name, the first in the model comes first.
+        // Tensors with the same name stay in the order of the model.
         by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)).then(a.cmp(&b)));
         let (mut by_path, mut last) = (Vec::new(), None);
         by_name.retain(|&at| {

@@ -16,7 +16,7 @@ pub(crate) enum Change {
         dropped: &'static [u32],
         before: u32,
         inserted: Vec<Inserted>,
-        /// Fields of the enclosing message to put after this one.
+        /// Fields to add to the enclosing message after this one.
         after: Vec<u8>,
     },
 }

@@ -133,7 +133,8 @@ impl Context {
         beneath(text).map_err(|error| self.named(error))
     }
 
-    /// Returns the change of a part when the content moves inside: the whole file of `size` bytes.
+    /// Returns the change to a part when the content moves inside. The content is the whole file of
+    /// `size` bytes.
     pub(crate) fn inside(&self, part: Part, file: SourceId, size: u64) -> Change {
         match part {
             Part::Content => {
@@ -147,7 +148,7 @@ impl Context {
         }
     }
 
-    /// Returns the change of a part when the content moves to a file.
+    /// Returns the change to a part when the content moves to a file.
     pub(crate) fn outside(&self, part: Part, location: &str) -> Change {
         match part {
             Part::Content => {
@@ -175,7 +176,7 @@ impl Context {
     }
 }
 
-/// Returns the change to the content, or to the path in its place, with `after` following the
+/// Returns the change to the content, or to the path that replaces it, with `after` following the
 /// attribute.
 fn content_of(inserted: Vec<Inserted>, after: Vec<u8>) -> Change {
     Change::Fields {

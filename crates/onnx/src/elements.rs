@@ -2,8 +2,8 @@
 //! elements.
 //!
 //! The comments in `onnx.proto` define the storage of each type in its field: half and 8-bit floats
-//! are their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and a complex
-//! number is two entries.
+//! are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and a
+//! complex number takes two entries.
 
 use std::io::Write;
 use std::ops::Range;
@@ -94,10 +94,10 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
 struct Packer<'a> {
     sink: &'a mut dyn Write,
     out: Vec<u8>,
-    /// Size of an element in bytes; elements narrower than a byte have their bits here instead.
+    /// Size of an element in bytes; for elements narrower than a byte, in bits.
     width: usize,
     six_bits: bool,
-    /// Bits that don't make a byte yet, and their number.
+    /// Bits that don't fill a byte yet, and their number.
     pending: (u32, u32),
     bytes: u64,
 }
@@ -107,7 +107,7 @@ impl<'a> Packer<'a> {
         let width = match typed {
             TypedField::Float => 4,
             TypedField::Double | TypedField::Int64 => 8,
-            // An entry of narrow elements already is a byte of raw data, except for six-bit
+            // An entry of narrow elements is already a byte of raw data, except for six-bit
             // elements.
             _ => bits.div_ceil(8) as usize,
         };

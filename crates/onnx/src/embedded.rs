@@ -26,7 +26,7 @@ use crate::walk::{Cursor, Place, TensorRole, walk};
 /// First bytes of the header of a file with a model.
 const METADATA: &[u8] = b"{\"__metadata__\":{";
 
-/// Returns true if a file begins as one with a model in its header does.
+/// Returns true if a file begins like one with a model in its header.
 pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
     let Some((len, header)) = head.split_first_chunk() else {
         return false;
@@ -171,7 +171,7 @@ impl Decide for Tensors<'_> {
         Ok(Change::raw_data(self.file, from..to))
     }
 
-    // The model is a single file, so other files don't belong to it.
+    // The model is a single file, so no other files belong to it.
     fn context(
         &mut self,
         _: &Context,

@@ -6,7 +6,7 @@
 //! model_ctx.bin     the content of a compiled node, if there is one (onnxruntime's `EPContext`)
 //! ```
 //!
-//! The model may be of any size and in any form that is read by position: a one-piece `.onnx`, the
+//! The model may have any size, and any form that can be read by position: a one-piece `.onnx`, the
 //! message of an [`OnnxSource`], or a merged `.cpb`. It is planned from its headers
 //! ([`ExternalPlan`]), and its data is streamed.
 
@@ -35,7 +35,7 @@ pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;
 
-/// Default size from which tensors are moved out of the model, in bytes, as in `onnx`.
+/// Default minimum size of tensors that are moved out of the model, in bytes, as in `onnx`.
 pub const DEFAULT_MIN_SIZE: u64 = 1024;
 
 /// Smallest `min_size` allowed without force, in bytes. onnxruntime refuses models whose scalars
@@ -114,7 +114,7 @@ impl ExternalOptions {
         }
     }
 
-    /// Sets the size from which tensors are moved out of the model, in bytes. Default:
+    /// Sets the minimum size of tensors that are moved out of the model, in bytes. Default:
     /// [`DEFAULT_MIN_SIZE`]. Less than [`LEAST_MIN_SIZE`] requires [`force`](Self::force).
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
@@ -154,17 +154,17 @@ impl ExternalOptions {
         self
     }
 
-    /// Sets whether tensors everywhere are moved out of the model: also sparse ones, those in a
-    /// function's subgraphs and defaults, and training information. onnxruntime reads them;
-    /// `onnx.load` of onnx 1.23 doesn't. Default: false.
+    /// Sets whether all tensors are moved out of the model, including sparse ones, those in a
+    /// function's subgraphs and defaults, and those in training information. onnxruntime reads
+    /// them; `onnx.load` of onnx 1.23 doesn't. Default: false.
     #[must_use]
     pub const fn everywhere(mut self, everywhere: bool) -> Self {
         self.everywhere = everywhere;
         self
     }
 
-    /// Sets whether existing files are replaced, and a `min_size` is accepted that onnxruntime may
-    /// refuse. Default: false.
+    /// Sets whether existing files are replaced, and whether a `min_size` is accepted that
+    /// onnxruntime may refuse. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -190,5 +190,55 @@ impl ExternalOptions {
     pub const fn max_depth(mut self, depth: u32) -> Self {
         self.max_depth = depth;
         self
+    }
+
+    /// Returns the minimum size of tensors that are moved out of the model, in bytes.
+    pub const fn get_min_size(&self) -> u64 {
+        self.min_size
+    }
+
+    /// Returns the alignment of tensors larger than 1 MiB, in bytes.
+    pub const fn get_alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// Returns the maximum size of a data file, in bytes.
+    pub const fn get_max_file_size(&self) -> Option<u64> {
+        self.max_file_size
+    }
+
+    /// Returns the maximum total size of the tensors in a data file, in bytes.
+    pub const fn get_shard_size(&self) -> Option<u64> {
+        self.shard_size
+    }
+
+    /// Returns the format of the data files.
+    pub const fn get_data_format(&self) -> DataFormat {
+        self.data_format
+    }
+
+    /// Returns whether all tensors are moved out of the model.
+    pub const fn get_everywhere(&self) -> bool {
+        self.everywhere
+    }
+
+    /// Returns whether existing files are replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the number of threads that copy.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns the maximum nesting depth of messages in the model.
+    pub const fn get_max_depth(&self) -> u32 {
+        self.max_depth
     }
 }

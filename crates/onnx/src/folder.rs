@@ -2,9 +2,9 @@
 //!
 //! A model is untrusted, and paths in models have been used to read and overwrite other files
 //! (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34447). An opened file must be beneath
-//! the model's folder, or beneath the folder of the model's real path: caches store a model and its
-//! data as symlinks into one folder of blobs. Symlinks that lead elsewhere are refused, by the
-//! kernel if possible (`openat2`), so that nothing can be changed in between.
+//! the model's folder, or beneath the folder of the model's real path, since caches store a model
+//! and its data as symlinks into one folder of blobs. Symlinks that lead elsewhere are refused, by
+//! the kernel if possible (`openat2`), so that the path can't be changed in between.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// The folders that may contain the files of a model.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Folder in the model's path; `None` if the model is in no folder, such as one from a pipe.
+    /// Folder in the model's path; `None` if the model isn't in a folder, such as one from a pipe.
     near: Option<Root>,
     /// Folder of its real path, if it differs.
     real: Option<Root>,
@@ -24,7 +24,7 @@ pub(crate) struct Folder {
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// Held open, so that it stays the same folder.
+    /// The folder, held open so that it stays the same.
     #[cfg(target_os = "linux")]
     handle: OnceLock<File>,
 }
@@ -72,7 +72,7 @@ impl Folder {
         }
     }
 
-    /// Returns the path where a file is looked for first, for errors.
+    /// Returns the path at which a file is looked up first, for errors.
     pub(crate) fn shown(&self, relative: &Path) -> PathBuf {
         match &self.near {
             Some(near) if near.path != Path::new(".") => near.path.join(relative),
@@ -80,7 +80,7 @@ impl Folder {
         }
     }
 
-    /// Opens a file, whose relative path must go down only. Doesn't wait if it is a pipe.
+    /// Opens a file, whose relative path must not leave the folder. Doesn't wait if it is a pipe.
     pub(crate) fn open(&self, relative: &Path) -> io::Result<File> {
         let Some(near) = &self.near else {
             let message = "the model is in no folder in which it could be";
@@ -140,7 +140,7 @@ impl Root {
         if matches!(links, Links::None) {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        // The kernel asks to try again if a folder in the path was renamed meanwhile.
+        // The kernel asks to try again if a folder in the path was renamed in the meantime.
         for _ in 0..16 {
             return match openat2(handle, relative, flags, Mode::empty(), resolve) {
                 Ok(file) => Ok(File::from(file)),

@@ -55,11 +55,12 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-/// Largest version of ONNX's IR accepted for a file without a name: some more than exist.
+/// Largest version of ONNX's IR accepted for a file without a name, with some allowance for future
+/// versions.
 const NEWEST_IR: u64 = 32;
 
-/// Returns the size of the graph, if a file begins as models do: with the version, the producer,
-/// and then the graph.
+/// Returns the size of the graph, if a file begins like a model: with the version, the producer,
+/// and the graph.
 fn begins_as_model(head: &[u8]) -> Option<u64> {
     let (mut rest, mut last) = (head, 0);
     loop {
@@ -111,7 +112,7 @@ fn several(folder: &Path, models: &[PathBuf]) -> Error {
         "several ONNX models are in this folder; name one of them: {}{more}",
         listed.join(", ")
     );
-    Error::new(ErrorKind::InvalidConfig, message).context(folder.display())
+    Error::new(ErrorKind::InvalidConfig, message).in_file(folder)
 }
 
 fn is_named_as_model(path: &Path) -> bool {
@@ -437,9 +438,9 @@ fn one_piece(
     }
     let reading = ReadOptions::new()
         .descriptor(opened.descriptor().cloned())
-        .threads(options.threads)
-        .progress(options.progress.clone());
-    let options = MergeOptions::from(reading).force(options.force);
+        .threads(options.get_threads())
+        .progress(options.get_progress().clone());
+    let options = MergeOptions::from(reading).force(options.get_force());
     let merged = opened.merge_to_file(output, &options)?;
     Ok(Converted::new(vec![output.to_owned()], merged.size))
 }
@@ -459,7 +460,7 @@ fn converted(written: WrittenOnnx) -> Converted {
     })
 }
 
-/// Fails if references that the model keeps would be invalid at its new location.
+/// Fails if references that the model keeps would be invalid at the model's new location.
 fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     let (Some(outside), Some(model)) = (opened.outside_files().first(), opened.files().first())
     else {
@@ -490,11 +491,11 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
 
 /// Returns the options for opening a model that these settings define.
 fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
-    let mut own = OnnxOptions::new().allow_missing_files(options.allow_missing_files);
-    if let Some(folder) = options.settings.get(EXTERNAL_FOLDER) {
+    let mut own = OnnxOptions::new().allow_missing_files(options.get_allow_missing_files());
+    if let Some(folder) = options.get_settings().get(EXTERNAL_FOLDER) {
         own = own.external_folder(folder);
     }
-    if let Some(keep) = options.settings.get(KEEP_EXTERNAL) {
+    if let Some(keep) = options.get_settings().get(KEEP_EXTERNAL) {
         own = own.keep_external(is_true(KEEP_EXTERNAL, keep)?);
     }
     Ok(own)
@@ -511,10 +512,10 @@ fn is_true(name: &str, value: &str) -> Result<bool> {
 /// `min-size`, `shards`.
 fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
     let mut external = ExternalOptions::new()
-        .force(options.force)
-        .threads(options.threads)
-        .progress(options.progress.clone());
-    for (name, value) in &options.settings {
+        .force(options.get_force())
+        .threads(options.get_threads())
+        .progress(options.get_progress().clone());
+    for (name, value) in options.get_settings() {
         let number = || -> Result<u64> {
             value.parse().map_err(|_| {
                 let message = format!("{name} must be a number of bytes, not {value:?}");

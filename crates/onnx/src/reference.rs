@@ -1,7 +1,7 @@
 //! Parsing `external_data`: the file and range of a tensor's data.
 //!
-//! ONNX's `ExternalData.md` describes the keys and their values. Readers differ on deviations from
-//! it; ambiguous input is an error here.
+//! ONNX's `ExternalData.md` describes the keys and their values. Readers treat deviations from it
+//! differently; here, ambiguous input is an error.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -10,8 +10,8 @@ use crate::context::{Context, Part};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// Decides the changes to tensors and to the content of compiled nodes; it may add files to the
-/// message.
+/// A decision about the changes to tensors and to the content of compiled nodes. It may add files
+/// to the message.
 pub(crate) trait Decide {
     fn tensor(
         &mut self,
@@ -29,8 +29,8 @@ pub(crate) trait Decide {
     ) -> Result<Change>;
 }
 
-/// Copies a model to a message of spans while it is walked. The lengths of messages around changes
-/// are updated.
+/// A visitor that copies a model to a message of spans. The lengths of messages around changes are
+/// updated.
 pub(crate) struct Rewriter<'b> {
     builder: &'b mut SpansBuilder,
     /// The model.
@@ -43,7 +43,7 @@ pub(crate) struct Rewriter<'b> {
     decide: &'b mut dyn Decide,
 }
 
-/// The state before a message began, in case that it is unchanged.
+/// The state before a message began, in case the message is unchanged.
 struct Open {
     mark: Mark,
     copied: u64,
@@ -82,7 +82,8 @@ impl<'b> Rewriter<'b> {
         self.copy_to(field.start)?;
         let (tag, len) = encode_varint(tag(field.number, field.wire_type));
         if len as u64 == field.tag_end - field.start {
-            // One piece with the length; the tag alone would make a span of a single byte.
+            // The tag is in one literal with the length, since it alone would make a span of a
+            // single byte.
             self.builder.literal(&tag[..len])?;
         } else {
             self.copy_to(field.tag_end)?;

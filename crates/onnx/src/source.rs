@@ -1,4 +1,4 @@
-//! A model with its external data inside: a one-piece file without writing it.
+//! A model with its external data inside, like a one-piece file that is never written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -25,7 +25,7 @@ use crate::walk::{Cursor, DEFAULT_MAX_DEPTH, Place, walk};
 /// Default number of different files that a model may refer to.
 pub const DEFAULT_MAX_FILES: usize = 1 << 20;
 
-/// Largest number of warnings kept; more don't help.
+/// Maximum number of warnings to keep.
 const MAX_WARNINGS: usize = 100;
 
 /// Options for opening a model.
@@ -85,7 +85,8 @@ impl OnnxOptions {
     }
 
     /// Sets whether references to missing files are kept, so that the rest of the model can be
-    /// inspected; see [`OnnxSource::outside_files`]. Default: false, opening the model fails.
+    /// inspected; see [`OnnxSource::outside_files`]. Default: false, which makes opening the model
+    /// fail.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
@@ -107,22 +108,48 @@ impl OnnxOptions {
         self
     }
 
+    /// Returns the folder of the external files.
+    pub fn get_external_folder(&self) -> Option<&Path> {
+        self.external_folder.as_deref()
+    }
+
+    /// Returns whether references to external files are kept.
+    pub const fn get_keep_external(&self) -> bool {
+        self.keep_external
+    }
+
+    /// Returns whether references to missing files are kept.
+    pub const fn get_allow_missing_files(&self) -> bool {
+        self.allow_missing_files
+    }
+
+    /// Returns the maximum nesting depth of messages in the model.
+    pub const fn get_max_depth(&self) -> u32 {
+        self.max_depth
+    }
+
+    /// Returns the maximum number of different files that the model may refer to.
+    pub const fn get_max_files(&self) -> usize {
+        self.max_files
+    }
+
     pub(crate) fn depth(&self) -> u32 {
         self.max_depth
     }
 }
 
-/// A model as one message, wherever its tensors are stored.
+/// A model as one message.
 ///
-/// Each tensor with data in another file has it inside, as `raw_data`:
+/// Each tensor with data in another file has that data inside, as `raw_data`:
 ///
 /// ```text
 /// in the file        dims  data_type  name              external_data ...  data_location
 /// in this message    dims  data_type  name  raw_data
 /// ```
 ///
-/// That is, byte for byte, the model from which `onnx` removed the data. Only headers are read to
-/// build it, which takes about 100 bytes of memory for each tensor; the data stays in its files.
+/// These are exactly the bytes of the model from which `onnx` removed the data. Only headers are
+/// read to build it, which takes about 100 bytes of memory for each tensor; the data stays in its
+/// files.
 ///
 /// ```
 /// use prost::Message;
@@ -229,7 +256,7 @@ impl OnnxSource {
             _ => Source::from_spans(Arc::clone(&spans), model_descriptor()),
         };
         Ok(OnnxSource {
-            // Even for a single span: it detects changes of the file.
+            // This is used even for a single span, since it detects changes to the file.
             reader: Arc::clone(&spans) as Arc<dyn ReadAt>,
             source,
             spans,
@@ -341,7 +368,7 @@ impl OnnxSource {
         self.has_checksums
     }
 
-    /// Returns whether the message has bytes of other files than the model's.
+    /// Returns whether the message has bytes of files other than the model's.
     pub(crate) fn is_put_together(&self) -> bool {
         self.external_tensors + self.external_contexts > 0
     }
@@ -397,7 +424,7 @@ struct Found<'a> {
     contexts: usize,
     outside: Outside,
     warnings: Vec<String>,
-    /// Checksums of whole files, once each, and the tensor that has each.
+    /// Checksums of whole files, each once, with the tensor that declares it.
     checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
 }
 
@@ -595,7 +622,7 @@ impl Decide for Found<'_> {
     }
 }
 
-/// Counts the tensors and compiled nodes with data in other files, without changing anything.
+/// A counter of the tensors and compiled nodes with data in other files, which changes nothing.
 struct Elsewhere(usize);
 
 impl Decide for Elsewhere {

@@ -9,12 +9,12 @@ use crate::model_descriptor;
 /// Full name of the type that [`OnnxSplitter`] splits.
 pub const MODEL_PROTO: &str = "onnx.ModelProto";
 
-/// Splits an `onnx.ModelProto`: initializers, sparse ones, attributes' tensors, in subgraphs,
-/// functions and training information.
+/// A splitter for `onnx.ModelProto`. It cuts tensors in initializers (sparse ones too) and in
+/// attributes, including those in subgraphs, functions and training information.
 ///
-/// The largest parts leave first, wherever they are: a tensor's `raw_data` as a BYTES chunk, its
-/// typed data in slices, a run of nodes. So equal tensors are stored once, and one tensor can be
-/// read without the others. The bytes of the parts are unchanged.
+/// The largest parts are cut first: a tensor's `raw_data` as a BYTES chunk, its typed data in
+/// slices, a run of nodes. So equal tensors are stored once, and one tensor can be read without the
+/// others. The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};
@@ -42,7 +42,7 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 pub struct OnnxSplitter;
 
 impl OnnxSplitter {
-    /// Returns the places that must not be cut: none in a model.
+    /// Returns the rules about what must not be cut. For a model there are none.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -15,14 +15,14 @@ use crate::elements;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::Entries;
 
-/// Largest number of dimensions of a tensor: many more than any reader accepts.
+/// Maximum number of dimensions of a tensor, many more than any reader accepts.
 pub const MAX_RANK: usize = 256;
 
 /// Largest name of a tensor: 16 MiB. ONNX has no limit.
 pub const MAX_TENSOR_NAME: u64 = 16 << 20;
 
-/// Size up to which a tensor is read at once, and not field by field: 1 KiB. There can be hundreds
-/// of thousands of small ones.
+/// Maximum size of a tensor to read at once instead of field by field: 1 KiB. There can be hundreds
+/// of thousands of small tensors.
 const FETCHED_WHOLE: u64 = 1 << 10;
 
 /// Numbers of the `TensorProto` fields in use.
@@ -90,7 +90,7 @@ pub(crate) enum Data {
     Raw(Range<u64>),
     Typed(TypedField),
     External,
-    /// Nowhere: there are none, or they are in a field that its type doesn't use.
+    /// There are no elements, or they are in a field that the tensor's type doesn't use.
     None,
 }
 
@@ -247,12 +247,13 @@ impl Tensor {
         }
     }
 
-    /// Writes its elements as raw data, little-endian, and returns the number of bytes written.
+    /// Writes the tensor's elements as raw data, little-endian, and returns the number of bytes
+    /// written.
     ///
     /// # Errors
     ///
-    /// If it has no elements in the model, or its type has no raw data; if reading or writing
-    /// fails.
+    /// If the tensor has no elements in the model, or its type has no raw data; if reading or
+    /// writing fails.
     pub(crate) fn write_raw(&self, source: &dyn ReadAt, sink: &mut dyn Write) -> Result<u64> {
         match (self.data(), self.data_type().and_then(element_bits)) {
             (Data::Raw(range), _) => elements::copy(source, range, sink),

@@ -62,9 +62,9 @@ impl std::fmt::Debug for ModelTensor<'_> {
 }
 
 impl<'a> ModelTensor<'a> {
-    /// Returns its common name: an initializer's own name, a constant's output, another attribute
-    /// as `node.attribute`; prefixed with the node and attribute of the subgraph, or the function,
-    /// that contains it.
+    /// Returns the tensor's common name: an initializer's own name, a constant's output, or
+    /// `node.attribute` for another attribute. In a subgraph, the name is prefixed with the node
+    /// and the attribute, in a function with the function.
     pub fn name(&self) -> &'a str {
         &self.all.names[self.entry.name.clone()]
     }
@@ -74,13 +74,13 @@ impl<'a> ModelTensor<'a> {
         &self.all.names[self.entry.own_name.clone()]
     }
 
-    /// Returns its field path in the model.
+    /// Returns the tensor's field path in the model.
     pub fn path(&self) -> String {
         let parent = self.all.parents[self.entry.parent].clone();
         joined(parent, self.entry.label, self.entry.index)
     }
 
-    /// Returns its role in the model.
+    /// Returns the tensor's role in the model.
     pub fn role(&self) -> TensorRole {
         self.entry.role
     }
@@ -111,7 +111,7 @@ impl<'a> ModelTensor<'a> {
         self.entry.range.end - self.entry.range.start
     }
 
-    /// Returns its shape.
+    /// Returns the tensor's shape.
     pub fn dims(&self) -> &'a [i64] {
         &self.all.dims[self.entry.dims.clone()]
     }
@@ -189,7 +189,7 @@ impl<'a> ModelTensor<'a> {
 #[derive(Clone)]
 pub struct ModelTensors {
     reader: Arc<dyn ReadAt>,
-    /// Blocks of [`BLOCK`] entries, except the last: a single list would be copied as it grows.
+    /// Blocks of [`BLOCK`] entries, except the last. A single list would be copied as it grows.
     entries: Vec<Vec<Entry>>,
     names: String,
     dims: Vec<i64>,
@@ -314,7 +314,7 @@ impl ModelTensors {
 
     /// Returns the problems of the tensors, one line each: data whose length doesn't match type and
     /// shape, unknown types, initializers of one graph with the same name. Separate elements are
-    /// read to be counted; raw data isn't.
+    /// read, to count them; raw data isn't.
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ pub enum TensorRole {
 
 /// The role of a field in a message on the path.
 enum Way {
-    /// A message; the label, and whether the field is repeated.
+    /// A message. Contains the label, and whether the field is repeated.
     Down(Kind, &'static str, bool),
     Tensor(TensorRole, &'static str, bool),
     /// The name of the message.
@@ -98,7 +98,7 @@ fn way(kind: Kind, number: u32) -> Option<Way> {
     })
 }
 
-/// Largest number of fields of a message that lead to tensors.
+/// Maximum number of fields of a message that lead to tensors.
 const MOST_WAYS: usize = 6;
 
 /// A message on the path.
@@ -194,16 +194,16 @@ impl Place<'_> {
         })
     }
 
-    /// Returns whether its own name identifies it: true for an initializer of the model's own
-    /// graph.
+    /// Returns whether its own name identifies it, which is true for initializers of the model's
+    /// own graph.
     pub(crate) fn has_own_name(&self) -> bool {
         let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)
     }
 
-    /// Returns the tensor's common name: an initializer's own name, a constant's output, another
-    /// attribute as `node.attribute`. In a subgraph, the name is prefixed with the node and the
-    /// attribute, in a function with the function.
+    /// Returns the tensor's common name: an initializer's own name, a constant's output, or
+    /// `node.attribute` for another attribute. In a subgraph, the name is prefixed with the node
+    /// and the attribute, in a function with the function.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
@@ -395,7 +395,7 @@ impl Walker<'_, '_> {
     }
 
     /// Passes an attribute of the innermost node, which is at `range`, to the visitor if it has the
-    /// location of a compiled node's content; returns whether it does.
+    /// location of a compiled node's content. Returns whether it has.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);
@@ -431,7 +431,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Looks up a function's domain, which comes after its nodes.
+    /// Looks up a function's domain, which is stored after its nodes.
     fn find_domain(&mut self, range: Range<u64>) -> Result<()> {
         self.cursor.set_range(range);
         while let Some(field) = self.cursor.next()? {

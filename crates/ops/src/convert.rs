@@ -13,7 +13,10 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;
 use folders::MadeFolders;
-pub use forms::{CHUNKS, FormInfo, FormSetting, FormsReport, forms};
+pub use forms::{CHUNKS, FormInfo, FormSetting, FormsReport, forms, targets};
+
+/// Name of an input without a format, in reports.
+const MESSAGE: &str = "message";
 
 /// The result of [`convert`] and [`convert_to_chunks`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ pub struct ConvertReport {
     pub output_bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// Files of an earlier split that were removed, as requested by overwriting.
+    /// Files of an earlier split that were removed because overwriting is allowed.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
 }
@@ -48,7 +51,7 @@ pub struct ConvertReport {
 /// let path = folder.path().join("message.pb");
 /// std::fs::write(&path, b"\x08\x01")?;
 /// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
-/// // Forms belong to a format, and none is known for these bytes.
+/// // No format is known for these bytes, or writes any message.
 /// let refused = convert(&input, &EXTERNAL, folder.path().join("new/model"), &ConvertOptions::new());
 /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidConfig);
 /// assert!(!folder.path().join("new").exists());
@@ -67,22 +70,22 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<ConvertReport> {
     let output = output.as_ref();
-    let Some(format) = input.format() else {
-        let message = "no format is known for it";
+    let Some((writer, known)) = targets(input).find(|(_, known)| known.name == form.name) else {
+        let kind = input.format().map_or("message", |format| format.title());
+        let message = format!(
+            "there is no form {:?} for a file of the kind {kind}",
+            form.name
+        );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     };
     let folders = MadeFolders::around(output)?;
-    let converted = format
+    let converted = writer
         .convert(input, form, output, options)
         .map_err(|error| at(input, error))?;
     folders.keep();
-    let known = format
-        .targets()
-        .iter()
-        .find(|known| known.name == form.name);
     Ok(ConvertReport {
-        format: format.name(),
-        to: known.map_or("", |known| known.name),
+        format: input.format().map_or(MESSAGE, |format| format.name()),
+        to: known.name,
         files: converted.files,
         output_bytes: converted.bytes,
         notes: converted.notes,
@@ -143,7 +146,7 @@ pub fn convert_to_chunks(
         .map_err(failed)?;
     folders.keep();
     Ok(ConvertReport {
-        format: input.format().map_or("message", |format| format.name()),
+        format: input.format().map_or(MESSAGE, |format| format.name()),
         to: CHUNKS,
         files: vec![written.path],
         output_bytes: written.output_size,

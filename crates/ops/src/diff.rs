@@ -49,6 +49,16 @@ impl DiffOptions {
         self.progress = progress;
         self
     }
+
+    /// Returns the number of differences after which the comparison ends.
+    pub const fn get_limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
 }
 
 /// The result of [`diff`].
@@ -209,7 +219,7 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
         Comparison::Identical => (Outcome::Identical, Vec::new()),
         Comparison::Equal => (Outcome::Equal, Vec::new()),
         Comparison::Different(differences) => {
-            // Differences to a message of another type would mislead.
+            // Differences from a message of another type would be misleading.
             for (input, view) in inputs.into_iter().zip(&views) {
                 view.check_whole_type().map_err(|error| at(input, error))?;
             }

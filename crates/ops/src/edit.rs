@@ -14,7 +14,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::error_place::at;
-use crate::in_form::InForm;
+use crate::target_form::TargetForm;
 
 /// Options for [`edit`] and [`strip`].
 #[derive(Clone, Debug, Default)]
@@ -33,8 +33,8 @@ impl EditOptions {
         EditOptions::default()
     }
 
-    /// Sets sizes and compression of an output in chunks. Its profile and schema are those of the input, and the options for
-    /// overwriting, threads and progress are those below. Default: [`SplitOptions::new`].
+    /// Sets the sizes and the compression of an output in chunks. Its profile and schema are those of the input; the options below
+    /// determine overwriting, threads and progress. Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
@@ -69,6 +69,31 @@ impl EditOptions {
         self.progress = progress;
         self
     }
+
+    /// Returns the sizes and the compression of an output in chunks.
+    pub const fn get_split(&self) -> &SplitOptions {
+        &self.split
+    }
+
+    /// Returns the form of the input's format to write.
+    pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
+        self.form
+    }
+
+    /// Returns whether to overwrite existing output.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the number of threads.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
 }
 
 /// The result of [`edit`] and [`strip`].
@@ -94,11 +119,11 @@ pub struct EditReport {
     pub inserted: u64,
     /// Number of values replaced.
     pub replaced: u64,
-    /// Number of values, and of fields with tensor elements, whose content was removed.
+    /// Number of values, and of fields with tensor elements, that were emptied.
     pub stripped: u64,
     /// Size of the stripped values, in bytes.
     pub stripped_bytes: u64,
-    /// Files of an earlier split that were removed, as requested by [`force`](EditOptions::force).
+    /// Files of an earlier split that were removed because [`force`](EditOptions::force) is set.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
     /// Notes for the user, one line each.
@@ -120,7 +145,7 @@ impl Strip {
         Strip::default()
     }
 
-    /// Sets the size in bytes above which strings, bytes, packed numbers and unknown values are emptied. Default: none are.
+    /// Sets the size in bytes above which strings, bytes, packed numbers and unknown values are emptied. Default: no values are emptied.
     #[must_use]
     pub fn values_over(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.over = bytes.into();
@@ -161,7 +186,7 @@ impl Strip {
     }
 }
 
-/// Writes a message without what makes it large.
+/// Writes a message without its large values.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -193,10 +218,10 @@ pub fn strip(
     edit(input, what.added_to(Changes::new(), input), output, options)
 }
 
-/// Writes a message with changes, in one pass. The extension of the output says whether it is in chunks; without `.cpb` and `.pb`, it is
-/// as the input.
+/// Writes a message with changes, in one pass. The extension of the output determines whether it is in chunks. An output that ends in
+/// neither `.cpb` nor `.pb` has the form of the input.
 ///
-/// Elements may be selected by the names that the input's formats give them.
+/// Elements may be selected by their names, which the input's formats define.
 ///
 /// ```
 /// use proto_splitter_core::edit::Changes;
@@ -233,7 +258,7 @@ pub fn edit(
     let output = output.as_ref();
     let failed = |error| at(input, error);
     let read = Read::of(input).map_err(failed)?;
-    let in_form = InForm::of(input, options.form, output)?;
+    let in_form = TargetForm::of(input, options.form, output)?;
     MadeFrom::files(input.files()).check_apart(output)?;
     let changed = changes
         .names(input.registry().member_names())
@@ -258,6 +283,8 @@ pub fn edit(
     } else if is_edited_in_chunks(input, output) {
         let splitting = options.split.clone().profile(read.profile);
         let splitting = splitting.embed_schema(read.has_schema);
+        let has_root = read.has_root || splitting.get_merkle_root();
+        let splitting = splitting.merkle_root(has_root);
         report.write_chunks(&changed, input, splitting, options)
     } else {
         report.write_plain(&changed, input, options)
@@ -267,7 +294,7 @@ pub fn edit(
 }
 
 /// Returns true if [`edit`] writes this output in chunks: by its extension, or else as the input is stored. A message made of several
-/// files is written in chunks, as one file without them wouldn't tell its type.
+/// files is written in chunks, since a plain file wouldn't record its type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -290,7 +317,7 @@ pub fn is_edited_in_chunks(input: &Opened, output: impl AsRef<Path>) -> bool {
     }
 }
 
-/// Returns true if the message is assembled from several files: in one piece its type would be lost.
+/// Returns true if the message is assembled from several files. A file with it in one piece would not record its type.
 fn is_made_of_files(input: &Opened) -> bool {
     input.descriptor().is_some_and(|descriptor| {
         let name = descriptor.full_name();
@@ -306,6 +333,8 @@ struct Read {
     profile: Profile,
     /// True if the input embeds its schema, so that chunked output does too.
     has_schema: bool,
+    /// True if the input has a Merkle root, so that chunked output has its own.
+    has_root: bool,
 }
 
 impl Read {
@@ -318,11 +347,13 @@ impl Read {
                     None => Profile::TensorFlow,
                 },
                 has_schema: file.descriptor()?.is_some(),
+                has_root: file.trailer().metadata().merkle_tree.is_some(),
             }),
             (.., Some((bytes, _))) => Ok(Read {
                 message: bytes.clone(),
                 profile: Profile::default(),
                 has_schema: false,
+                has_root: false,
             }),
             _ => {
                 let message = "tensors, and no message that could be changed";
@@ -336,7 +367,7 @@ impl EditReport {
     /// Writes the message in a form of its format.
     fn write_form(
         &mut self,
-        form: &InForm,
+        form: &TargetForm,
         changed: &Changed,
         input: &Opened,
         options: &EditOptions,

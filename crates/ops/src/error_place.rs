@@ -5,19 +5,18 @@ use std::path::Path;
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::{Error, ErrorKind};
 
-/// Prefixes an error with the input's name, unless it has the name already or concerns something else.
+/// Prefixes an error with the input's name, unless it already has the name or isn't about the input.
 pub(crate) fn at(input: &Opened, error: Error) -> Error {
     at_path(input.input(), error)
 }
 
 /// Does the same as [`at`] for an error about one of two inputs.
 pub(crate) fn at_either(inputs: [&Opened; 2], error: Error) -> Error {
-    let [first, second] = inputs.map(|input| input.input().display().to_string());
-    let message = error.to_string();
-    if names(&message, &first) || names(&message, &second) {
+    let [first, second] = inputs.map(Opened::input);
+    if is_about(first, &error) || is_about(second, &error) {
         return error;
     }
-    error.context(format!("{first} or {second}"))
+    error.context(format_args!("{} or {}", first.display(), second.display()))
 }
 
 pub(crate) fn at_path(path: &Path, error: Error) -> Error {
@@ -25,11 +24,15 @@ pub(crate) fn at_path(path: &Path, error: Error) -> Error {
         error.kind(),
         ErrorKind::AlreadyExists | ErrorKind::NoFolder | ErrorKind::InvalidConfig
     );
-    let name = path.display().to_string();
-    if about_another || names(&error.to_string(), &name) {
+    if about_another || is_about(path, &error) {
         return error;
     }
-    error.context(name)
+    error.in_file(path)
+}
+
+/// Returns true if an error is about a file, or names it.
+fn is_about(path: &Path, error: &Error) -> bool {
+    error.file() == Some(path) || names(&error.to_string(), &path.display().to_string())
 }
 
 /// Returns true if the message contains this name at the start of a word.

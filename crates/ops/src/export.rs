@@ -39,7 +39,7 @@ impl ExportFormat {
             _ => {
                 let message = "the name ends with neither .safetensors nor .npz";
                 let error = Error::new(ErrorKind::InvalidConfig, message);
-                Err(error.context(file.display()))
+                Err(error.in_file(file))
             }
         }
     }
@@ -86,6 +86,21 @@ impl ExportOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the format.
+    pub const fn get_format(&self) -> Option<ExportFormat> {
+        self.format
+    }
+
+    /// Returns whether to overwrite an existing file.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 
@@ -152,7 +167,7 @@ pub fn export(
     })
 }
 
-/// Fails if there are no tensors, or two have the same name, as the formats find tensors by name.
+/// Fails if there are no tensors, or if two have the same name, since the formats identify tensors by name.
 fn check(tensors: &[TensorInfo]) -> Result<()> {
     let wrong = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     if tensors.is_empty() {

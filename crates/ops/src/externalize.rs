@@ -44,7 +44,7 @@ pub struct ExternalizeReport {
     pub moved: Vec<Constant>,
     /// The large constants that stay.
     pub left_in: Vec<LeftIn>,
-    /// Files of a model externalized to the folder before, which the output no longer uses.
+    /// Files of a model that was externalized to the folder earlier, which the output no longer uses.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub stale: Vec<PathBuf>,
     /// True if the constants are mapped from files at absolute paths.
@@ -108,7 +108,7 @@ impl From<(ConstantInfo, Reason)> for LeftIn {
 
 /// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself reads.
 ///
-/// A second run in place finishes an interrupted one, and leaves an externalized model unchanged.
+/// Running it again in place finishes an interrupted run, and leaves an externalized model unchanged.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ pub fn externalize(
 ) -> Result<ExternalizeReport> {
     let folder = folder.as_ref();
     let failed = |error| at_path(folder, error);
-    let mapped = options.is_mapped();
+    let mapped = options.get_mapped();
     if to == ExternalizeTo::InPlace
         && let Some(done) = finish_in_place(folder, options).map_err(failed)?
     {

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::Result;
-use proto_splitter_core::container::{ChunkKind, ChunkSummary, ChunkedFile};
+use proto_splitter_core::container::{ChunkKind, ChunkSummary, ChunkedFile, MerkleRoot};
 use proto_splitter_core::formats::{Entry, Opened};
 use proto_splitter_core::tensor::TensorInfo;
 use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
 
-/// Largest number of chunks to list for each that shares a record chunk. A million may share one, and each would list all others.
+/// Maximum number of other chunks to list for a chunk in a shared record chunk. A million chunks may share one, and each would list all
+/// others.
 const MOST_LISTED: usize = 100;
 
 /// The result of [`info`].
@@ -61,6 +62,15 @@ pub struct MessageInfo {
     pub join_version: Option<i32>,
     /// Versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
+    /// Merkle root that the trailer leads to, if the file has one. Only `verify` compares the chunks with it.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "crate::as_text::optional"
+        )
+    )]
+    pub merkle_root: Option<MerkleRoot>,
     /// Metadata in the message, by name.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub properties: Vec<(String, String)>,
@@ -97,7 +107,7 @@ pub struct ChunkInfo {
     pub size: u64,
     /// Size in the file, in bytes; `None` if other records share its record chunk, or its header wasn't read.
     pub stored_size: Option<u64>,
-    /// First few chunks in the same record chunk, or that are the same record.
+    /// The first few chunks that share its record chunk or its record.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
     /// Number of such chunks not listed.
@@ -163,7 +173,7 @@ pub struct LargeTensor {
 /// Number of the largest tensors to list.
 const LARGEST: usize = 5;
 
-/// Returns the largest tensors; equal ones in their order.
+/// Returns the largest tensors. Tensors of equal size keep their order.
 fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
     let mut all: Vec<&TensorInfo> = tensors.iter().collect();
     all.sort_by_key(|tensor| Reverse(tensor.bytes));
@@ -246,6 +256,7 @@ fn of_one_piece(input: &Opened) -> MessageInfo {
         splitter_version: None,
         join_version: None,
         bad_consumers: Vec::new(),
+        merkle_root: None,
         properties: own_properties(input),
         chunks: Vec::new(),
     }
@@ -275,6 +286,8 @@ fn of_chunks<S: ReadAt>(input: &Opened, file: &ChunkedFile<S>) -> Result<Message
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
+        // A build without hashes describes everything else.
+        merkle_root: trailer.merkle_root().unwrap_or_default(),
         properties: own_properties(input),
         chunks: summaries
             .into_iter()
@@ -365,12 +378,17 @@ impl ListOptions {
         ListOptions::default()
     }
 
-    /// Sets whether to read the header of every chunk, which tells how it is stored, but takes a request each for an object in a store.
-    /// Default: true.
+    /// Sets whether to read the header of every chunk, which has its compression and stored size. For an object in a store, each takes a
+    /// request. Default: true.
     #[must_use]
     pub fn read_headers(mut self, read_headers: bool) -> Self {
         self.read_headers = read_headers;
         self
+    }
+
+    /// Returns whether to read the header of every chunk.
+    pub const fn get_read_headers(&self) -> bool {
+        self.read_headers
     }
 }
 
@@ -448,12 +466,15 @@ pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
     let file = input.input().to_owned();
     if !input.is_single() {
         let entries = entries(input).map_err(failed)?;
-        return Ok(Listing::Entries {
-            file,
-            format: format_name(input),
-            bytes: entries.iter().map(|entry| entry.bytes).sum(),
-            entries: entries.iter().map(ListedEntry::of).collect(),
-        });
+        // A message without any is listed as a whole.
+        if !entries.is_empty() || !input.has_message() {
+            return Ok(Listing::Entries {
+                file,
+                format: format_name(input),
+                bytes: entries.iter().map(|entry| entry.bytes).sum(),
+                entries: entries.iter().map(ListedEntry::of).collect(),
+            });
+        }
     }
     let Some(chunked) = input.chunked() else {
         let bytes = input.plain().map_or(0, |(_, size)| size);

@@ -55,6 +55,21 @@ impl LayoutOptions {
         self.progress = progress;
         self
     }
+
+    /// Returns whether to list the parts of each region, including block headers.
+    pub const fn get_parts(&self) -> bool {
+        self.parts
+    }
+
+    /// Returns the options for opening the input.
+    pub const fn get_open(&self) -> &OpenOptions {
+        &self.open
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
 }
 
 /// The result of [`layout`].
@@ -180,7 +195,7 @@ pub struct RegionTotal {
     pub what: RegionKind,
     /// Number of regions.
     pub regions: u64,
-    /// Their total size, in bytes.
+    /// Total size of the regions, in bytes.
     pub bytes: u64,
 }
 
@@ -198,6 +213,9 @@ pub fn layout(
 ) -> Result<Layout> {
     let failed = |error: Error| at_path(input.path(), error);
     let is_chunked = input.is_chunked().map_err(failed)?;
+    if !is_chunked {
+        formats.check(input, None)?;
+    }
     let format = formats.recognize(input).filter(|_| !is_chunked);
     let opened = match format {
         Some(format) => Some(formats.open_input_as(format, input, &options.open)),
@@ -205,10 +223,10 @@ pub fn layout(
         None => None,
     };
     // Any record file has a layout, but only a chunked message has a trailer.
-    let opened = match opened {
+    let (opened, refused) = match opened {
         Some(Err(error)) if !is_chunked => return Err(failed(error)),
-        Some(opened) => opened.ok(),
-        None => None,
+        Some(Err(error)) => (None, Some(error)),
+        opened => (opened.and_then(Result::ok), None),
     };
     if let Some(opened) = opened
         .as_ref()
@@ -217,7 +235,7 @@ pub fn layout(
         let title = opened.format().map_or("archive", |format| format.title());
         let message = format!("{title}, and not a record file");
         let error = Error::new(ErrorKind::InvalidConfig, message);
-        return Err(error.context(input.path().display()));
+        return Err(error.in_file(input.path()));
     }
     let mut layout = Layout {
         main: FileLayout::of(input.path()),
@@ -231,9 +249,12 @@ pub fn layout(
     let chunked = opened.as_ref().and_then(Opened::chunked);
     let source = input.source().map_err(failed)?;
     if let Err(damage) = layout.chunked(chunked, source, options) {
-        // An empty file has no regions to show either.
-        if layout.main.regions.is_empty() || damage.kind() == ErrorKind::Cancelled {
+        if damage.kind() == ErrorKind::Cancelled {
             return Err(damage);
+        }
+        // Another kind of file, or an empty one, doesn't have regions to show.
+        if layout.main.regions.is_empty() {
+            return Err(refused.map_or(damage, failed));
         }
         layout.damage = Some(damage);
     }
@@ -258,7 +279,7 @@ impl Layout {
         if let Some(main) = files.next() {
             walk.file(0, main, &mut self.main)?;
         }
-        // In the file's own folder, not that of a link to it.
+        // The files are in the folder of the file itself, not in that of a link to it.
         let main = &self.main.file;
         let real = main
             .is_symlink()

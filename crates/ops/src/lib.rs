@@ -1,5 +1,5 @@
-//! Operations on messages and models of any size, apart from splitting and merging: verifying, describing, comparing, exporting,
-//! editing, converting. The `protosplit` command consists of these functions.
+//! Operations on messages and models of any size, in addition to splitting and merging: verifying, describing, comparing, exporting,
+//! editing and converting. The `protosplit` command consists of these functions.
 //!
 //! Each takes an [open](proto_splitter_core::formats::Opened) input, and options with progress and cancellation. It returns a report, a
 //! struct with public fields. With the feature `serde` a report serializes to the keys of the command's `--json`. Nothing is printed.
@@ -34,7 +34,6 @@ mod export;
 mod externalize;
 #[cfg(feature = "tensorflow")]
 mod fingerprint;
-mod in_form;
 mod info;
 mod layout;
 #[cfg(feature = "export")]
@@ -44,12 +43,14 @@ mod pipe;
 mod rewrite;
 mod salvage;
 mod tally;
+mod target_form;
 mod tensors;
 mod tree;
 mod verify;
 
 pub use convert::{
     CHUNKS, ConvertReport, FormInfo, FormSetting, FormsReport, convert, convert_to_chunks, forms,
+    targets,
 };
 pub use diff::{
     DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, TensorDifference, diff,
@@ -81,4 +82,6 @@ pub use tree::{
     LeastSize, MeasuredTree, SizeChange, TreeDiffReport, TreeField, TreeLimits, TreeMember,
     TreeOptions, TreeOrder, TreePart, TreeReport, TreeRest, WhatChanged, tree, tree_diff,
 };
-pub use verify::{Against, Agreement, Checked, Parsed, VerifyOptions, VerifyReport, verify};
+pub use verify::{
+    Against, Agreement, Checked, CheckedVariables, Parsed, VerifyOptions, VerifyReport, verify,
+};

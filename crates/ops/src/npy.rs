@@ -53,7 +53,7 @@ pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
     Ok(header(info)?.len() as u64 + elements)
 }
 
-/// Returns the bits of an element if several share a byte; in NumPy each has a whole byte.
+/// Returns the width of an element in bits, if several elements share a byte. In NumPy each has a whole byte.
 fn packed(info: &TensorInfo) -> Option<u32> {
     info.dtype.bits().filter(|_| info.is_packed())
 }
@@ -100,7 +100,7 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     .concat())
 }
 
-/// A writer that gives a whole byte to each element that shares one. The first is in the lowest bits.
+/// A writer that expands elements that share a byte to a byte each. The first is in the lowest bits.
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,

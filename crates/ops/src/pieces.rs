@@ -44,6 +44,16 @@ impl PiecesOptions {
         self.progress = Some(progress);
         self
     }
+
+    /// Returns the size and contents of pieces.
+    pub const fn get_pieces(&self) -> &PieceOptions {
+        &self.pieces
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
 }
 
 /// The result of [`pieces`].
@@ -81,7 +91,7 @@ pub struct WrittenPiece {
 /// input's type.
 ///
 /// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with the field is written in several pieces,
-/// as in a split proto of XLA, they are joined first, for which its type must be known.
+/// as in a split proto of XLA, they are joined first, which requires the message's type.
 ///
 /// # Errors
 ///
@@ -123,7 +133,7 @@ fn write(
     options: &PiecesOptions,
 ) -> Result<Vec<WrittenPiece>> {
     let failed = |error: Error| at(input, error);
-    let at_output = |error: std::io::Error| Error::from(error).context(output.display());
+    let at_output = |error: std::io::Error| Error::from(error).in_file(output);
     let mut reading = input.reading_options();
     if let Some(progress) = &options.progress {
         reading = reading.progress(progress.clone());
@@ -158,7 +168,7 @@ fn write(
         };
         let file = output.join(&name);
         write().map_err(|error| match error.kind() {
-            ErrorKind::Io => error.context(file.display()),
+            ErrorKind::Io => error.in_file(&file),
             _ => failed(error),
         })?;
         written.push(WrittenPiece::new(file, piece));
@@ -200,7 +210,7 @@ fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     if let Some(path) = query.as_path() {
         return Ok(path);
     }
-    // A query selects values, so this one selects the first element of the field.
+    // Queries select values, so this query selects the first element of the field.
     let mut path = input.find(&format!("{field}[0]"))?;
     if let Some(step) = path.pop() {
         path.push(Step::field(step.field.0));
@@ -208,7 +218,7 @@ fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     Ok(path)
 }
 
-/// Gives a temporary folder, which is private, the usual permissions.
+/// Sets the usual permissions of a temporary folder, which is private.
 #[cfg(unix)]
 fn open_to_others(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

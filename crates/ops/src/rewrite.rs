@@ -15,7 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::error_place::at;
-use crate::in_form::InForm;
+use crate::target_form::TargetForm;
 
 /// Options for [`replace`].
 #[derive(Clone, Debug, Default)]
@@ -70,6 +70,31 @@ impl ReplaceOptions {
         self
     }
 
+    /// Returns the compression of the changed chunk.
+    pub const fn get_compression(&self) -> ChunkCompression {
+        self.compression
+    }
+
+    /// Returns the maximum size of each file of an output in chunks, in bytes.
+    pub const fn get_max_file_size(&self) -> Option<u64> {
+        self.max_file_size
+    }
+
+    /// Returns the form of the input's format to write.
+    pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
+        self.form
+    }
+
+    /// Returns whether to overwrite existing output.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
     /// Returns the options for a file in chunks.
     fn rewriting(&self) -> RewriteOptions {
         RewriteOptions::new()
@@ -97,7 +122,7 @@ pub struct RewriteReport {
     pub chunk_count: Option<usize>,
     /// Number of chunks copied as they are stored; `None` if the message isn't in chunks.
     pub copied_chunks: Option<usize>,
-    /// Files of an earlier split that were removed, as requested by overwriting.
+    /// Files of an earlier split that were removed because overwriting is allowed.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -167,7 +192,7 @@ pub fn recompress(
     Ok(RewriteReport::of(input, output).in_chunks(written))
 }
 
-/// Writes a message with one value replaced. In a chunked file only the chunk of the value, or of the enclosing message, is written anew.
+/// Writes a message with one value replaced. In a chunked file only the chunk of the value, or of the enclosing message, is rewritten.
 ///
 /// The new value has the form that [`MessageView::get`](proto_splitter_core::view::MessageView::get) returns.
 ///
@@ -206,7 +231,7 @@ pub fn replace(
 ) -> Result<RewriteReport> {
     let output = output.as_ref();
     let report = RewriteReport::of(input, output);
-    let replaced = match InForm::of(input, options.form, output)? {
+    let replaced = match TargetForm::of(input, options.form, output)? {
         Some(form) => report.replace_in_form(&form, input, query, value, options),
         None => report.replace_at(input, query, &*value, options),
     };
@@ -241,7 +266,7 @@ impl RewriteReport {
     /// Writes the message in a form of its format.
     fn replace_in_form(
         mut self,
-        form: &InForm,
+        form: &TargetForm,
         input: &Opened,
         query: &PathQuery,
         value: Arc<dyn ReadAt>,
@@ -264,7 +289,7 @@ impl RewriteReport {
         Ok(self)
     }
 
-    /// Writes the message as it is stored, with the value at one place replaced.
+    /// Writes the message in its stored form, with one value replaced.
     fn replace_at(
         mut self,
         input: &Opened,

@@ -23,13 +23,13 @@ pub struct SalvageOptions {
 }
 
 impl SalvageOptions {
-    /// Returns the defaults: the type of the message is that of the schema in the file, if there is one.
+    /// Returns the defaults: the message's type is the one in the file's schema, if it has a schema.
     #[must_use]
     pub fn new() -> Self {
         SalvageOptions::default()
     }
 
-    /// Sets the options for reading. The message's type in them precedes others. Default: [`ReadOptions::new`].
+    /// Sets the options for reading. A message type in them takes precedence over others. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;
@@ -62,6 +62,26 @@ impl SalvageOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.reading = self.reading.progress(progress);
         self
+    }
+
+    /// Returns the options for reading.
+    pub const fn get_reading(&self) -> &ReadOptions {
+        &self.reading
+    }
+
+    /// Returns schemas to find the type in by the name that the file records.
+    pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
+        self.schemas.as_ref()
+    }
+
+    /// Returns formats whose types are known by name.
+    pub const fn get_formats(&self) -> Option<&Registry> {
+        self.formats.as_ref()
+    }
+
+    /// Returns whether to overwrite existing output.
+    pub const fn get_force(&self) -> bool {
+        self.force
     }
 
     /// Returns the type of a file's message.
@@ -99,7 +119,7 @@ pub struct SalvageReport {
 pub struct LostPart {
     /// Path of the missing part.
     pub path: String,
-    /// Kind of loss, for people.
+    /// Description of the loss, for people to read.
     pub what: String,
     /// Index of the chunk.
     pub chunk: u64,
@@ -133,7 +153,7 @@ pub struct Salvage {
     reading: ReadOptions,
 }
 
-/// Merges the intact parts of a file in chunks. Where a lost chunk belongs, the message has an empty value, which the report names.
+/// Merges the intact parts of a file in chunks. The message has an empty value in place of each lost chunk, which the report names.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -180,7 +200,7 @@ impl Salvage {
         let input = input.as_ref();
         let salvaged = edit::salvage(input, &options.reading);
         let salvaged = salvaged.map_err(|error| at_path(input, error))?;
-        let given = options.reading.descriptor.clone();
+        let given = options.reading.get_descriptor().cloned();
         let known = given.or_else(|| options.type_of(&salvaged));
         Ok(Salvage {
             input: input.to_owned(),
@@ -191,7 +211,7 @@ impl Salvage {
 
     /// Returns the missing parts of the message.
     pub fn lost(&self) -> Vec<LostPart> {
-        let known = self.reading.descriptor.as_ref();
+        let known = self.reading.get_descriptor();
         let lost = |loss: &Loss| LostPart {
             path: loss.path.display(known),
             what: loss.what.to_string(),

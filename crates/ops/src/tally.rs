@@ -37,6 +37,16 @@ impl TallyOptions {
         self.by = paths.into_iter().map(Into::into).collect();
         self
     }
+
+    /// Returns the paths of the numbers inside each value to sum.
+    pub fn get_sum(&self) -> &[String] {
+        &self.sum
+    }
+
+    /// Returns the paths of the values to group by.
+    pub fn get_by(&self) -> &[String] {
+        &self.by
+    }
 }
 
 /// The result of [`tally`].
@@ -107,8 +117,8 @@ impl Total {
     }
 }
 
-/// Counts the values that a query finds and sums numbers inside them, in all and by group. `names`
-/// are the fields by which elements are named.
+/// Counts the values that a query finds and sums numbers inside them, in total and by group. `names` are rules
+/// for the names of elements.
 ///
 /// # Errors
 ///
@@ -239,7 +249,7 @@ impl Key {
         }
     }
 
-    /// Returns the value as text: an enum's name, bytes in hexadecimal digits.
+    /// Returns the value as text: enum values by name, bytes in hexadecimal.
     fn shown(&self, kind: &Kind) -> String {
         match (self, kind) {
             (Key::Signed(value), Kind::Enum(values)) => {

@@ -21,7 +21,7 @@ pub use diff::{SizeChange, TreeDiffReport, WhatChanged, tree_diff};
 pub use options::{LeastSize, TreeLimits, TreeOptions, TreeOrder};
 pub use report::{TreeField, TreeMember, TreePart, TreeReport, TreeRest};
 
-/// The sizes of an input, measured once, of which [`report`](Self::report) shows as much as is asked for.
+/// The sizes of an input, measured once. [`report`](Self::report) returns any part of them.
 #[derive(Debug)]
 pub struct MeasuredTree {
     file: PathBuf,
@@ -66,7 +66,7 @@ enum Measured {
 ///
 /// As [`MeasuredTree::of`].
 pub fn tree(input: &Opened, options: &TreeOptions) -> Result<TreeReport> {
-    Ok(MeasuredTree::of(input, options)?.report(options.limits()))
+    Ok(MeasuredTree::of(input, options)?.report(options.get_limits()))
 }
 
 impl MeasuredTree {
@@ -99,7 +99,7 @@ impl MeasuredTree {
             (title, Measured::Message { tree, entered })
         } else {
             let title = input.format().map_or("archive", |format| format.title());
-            let path = options.path().to_owned();
+            let path = options.get_start().to_owned();
             let tree = of_entries(input, &path)?;
             (Some(title.to_owned()), Measured::Entries { path, tree })
         };
@@ -126,7 +126,7 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the report within these limits. More members than the options' limits list aren't known.
+    /// Returns the report within these limits. It can't have more members than the options' limits allowed when measuring.
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
         let whole = self.size();
         let (tree, inside) = match &self.measured {
@@ -169,7 +169,7 @@ fn of_message(
         reading = reading.progress(progress);
     }
     let measured = || {
-        let start = Start::parse(options.path(), root)?;
+        let start = Start::parse(options.get_start(), root)?;
         let view = input.view_with(reading)?;
         view.check_type()?;
         let names = input.registry().member_names();

@@ -1,13 +1,14 @@
-//! Checking an input as far as possible.
+//! Checking everything about an input that can be checked.
 
 mod deep;
 mod original;
-mod pass;
+mod single_pass;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::compare::{Comparison, compare};
+use proto_splitter_core::container::MerkleRoot;
 use proto_splitter_core::formats::{Checks, Opened};
 use proto_splitter_core::merge::{MergeCheck, ReadOptions, SourceCheck};
 use proto_splitter_core::progress::Progress;
@@ -25,6 +26,8 @@ pub struct VerifyOptions<'a> {
     deep: bool,
     against: Option<&'a Opened>,
     progress: Option<Progress>,
+    root: Option<MerkleRoot>,
+    folder: Option<PathBuf>,
 }
 
 impl<'a> VerifyOptions<'a> {
@@ -54,6 +57,46 @@ impl<'a> VerifyOptions<'a> {
         self.progress = Some(progress);
         self
     }
+
+    /// Sets the Merkle root to compare everything with. Default: none. An input without a root has a problem, then.
+    #[must_use]
+    pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
+        self.root = root.into();
+        self
+    }
+
+    /// Sets the folder of the model whose message the input is. Default: the input, if it is a folder. The model's variables there are
+    /// checked, too.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
+        self.folder = folder.into();
+        self
+    }
+
+    /// Returns whether to also parse the whole message by its type.
+    pub const fn get_deep(&self) -> bool {
+        self.deep
+    }
+
+    /// Returns the original message, in one piece, to compare the input with byte by byte.
+    pub const fn get_against(&self) -> Option<&'a Opened> {
+        self.against
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+
+    /// Returns the Merkle root to compare everything with.
+    pub const fn get_root(&self) -> Option<&MerkleRoot> {
+        self.root.as_ref()
+    }
+
+    /// Returns the folder of the model whose message the input is.
+    pub fn get_folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
 }
 
 /// The result of [`verify`].
@@ -73,6 +116,18 @@ pub struct VerifyReport {
     pub deep: Option<Parsed>,
     /// Result of the comparison with the original, if there is one.
     pub against: Option<Against>,
+    /// Merkle root that everything was compared with, if one was given.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "crate::as_text::optional"
+        )
+    )]
+    pub root: Option<MerkleRoot>,
+    /// Extent of the check of the model's variables, if the input is a folder with any and they are sound.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub variables: Option<CheckedVariables>,
     /// All errors found; each names the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::errors"))]
     pub problems: Vec<Error>,
@@ -123,6 +178,17 @@ pub enum Checked {
     },
 }
 
+/// The extent of the check of a model's variables, which are in other files than its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CheckedVariables {
+    /// Number of tensors.
+    pub tensors: u64,
+    /// Size of the tensors, in bytes. All of them were compared with their checksums.
+    pub bytes: u64,
+}
+
 /// The comparison of a message with the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -170,7 +236,7 @@ pub enum Agreement {
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();
-    // The checks of a format replace neither parsing nor comparing.
+    // The checks of a format don't replace parsing or comparing.
     let is_checked_by_format = if asks_for_message {
         !input.is_single()
     } else {
@@ -183,7 +249,7 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
     if asks_for_message && !input.has_message() {
         let message = "tensors, and no message that could be parsed or compared";
         let error = Error::new(ErrorKind::InvalidConfig, message);
-        return Err(error.context(input.input().display()));
+        return Err(error.in_file(input.input()));
     }
     let job = Job {
         input,
@@ -197,6 +263,8 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
         checked: Checked::message(input),
         deep: None,
         against: None,
+        root: options.root,
+        variables: None,
         problems: Vec::new(),
         warnings: Vec::new(),
     };
@@ -205,6 +273,10 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
     } else {
         report.check_message(&job);
     }
+    if let Some(root) = &options.root {
+        report.check_root(&job, root)?;
+    }
+    report.check_variables(&job, options.get_folder());
     if let Some(size) = report.message_bytes(input).filter(|_| asks_for_message) {
         report.pass(&job, size)?;
     }
@@ -255,6 +327,8 @@ impl VerifyReport {
             },
             deep: None,
             against: None,
+            root: None,
+            variables: None,
             problems: vec![problem],
             warnings: Vec::new(),
         }
@@ -270,7 +344,7 @@ impl VerifyReport {
 
     /// Checks an input by its format.
     fn check_format(&mut self, job: &Job<'_>) {
-        let found = job.input.verify_with(&job.reading.progress);
+        let found = job.input.verify_with(job.reading.get_progress());
         let format = job.input.format();
         let found = found.map_err(|error| self.problems.push(at(job.input, error)));
         let found = found.ok();
@@ -336,9 +410,54 @@ impl VerifyReport {
             .extend(problems.map(|error| at(job.input, error)));
     }
 
+    /// Compares everything with a Merkle root. A chunked file that was read as such agrees with the
+    /// hashes in its trailer already, or has problems.
+    fn check_root(&mut self, job: &Job<'_>, root: &MerkleRoot) -> Result<()> {
+        let was_read = matches!(self.checked, Checked::Message { .. });
+        let found = match job.input.chunked() {
+            Some(file) if was_read => match file.trailer().check_root(root) {
+                // Without hashes there is nothing to report.
+                Err(error) if error.kind() == ErrorKind::InvalidConfig => Err(error),
+                compared => Ok(compared.err().into_iter().collect()),
+            },
+            Some(file) => file.verify_against(root, &job.reading),
+            None => {
+                let message = format!(
+                    "it isn't a message in chunks, so it has no Merkle root, where {root} is expected"
+                );
+                Ok(vec![Error::new(ErrorKind::ChecksumMismatch, message)])
+            }
+        };
+        let found = found.map_err(|error| at(job.input, error))?;
+        self.problems
+            .extend(found.into_iter().map(|error| at(job.input, error)));
+        Ok(())
+    }
+
+    /// Checks the variables in the folder of a model.
+    fn check_variables(&mut self, job: &Job<'_>, folder: Option<&Path>) {
+        let folder = folder.unwrap_or_else(|| job.input.input());
+        let Some(format) = job.input.format().filter(|_| folder.is_dir()) else {
+            return;
+        };
+        let checked = format.variables(folder).and_then(|variables| {
+            let variables = variables.map(|variables| variables.verify(job.reading.get_progress()));
+            variables.transpose()
+        });
+        match checked {
+            Ok(checked) => {
+                self.variables = checked.map(|checked| CheckedVariables {
+                    tensors: checked.tensors,
+                    bytes: checked.bytes,
+                });
+            }
+            Err(error) => self.problems.push(at(job.input, error)),
+        }
+    }
+
     /// Parses the message, compares it with the original, or both.
     fn pass(&mut self, job: &Job<'_>, size: u64) -> Result<()> {
-        let found = pass::go(job, size).map_err(|error| at(job.input, error))?;
+        let found = single_pass::run(job, size).map_err(|error| at(job.input, error))?;
         match found.parsed {
             Some(Ok(parsed)) => self.deep = Some(parsed),
             Some(Err(error)) => self.problems.push(at(job.input, error)),
@@ -423,7 +542,7 @@ impl Against {
         })
     }
 
-    /// Describes the first difference in words that follow the input's name.
+    /// Describes the first difference, as text to append to the input's name.
     pub fn difference(&self) -> String {
         let place = match (self.path.as_deref(), self.byte) {
             (Some(""), _) => " in the message itself".into(),

@@ -32,7 +32,7 @@ use crate::{NAMES, variables};
 /// Paddle models: a program (`.pdmodel`, `__model__`, or `.json` of Paddle 3.x) with its parameters
 /// (`.pdiparams`, `__params__`, or one file per parameter).
 ///
-/// A model is opened by any of its names, and is one message of type [`MODEL`] and an archive of
+/// A model is opened by any of its names. It is both a message of type [`MODEL`] and an archive of
 /// its parameters. A program without its parameters is only a `ProgramDesc`, and so is a program
 /// that is opened as that type.
 ///
@@ -109,11 +109,11 @@ impl Format for PaddleFormat {
 
     fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         let path = input.local_path()?;
-        let wanted = options.descriptor.as_ref().map(|wanted| wanted.full_name());
+        let wanted = options.get_descriptor().map(|wanted| wanted.full_name());
         if wanted == Some(PROGRAM_DESC) {
             return open_program(input, options);
         }
-        let model = match &options.companion {
+        let model = match options.get_companion() {
             Some(program) => open_with_program(path, program),
             None => PaddleModel::open(path),
         };
@@ -125,7 +125,7 @@ impl Format for PaddleFormat {
             }
             // A message that was merged from chunks has the content of several files.
             Err(_) if wanted == Some(MODEL) && is_message(path) => {
-                return Opened::of_input(input, options.descriptor.clone(), options);
+                return Opened::of_input(input, options.get_descriptor().cloned(), options);
             }
             Err(error) => return Err(error),
         };
@@ -188,7 +188,7 @@ impl Format for PaddleFormat {
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
-        if let Some(name) = options.settings.keys().next() {
+        if let Some(name) = options.get_settings().keys().next() {
             let message = format!("a Paddle model has no setting {name:?}");
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
@@ -211,8 +211,8 @@ impl Format for PaddleFormat {
         }
         let writing = PaddleWriteOptions::new()
             .arrangement(arrangement)
-            .force(options.force)
-            .progress(options.progress.clone());
+            .force(options.get_force())
+            .progress(options.get_progress().clone());
         let made_from = MadeFrom::files(opened.files());
         let written = match (opened.merged()?, opened.plain()) {
             (Some(merged), _) => write_chunked(&merged, made_from, output, &writing)?,
@@ -246,7 +246,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     let is_json = looks_like_json(candidate.head());
     let by_name = match candidate.extension().as_deref() {
         Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
-        // These are pickles: the error of opening them gives advice.
+        // These are pickles. The error of opening them has advice.
         Some("pdparams" | "pdopt") => Some(Confidence::Likely),
         Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
         Some("json") if is_json => {
@@ -296,7 +296,7 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     if !path.is_file() {
         let message =
             "a program can be named for a file or a folder of parameters, and this is neither";
-        return Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()));
+        return Err(Error::new(ErrorKind::InvalidConfig, message).in_file(path));
     }
     PaddleModel::open_with(path, &named.parameters(path))
 }
@@ -330,7 +330,7 @@ fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> 
     Opened::of_input(input, descriptor, options)
 }
 
-/// The storage of a tensor in `proto_splitter.paddle.Tensor`: always in `data`.
+/// The storage of a tensor in `proto_splitter.paddle.Tensor`, whose elements are always in `data`.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[("proto_splitter.paddle.Parameter", &[1])],
     shape: ShapeRule::Sizes(2),
@@ -339,7 +339,8 @@ pub const TENSOR: TensorRule = TensorRule {
     ..TensorRule::new("proto_splitter.paddle.Tensor", 1)
 };
 
-/// The data types, by their numbers in `VarType.Type`. None stores elements in separate fields.
+/// The data types, by their numbers in `VarType.Type`. None of them stores elements in separate
+/// fields.
 const ELEMENTS: [ElementRule; 18] = [
     element(Type::Bool, DType::Bool),
     element(Type::Int16, DType::I16),
@@ -378,7 +379,7 @@ fn dtype(of: Type) -> DType {
         })
 }
 
-/// The parameters of a model, by name; without a program, by counter.
+/// The parameters of a model, by name or, without a program, by counter.
 #[derive(Debug)]
 struct Parameters {
     model: PaddleModel,

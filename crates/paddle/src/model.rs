@@ -65,6 +65,21 @@ impl PaddleOpenOptions {
         self.layout = Some(layout);
         self
     }
+
+    /// Returns the path of the program.
+    pub fn get_program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+
+    /// Returns the path of the file of all parameters.
+    pub fn get_parameters(&self) -> Option<&Path> {
+        self.parameters.as_deref()
+    }
+
+    /// Returns the layout of streams.
+    pub const fn get_layout(&self) -> Option<Layout> {
+        self.layout
+    }
 }
 
 /// The kind of program of a model.
@@ -73,8 +88,7 @@ impl PaddleOpenOptions {
 pub enum ProgramKind {
     /// A serialized `ProgramDesc`.
     Desc,
-    /// JSON, as Paddle 3.x writes it. It has no `ProgramDesc`, and of its variables only the
-    /// parameters are listed.
+    /// JSON, as Paddle 3.x writes it. It has no `ProgramDesc`, and only its parameters are listed.
     Pir,
 }
 
@@ -220,7 +234,7 @@ impl PaddleModel {
     }
 
     /// Checks the parts that opening doesn't check, as [`ParameterFile::verify`] does, and that no
-    /// file has changed since.
+    /// file has changed since it was opened.
     ///
     /// # Errors
     ///
@@ -235,7 +249,7 @@ impl PaddleModel {
         self.all_parts().try_for_each(FilePart::check_unchanged)
     }
 
-    /// Returns all open files; separate files are checked together.
+    /// Returns all open files. Separate files are checked together.
     fn all_parts(&self) -> impl Iterator<Item = &FilePart> {
         let program = self.program.iter().map(|(_, part)| part);
         let one_of_separate =
@@ -287,7 +301,7 @@ fn open_program(path: &Path) -> Result<OpenProgram> {
         let specs = parameters(&variables)?;
         Ok((ProgramKind::Desc, variables, specs))
     };
-    let (kind, variables, specs) = read().map_err(|error| error.context(path.display()))?;
+    let (kind, variables, specs) = read().map_err(|error| error.in_file(path))?;
     Ok(OpenProgram {
         kind,
         part,
@@ -318,7 +332,7 @@ fn open_separate(
     };
     let path = |spec: &ParameterSpec| path(spec).map_err(|error| spec.located(error));
     let paths = specs.iter().map(path).collect::<Result<Vec<_>>>();
-    let paths = paths.map_err(|error| error.context(program.display()))?;
+    let paths = paths.map_err(|error| error.in_file(program))?;
     let parts = FilePart::open_all(paths)?.into_iter().zip(specs);
     parts
         .map(|(part, spec)| ParameterFile::separate(part, spec, layout))

@@ -10,9 +10,8 @@ use prost::Message;
 /// Largest `TensorDesc` that is shown, in bytes.
 const MAX_DESC: usize = 1024;
 
-/// Names of parts in a tree of sizes: an op by its first output and its type, a variable by its
-/// name and kind, an attribute by its name, a parameter by its name and its tensor, a file by its
-/// name.
+/// Names of parts in a tree of sizes: for an op its first output and type, for a variable its name
+/// and kind, for a parameter its name and tensor, and for an attribute or a file its name.
 pub const NAMES: [NameRule; 7] = [
     ("paddle.framework.proto.OpDesc", op),
     ("paddle.framework.proto.OpDesc.Attr", named),
@@ -72,7 +71,7 @@ fn parameter(parameter: &mut MemberFields<'_>) -> Result<MemberName> {
 
 /// Formats a data type and dims, such as `fp32[2, ?]`.
 fn tensor(desc: &[u8]) -> Option<String> {
-    // Without its data type, a message would be mistaken for one of BOOL.
+    // A message without its data type would be mistaken for one of type BOOL.
     let mut cursor = WireCursor::new(SourceInput::new(desc, desc.len() as u64));
     cursor.next().ok()??;
     let desc = TensorDesc::decode(desc).ok()?;

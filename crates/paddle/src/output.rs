@@ -1,11 +1,11 @@
 //! Writing the files of a model from its one message or from other files.
 
 mod files;
-mod folder;
-mod parameter;
+mod incoming;
 mod receive;
 mod send;
 mod source;
+mod staging;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use self::files::Files;
-use self::folder::Staging;
 use self::receive::Receiver;
 use self::source::MessageSource;
+use self::staging::Staging;
 use crate::model::{MODEL, PaddleModel};
 use crate::part::FilePart;
 use crate::stream::Layout;
@@ -68,11 +68,11 @@ impl PaddleWriteOptions {
 
     /// Sets whether files in an existing folder are replaced. Default: false.
     ///
-    /// Only files with the written names are replaced, after all of them are complete, the program
-    /// last. Other files are unchanged. If one of those would be read as a part of the written
-    /// model, nothing is replaced, and the error names it: a `__params__` next to a `__model__`, or
-    /// next to a `.pdmodel` or a `.json` the `.pdiparams`, the `.pdiparams.info` or the other kind
-    /// of program with the same prefix.
+    /// Only files with the names of written ones are replaced, once all of these are complete, and
+    /// the program last. Other files are unchanged. If one of the others would be read as a part of
+    /// the written model, nothing is replaced, and the error names that file: a `__params__` next
+    /// to a `__model__`, or next to a `.pdmodel` or a `.json` the `.pdiparams`, the
+    /// `.pdiparams.info` or the other kind of program with the same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -84,6 +84,21 @@ impl PaddleWriteOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the files that parameters are written to.
+    pub const fn get_arrangement(&self) -> Arrangement {
+        self.arrangement
+    }
+
+    /// Returns whether files in an existing folder are replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 
@@ -151,7 +166,7 @@ pub fn write_model(
     };
     write().map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NoFolder => error,
-        _ => error.context(message.display()),
+        _ => error.in_file(message),
     })
 }
 
@@ -184,7 +199,7 @@ pub(crate) fn write_plain(
     write_with(folder, made_from, options, &source, || Ok(()))
 }
 
-/// Writes the files of a message, and calls `check` when all bytes were read.
+/// Writes the files of a message, and calls `check` once all bytes were read.
 fn write_with(
     folder: &Path,
     made_from: MadeFrom,

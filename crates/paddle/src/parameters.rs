@@ -23,7 +23,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns its name, which the file itself doesn't contain.
+    /// Returns the parameter's name, which the file itself doesn't contain.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -69,10 +69,10 @@ pub struct ParameterFile {
 }
 
 impl ParameterFile {
-    /// Opens a file of all parameters. With `specs`, which the [program](crate::parameters) has,
-    /// streams have names and are compared with their specs; without, the kind of each is detected:
-    /// a dense tensor, else selected rows, else a vocabulary. Without a layout, the one in which
-    /// the whole file is valid is used.
+    /// Opens a file of all parameters. With `specs`, which come from the
+    /// [program](crate::parameters), streams have names and are compared with their specs. Without
+    /// them, the kind of each stream is detected: a dense tensor, selected rows or a vocabulary, in
+    /// this order. Without a layout, the one in which the whole file is valid is used.
     ///
     /// # Errors
     ///
@@ -93,12 +93,12 @@ impl ParameterFile {
         specs: Option<&[ParameterSpec]>,
         layout: Option<Layout>,
     ) -> Result<ParameterFile> {
-        refuse_pickle(&part).map_err(|error| error.context(part.path().display()))?;
+        refuse_pickle(&part).map_err(|error| error.in_file(part.path()))?;
         let walked = match layout {
             Some(layout) => walk::walk(&part, specs, layout).map(|streams| (layout, streams)),
             None => walk::detect(&part, specs),
         };
-        let (layout, streams) = walked.map_err(|error| error.context(part.path().display()))?;
+        let (layout, streams) = walked.map_err(|error| error.in_file(part.path()))?;
         let name = |at: usize| Some(specs?.get(at)?.name().to_owned());
         let parameters = streams.into_iter().enumerate();
         let parameters = parameters
@@ -154,13 +154,14 @@ impl ParameterFile {
         self.layout
     }
 
-    /// Returns whether it is the file of one parameter, with its name, rather than of all.
+    /// Returns whether it is the file of one parameter, named after it, rather than a file of all
+    /// parameters.
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.separate
     }
 
-    /// Returns its streams, in the order of the file: the k-th has counter k.
+    /// Returns the streams, in the order of the file. The k-th stream has counter k.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
@@ -195,14 +196,14 @@ impl ParameterFile {
                     .name
                     .clone()
                     .unwrap_or_else(|| format!("tensor {at}"));
-                error.at_path(name).context(self.path().display())
+                error.at_path(name).in_file(self.path())
             })?;
         }
         self.part.check_unchanged()
     }
 }
 
-/// Fails if a file is a pickle: those contain tensors, too, and are often mistaken for parameter
+/// Fails if a file is a pickle. Pickles contain tensors too, and are often mistaken for parameter
 /// files.
 fn refuse_pickle(part: &FilePart) -> Result<()> {
     let mut front = [0; 2];

@@ -1,4 +1,4 @@
-//! The files of a model, read by position as spans: few are open at once, and each must be
+//! The files of a model, read by position as spans. Only a few are open at once, and each must be
 //! unchanged since the model was opened.
 
 use std::io;

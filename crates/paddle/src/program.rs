@@ -39,8 +39,8 @@ pub struct PaddleVariable {
     pub name: String,
     /// Index of the block that declares it.
     pub block: usize,
-    /// Kind of the variable, as a number of `VarType.Type`; a newer Paddle may have kinds that
-    /// [`kind`](Self::kind) doesn't know.
+    /// Kind of the variable, as a number of `VarType.Type`; newer versions of Paddle may have kinds
+    /// that [`kind`](Self::kind) doesn't support.
     pub kind_number: i32,
     /// Type of its elements, as a number of `VarType.Type`, if declared.
     pub dtype_number: Option<i32>,
@@ -48,7 +48,7 @@ pub struct PaddleVariable {
     pub dims: Option<Vec<i64>>,
     /// Declared number of LoD levels.
     pub lod_level: i32,
-    /// True if it persists between runs of the program, as parameters do.
+    /// True if the variable persists between runs of the program, as parameters do.
     pub persistable: bool,
     /// Location of its `VarDesc` in the program, in bytes.
     pub place: Range<u64>,
@@ -76,7 +76,7 @@ impl Stored {
 }
 
 impl PaddleVariable {
-    /// Returns its kind.
+    /// Returns the variable's kind.
     #[must_use]
     pub fn kind(&self) -> Option<Type> {
         Type::try_from(self.kind_number).ok()
@@ -89,7 +89,7 @@ impl PaddleVariable {
     }
 
     /// Returns the size of its value in bytes: the stored size, or else the one that its dims and
-    /// type imply. `None` if a dim isn't known, or it is not a tensor.
+    /// type imply. `None` if a dim is unknown, or the variable is not a tensor.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         if let Some(stored) = &self.stored {
@@ -102,7 +102,8 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Returns whether Paddle saves it: it is persistable, and isn't a feed, a fetch or a reader.
+    /// Returns whether Paddle saves it, which means that it is persistable and isn't a feed, a
+    /// fetch or a reader.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};
@@ -221,7 +222,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
-/// Returns whether a file begins as Python's pickles of protocols 2 to 5 do.
+/// Returns whether a file begins like Python's pickles of protocols 2 to 5.
 pub(crate) fn looks_like_pickle(front: &[u8]) -> bool {
     matches!(front, [0x80, 2..=5, ..])
 }
@@ -245,7 +246,7 @@ fn variable<S: ReadAt + ?Sized>(
     Ok(PaddleVariable::new(block, var, place))
 }
 
-/// A parameter as its program declares it; its stream has to match.
+/// A parameter as its program declares it. Its stream has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
     pub(crate) name: String,
@@ -279,7 +280,7 @@ impl ParameterSpec {
         }
     }
 
-    /// Returns its name.
+    /// Returns the parameter's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -10,11 +10,11 @@ use crate::proto::descriptor_pool;
 /// Full name of the type that [`ProgramDescSplitter`] splits.
 pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
 
-/// Splits the parts of a `ProgramDesc` that can be large.
+/// A splitter for `ProgramDesc`, which cuts the parts that can be large.
 ///
 /// These are values of ops' attributes (constants, the engine of a subgraph, the call stack of
-/// every op), and runs of variables, ops and blocks. The largest parts leave first, wherever they
-/// are; their bytes are unchanged.
+/// every op), and runs of variables, ops and blocks. The largest parts are cut first. Their bytes
+/// are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};
@@ -43,8 +43,8 @@ impl ComposableSplitter for ProgramDescSplitter {
     }
 }
 
-/// Splits a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) returns it: the
-/// data of parameters, and the parts of its program that [`ProgramDescSplitter`] splits.
+/// A splitter for a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) returns it.
+/// It cuts the data of parameters, and the same parts of the program as [`ProgramDescSplitter`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelSplitter;
 

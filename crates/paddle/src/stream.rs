@@ -68,7 +68,7 @@ pub(crate) struct StreamParts {
     pub(crate) rows: Range<u64>,
     /// Number of rows of the matrix that SelectedRows are taken from.
     pub(crate) height: i64,
-    /// Elements; for a vocabulary the whole stream.
+    /// The elements; for a vocabulary, the whole stream.
     pub(crate) data: Range<u64>,
 }
 

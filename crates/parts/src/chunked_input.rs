@@ -17,8 +17,8 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{RecordStore, open_path_as, open_sources};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The checked chunked file of a plan, its message's known type, and the end of each part of the
-/// work.
+/// The checked chunked file of a plan, the type of its message if known, and the end of each part
+/// of the work.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkedInput {
     planned: Input,

@@ -10,10 +10,10 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Version of the plans and reports that this crate writes.
 pub const PLAN_VERSION: u32 = 1;
 
-/// Maximum size of a plan or a report, in bytes: 1 GiB. A chunk takes some 40 bytes.
+/// Maximum size of a plan or a report, in bytes: 1 GiB. A chunk takes about 40 bytes.
 pub const DEFAULT_MAX_PLAN_SIZE: u64 = 1 << 30;
 
-/// Tag of field 15, a fixed32: the checksum, in plans and reports alike.
+/// Tag of the checksum in plans and reports: field 15, a fixed32.
 const CHECKSUM_TAG: u8 = 15 << 3 | 5;
 
 /// Size of that field, in bytes.
@@ -55,10 +55,10 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path)
         .and_then(|file| file.take(DEFAULT_MAX_PLAN_SIZE + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Error::from(error).context(path.display()))?;
+    read.map_err(|error| Error::from(error).in_file(path))?;
     if bytes.len() as u64 > DEFAULT_MAX_PLAN_SIZE {
         let message = format!("a file of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
-        return Err(Error::new(ErrorKind::LimitExceeded, message).context(path.display()));
+        return Err(Error::new(ErrorKind::LimitExceeded, message).in_file(path));
     }
     Ok(bytes)
 }
@@ -67,7 +67,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
 pub(super) fn write_file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let mut file = AtomicFile::create(path, &MadeFrom::Nothing, force)?;
     let written = file.as_file_mut().write_all(bytes);
-    written.map_err(|error| Error::from(error).context(path.display()))?;
+    written.map_err(|error| Error::from(error).in_file(path))?;
     file.commit()
 }
 

@@ -1,4 +1,4 @@
-//! The identity of a file or object, by which any host recognises the input of a plan.
+//! The identity of a file or object, by which any host recognizes the input of a plan.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Number of blocks of a file to sample.
 const SAMPLES: u64 = 16;
 
-/// Size of such a block, in bytes.
+/// Size of each sampled block, in bytes.
 const SAMPLE: u64 = 4 << 10;
 
 /// Returns the current identity of the file at `path`.
 pub(super) fn identify(path: &Path) -> Result<Input> {
-    let failed = |error: std::io::Error| Error::from(error).context(path.display());
+    let failed = |error: std::io::Error| Error::from(error).in_file(path);
     let file = open_file(path)?;
     let metadata = file.metadata().map_err(failed)?;
     let modified = metadata.modified().ok();
@@ -76,9 +76,7 @@ pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = match fs::canonicalize(path) {
         Ok(absolute) => absolute,
         // It doesn't exist yet.
-        Err(_) => {
-            std::path::absolute(path).map_err(|error| Error::from(error).context(path.display()))?
-        }
+        Err(_) => std::path::absolute(path).map_err(|error| Error::from(error).in_file(path))?,
     };
     text_of(absolute)
 }
@@ -103,7 +101,7 @@ fn sample<S: ReadAt + ?Sized>(file: &S, size: u64) -> std::io::Result<u32> {
     let mut block = vec![0; usize::try_from(length).unwrap_or_default()];
     let mut crc = 0;
     for at in 0..SAMPLES {
-        // Both ends, and equally spaced blocks between them.
+        // The blocks are at both ends, and equally spaced between them.
         let share = u128::from(size - length) * u128::from(at) / u128::from(SAMPLES - 1);
         let offset = u64::try_from(share).unwrap_or(size - length);
         file.read_exact_at(offset, &mut block)?;

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] does a part of it and
-//! returns a [`PartReport`]. A part that was killed is run again, and running a part twice has the
-//! same result twice. [`PartsPlan::commit`] takes a report of every part. It fails if one is
-//! missing or belongs to another plan, and the result doesn't appear before it. So any scheduler
-//! will do: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
+//! returns a [`PartReport`]. A part that was killed can be run again, and running a part twice has
+//! the same result. [`PartsPlan::commit`] takes a report of every part. It fails if a report is
+//! missing or belongs to another plan. The result doesn't appear before the commit. So any
+//! scheduler is suitable: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
 //!
 //! All hosts must see the same files under the same paths, or the same objects in stores: a
 //! [`Planner`] and [`PartOptions`] with [`Objects`] accept URLs wherever they accept paths. A
@@ -49,6 +49,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod chunked_input;
+mod committed;
 mod format;
 mod identity;
 mod merging;
@@ -67,8 +68,8 @@ mod splitting;
 mod store;
 mod uploading;
 mod verifying;
-mod work;
 
+pub use committed::Committed;
 #[doc(hidden)]
 pub use format::with_checksum;
 pub use format::{DEFAULT_MAX_PLAN_SIZE, PLAN_VERSION};
@@ -80,4 +81,3 @@ pub use shard::{Shard, ShardOptions, ShardWriter, commit_shards};
 pub use splitting::CommittedSplit;
 pub use store::{FolderStore, PartStore};
 pub use verifying::CommittedVerify;
-pub use work::Committed;

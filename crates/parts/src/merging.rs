@@ -35,7 +35,7 @@ pub(super) fn plan(
     options: &MergeOptions,
     (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
-    let (force, options) = (options.force, &options.reading);
+    let (force, options) = (options.get_force(), options.get_reading());
     let object = named(target, stores)?;
     let place = match object {
         Some((name, _)) => name.to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn plan(
     if let Some((name, objects)) = object {
         check_no_object(name, &**objects, force)?;
     }
-    let (store, planned) = open(input, stores, &options.limits)?;
+    let (store, planned) = open(input, stores, options.get_limits())?;
     if planned.path == place {
         return Err(reads(&place));
     }
@@ -89,8 +89,8 @@ fn reads(target: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the end of each part's bytes. Parts end between segments, so that a chunk is not read by
-/// two parts of which neither needs all of it.
+/// Returns the end of each part's bytes. Parts end between segments, so that no two parts each read
+/// a chunk of which they need only some bytes.
 fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let spans = plan.spans();
     let sizes: Vec<u64> = spans.iter().map(|span| span.len).collect();
@@ -189,7 +189,7 @@ impl Planned {
         }
     }
 
-    /// Creates the file that the parts write to. An existing one has data that parts of the same
+    /// Creates the file that the parts write to. An existing file has data that parts of the same
     /// plan have written.
     pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
         if self.upload.is_some() {
@@ -197,7 +197,7 @@ impl Planned {
         }
         let room = self.room(id);
         self.remove_earlier(&room);
-        let failed = |error: io::Error| Error::from(error).context(room.display());
+        let failed = |error: io::Error| Error::from(error).in_file(&room);
         check_space(&room, self.total())?;
         if fs::metadata(&room).is_ok_and(|there| there.len() == self.total()) {
             return Ok(());
@@ -217,7 +217,7 @@ impl Planned {
                 if error.kind() == io::ErrorKind::NotFound {
                     return self.no_room(room);
                 }
-                Error::from(error).context(room.display())
+                Error::from(error).in_file(room)
             })?;
         hold_shared(&file);
         let size = file.metadata()?.len();
@@ -272,9 +272,9 @@ impl Planned {
             write_at(own, chunks, (&file, start), threads, &meter)
                 .map_err(|error| at_target(error, &room))
         })?;
-        let failed = |error: io::Error| Error::from(error).context(room.display());
+        let failed = |error: io::Error| Error::from(error).in_file(&room);
         file.sync_data().map_err(failed)?;
-        // After the commit it has another name, and its readers see correct data.
+        // After the commit the file has another name, and its readers see correct data.
         if !is_at(&file, &room) {
             return Err(self.no_room(&room));
         }
@@ -372,10 +372,11 @@ impl Planned {
         written.collect()
     }
 
-    /// Returns true if the target already is the merged message, since this commit was done before.
+    /// Returns true if the target is already the merged message, because this commit was done
+    /// before.
     fn is_done(&self, crc32c: u32, options: &PartOptions) -> Result<bool> {
         let target = self.target();
-        let failed = |error: Error| error.context(target.display());
+        let failed = |error: Error| error.in_file(target);
         match fs::metadata(target) {
             Ok(there) if there.is_file() && there.len() == self.total() => {}
             _ => return Ok(false),
@@ -392,12 +393,12 @@ impl Planned {
                 io::ErrorKind::AlreadyExists => check_absent(target, false).err(),
                 _ => None,
             }
-            .unwrap_or_else(|| Error::from(error).context(target.display()))
+            .unwrap_or_else(|| Error::from(error).in_file(target))
         };
         if self.force {
             fs::rename(room, target).map_err(failed)?;
         } else {
-            // Unlike a rename, it fails if the target exists.
+            // Unlike a rename, a hard link fails if the target exists.
             fs::hard_link(room, target).map_err(failed)?;
             sync_folder(folder(target)).map_err(failed)?;
             remove_room(room);

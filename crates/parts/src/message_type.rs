@@ -7,18 +7,18 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// Returns the type in these options.
 pub(super) fn message_type(options: &ReadOptions) -> MessageType {
-    let descriptor = options.descriptor.as_ref();
+    let descriptor = options.get_descriptor();
     let schema = descriptor.map(|descriptor| describe_type(descriptor, true).serialize());
     MessageType {
         name: descriptor.map_or(String::new(), |descriptor| {
             descriptor.full_name().to_owned()
         }),
         schema: schema.unwrap_or_default().into(),
-        assume_plain: options.assume_plain,
+        assume_plain: options.get_assume_plain(),
     }
 }
 
-/// Returns these options with the type in a plan.
+/// Returns `options` with the type in a plan.
 pub(super) fn apply(known: Option<&MessageType>, options: ReadOptions) -> Result<ReadOptions> {
     let Some(known) = known else {
         return Ok(options);

@@ -26,7 +26,7 @@ impl ObjectFolder {
         // The folder's name has only a checksum of the main object's name.
         let named = temporary.join(main.replace(std::path::is_separator, "_"));
         let folder = TemporaryFolder::beside(&named, None)
-            .map_err(|error| Error::from(error).context(temporary.display()))?;
+            .map_err(|error| Error::from(error).in_file(&temporary))?;
         Ok(ObjectFolder {
             objects: Arc::clone(objects),
             main,
@@ -47,8 +47,8 @@ impl PartStore for ObjectFolder {
         let size = content.metadata()?.len();
         content.seek(SeekFrom::Start(0))?;
         match self.objects.put(&name, content, size, false) {
-            // Its name is a hash of its content, so another run has uploaded the same file. The
-            // commit checks it.
+            // The file's name is a hash of its content, so another run has uploaded the same file.
+            // The commit checks it.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             done => done,
         }

@@ -1,4 +1,4 @@
-//! Access to objects in stores, as far as work in parts needs it.
+//! The access to objects in stores that work in parts needs.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ pub trait Objects: Debug + Send + Sync {
     /// Returns true if a name is the URL of an object, rather than the path of a file.
     fn is_object(&self, name: &str) -> bool;
 
-    /// Fails if plans must not contain a name, since others may read them, and a URL may contain a
+    /// Fails if plans must not contain a name. Others may read a plan, and a URL may contain a
     /// password.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ pub trait Objects: Debug + Send + Sync {
 /// An open object.
 #[derive(Clone)]
 pub struct OpenObject {
-    /// Its bytes.
+    /// Bytes of the object.
     pub source: Arc<dyn ReadAt>,
     /// The store's name for this version: its `ETag`.
     pub version: Option<String>,

@@ -12,21 +12,16 @@ use proto_splitter_core::progress::Progress;
 /// ```
 /// use proto_splitter_parts::PartOptions;
 /// let options = PartOptions::new().threads(std::num::NonZeroUsize::new(2));
-/// assert_eq!(options.threads.map(|threads| threads.get()), Some(2));
+/// assert_eq!(options.get_threads().map(|threads| threads.get()), Some(2));
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PartOptions {
-    /// Number of threads; `None` for the number of cores.
-    pub threads: Option<NonZeroUsize>,
-    /// Progress reporting and cancellation.
-    pub progress: Progress,
-    /// Limits on a chunked file.
-    pub limits: Limits,
-    /// Stores of the objects that the plan names by URL.
-    pub objects: Option<Arc<dyn Objects>>,
-    /// True if a commit rereads the data that the parts have written.
-    pub reread: bool,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) progress: Progress,
+    pub(crate) limits: Limits,
+    pub(crate) objects: Option<Arc<dyn Objects>>,
+    pub(crate) reread: bool,
 }
 
 impl Default for PartOptions {
@@ -48,7 +43,7 @@ impl PartOptions {
         }
     }
 
-    /// Sets the number of threads. Default: the number of cores. The result is the same.
+    /// Sets the number of threads. Default: the number of cores. The result doesn't depend on it.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -87,5 +82,31 @@ impl PartOptions {
     pub const fn reread(mut self, reread: bool) -> Self {
         self.reread = reread;
         self
+    }
+
+    /// Returns the number of threads.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns the limits on a chunked file.
+    pub const fn get_limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the stores of the objects that the plan names by URL.
+    pub const fn get_objects(&self) -> Option<&Arc<dyn Objects>> {
+        self.objects.as_ref()
+    }
+
+    /// Returns whether a commit of a split or a merge reads once all data that the parts have
+    /// written, and compares it with their checksums.
+    pub const fn get_reread(&self) -> bool {
+        self.reread
     }
 }

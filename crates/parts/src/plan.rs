@@ -9,12 +9,12 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use prost::Message;
 use prost_reflect::MessageDescriptor;
 
+use super::committed::Committed;
 use super::format::{PLAN_VERSION, check_checksum, read_file, with_checksum, write_file};
 use super::objects::{Objects, Stores, given};
 use super::options::PartOptions;
 use super::report::{PartReport, of_all_parts};
 use super::store::{PartStore, main_of};
-use super::work::Committed;
 use super::{merging, splitting, verifying};
 use crate::proto::Plan;
 use crate::proto::plan::Work;
@@ -153,8 +153,8 @@ impl Planner {
 impl PartsPlan {
     /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
     /// separate file next to it. Reads only tags and lengths. There are more parts if a [maximum
-    /// file size](SplitOptions::max_file_size) requires more files, and fewer if there are fewer
-    /// chunks.
+    /// file size](SplitOptions::max_file_size) requires more files, and fewer parts if there are
+    /// fewer chunks.
     ///
     /// Equal chunks are shared within a part, not between parts. A message that needs no cut also
     /// becomes a `.cpb`.
@@ -282,7 +282,7 @@ impl PartsPlan {
     /// [`DEFAULT_MAX_PLAN_SIZE`](super::DEFAULT_MAX_PLAN_SIZE).
     pub fn read(path: impl AsRef<Path>) -> Result<PartsPlan> {
         let path = path.as_ref();
-        PartsPlan::from_bytes(read_file(path)?).map_err(|error| error.context(path.display()))
+        PartsPlan::from_bytes(read_file(path)?).map_err(|error| error.in_file(path))
     }
 
     /// Writes the plan to a file, which appears complete or not at all.
@@ -317,7 +317,7 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the input, and the output if there is one; an object by its URL.
+    /// Returns the input, and the output if there is one. Objects are given by their URLs.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),
@@ -329,7 +329,7 @@ impl PartsPlan {
     /// Runs part `part`, counted from 0. Files of a split's parts are kept next to the main file.
     /// Objects are read and written through the options' [stores](PartOptions::objects).
     ///
-    /// A part can be run any number of times, on any host, also concurrently, or after the commit.
+    /// A part can be run any number of times, on any host, even concurrently or after the commit.
     ///
     /// # Errors
     ///

@@ -103,7 +103,7 @@ impl PartReport {
     }
 
     /// Writes the report to a file, which appears complete or not at all. Replaces an existing
-    /// file, which is of another run of the part.
+    /// file, which comes from another run of the part.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl PartReport {
     /// [`ErrorKind::LimitExceeded`] if it is larger than any report.
     pub fn read(path: impl AsRef<Path>) -> Result<PartReport> {
         let path = path.as_ref();
-        PartReport::from_bytes(&read_file(path)?).map_err(|error| error.context(path.display()))
+        PartReport::from_bytes(&read_file(path)?).map_err(|error| error.in_file(path))
     }
 }
 

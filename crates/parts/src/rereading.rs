@@ -73,7 +73,7 @@ pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> R
     Ok(crc32c)
 }
 
-/// The file that a part of a split wrote, and its chunks: each once, by offset.
+/// The file that a part of a split wrote, and its chunks, each once, by offset.
 pub(super) struct WrittenPart {
     pub(super) file: ExternalFile,
     pub(super) chunks: Vec<ChunkInfo>,

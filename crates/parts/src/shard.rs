@@ -30,8 +30,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// A part of a message that a host holds, and writes to a separate file.
 ///
 /// All hosts agree on a prefix, on an [id](ShardOptions::id) and on a number for each host. Each
-/// writes its chunks, and returns a report. One of them, or another, then combines the reports to
-/// one message: [`commit_shards`].
+/// writes its chunks, and returns a report. One of them, or another host, then combines the reports
+/// into one message with [`commit_shards`].
 ///
 /// ```
 /// use proto_splitter_core::Result;
@@ -126,7 +126,7 @@ impl ShardOptions {
     }
 
     /// Sets an id that distinguishes this message from others written to the same prefix, such as
-    /// the step of a training. Default: empty. Reports with another id are refused.
+    /// the number of a training step. Default: empty. Reports with another id are refused.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -145,6 +145,21 @@ impl ShardOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns an id that distinguishes this message from others written to the same prefix.
+    pub fn get_id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the compression of the chunks.
+    pub const fn get_compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 
@@ -273,11 +288,11 @@ impl ShardWriter {
     }
 }
 
-/// Combines a report of every host to one message: `PREFIX.cpb`, which names the files of all
+/// Combines the reports of all hosts into one message: `PREFIX.cpb`, which names the files of all
 /// hosts.
 ///
 /// `rest` is the part of the message that no host wrote. The chunks are merged into it in the order
-/// of the hosts' numbers, like TensorFlow's Merger does: a value replaces the existing one, and a
+/// of the hosts' numbers, as by TensorFlow's Merger: a value replaces the existing one, and a
 /// message is merged into it. The file embeds the schema, which readers need for that. Of
 /// `options`, only [`force`](SplitOptions::force), the compression, the size of the trailer, and
 /// cancellation apply.
@@ -308,7 +323,7 @@ pub fn commit_shards(
     }
     let store = FolderStore::beside(&main);
     for file in &all.files {
-        options.progress.check()?;
+        options.get_progress().check()?;
         store.check(file)?;
     }
     let files = all.files.clone();

@@ -24,7 +24,7 @@ use super::store::{FolderStore, PartStore, main_of};
 use super::uploading::check_no_object;
 use crate::proto::report::Result as Outcome;
 use crate::proto::{Input, Plan, SplitPlan as PlanMessage, SplitReport};
-use proto_splitter_core::atomic::{AtomicFile, at_target, same_file};
+use proto_splitter_core::atomic::{AtomicFile, FolderLock, at_target, same_file};
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
 use proto_splitter_core::container::{Limits, Profile, Trailer, TrailerUse};
 use proto_splitter_core::part_work::describe_type;
@@ -66,10 +66,10 @@ pub struct CommittedSplit {
     pub output_size: u64,
     /// True if a merge reproduces the exact bytes of the source.
     pub byte_exact: bool,
-    /// True if the same commit was done before, so that no work was left.
+    /// True if the same commit was done before, so that there was nothing to do.
     pub was_there: bool,
-    /// Removed files of an earlier split, or of parts that ran more than once with another result,
-    /// as requested.
+    /// Removed files of an earlier split, or of parts that ran more than once with different
+    /// results.
     pub removed: Vec<PathBuf>,
 }
 
@@ -81,12 +81,16 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     options: &SplitOptions,
     (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
-    if options.profile != Profile::Extended {
+    if options.get_merkle_root() {
+        let message = "a split in parts makes no Merkle root: the whole message has to be split on one host for it";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    if options.get_profile() != Profile::Extended {
         let message =
             "a split in parts has several files, which are only for the profile `extended`";
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    let (main, prefix) = place_of(prefix, options.force, stores)?;
+    let (main, prefix) = place_of(prefix, options.get_force(), stores)?;
     stem_beside(&main)?;
     let plan = splitter.plan(source, options)?;
     source.check_unchanged()?;
@@ -96,7 +100,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     for size in sizes.iter().map(stored) {
         before.push(before[before.len() - 1].saturating_add(size));
     }
-    let most = options.max_file_size.unwrap_or(u64::MAX);
+    let most = options.get_max_file_size().unwrap_or(u64::MAX);
     let has_room = |range: Range<usize>| {
         let chunks = before[range.end] - before[range.start];
         let rest = most_stored(0) + most_of_trailer(range.len());
@@ -110,12 +114,12 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     Ok(PlanMessage {
         source: Some(input),
         prefix,
-        force: options.force,
-        compression: options.compression.to_string(),
+        force: options.get_force(),
+        compression: options.get_compression().to_string(),
         max_chunk_size: options.effective_max_chunk_size(),
-        max_file_size: options.max_file_size,
+        max_file_size: options.get_max_file_size(),
         trailer: draft_trailer(&plan).encode_to_vec().into(),
-        records_metadata: describe_type(plan.descriptor(), options.embed_schema)
+        records_metadata: describe_type(plan.descriptor(), options.get_embed_schema())
             .serialize()
             .into(),
         chunks,
@@ -293,7 +297,7 @@ impl Planned {
         let written = write_part(&chunks, &source, file, (&self.main(), part), &options)
             .map_err(|error| at_target(error, &self.main()))?;
         source.check_unchanged()?;
-        options.progress.check()?;
+        options.get_progress().check()?;
         store.keep(written.file, &written.named.path)?;
         Ok(Outcome::Split(SplitReport {
             file: written.named.path,
@@ -380,7 +384,7 @@ impl Planned {
             info.offset = *offset;
             info.crc32c = Some(*crc32c);
             info.file = 0;
-            // A chunk that shares a record comes after the one that owns it.
+            // A chunk that shares a record comes after the chunk that owns the record.
             if distinct.last().is_none_or(|last| last.offset < *offset) {
                 distinct.push(*info);
             }
@@ -467,13 +471,25 @@ pub(super) fn place_main(
     handle.read_to_end(&mut content)?;
     done.output_size = done.output_size.saturating_add(content.len() as u64);
     let is_there = || fs::read(&main).is_ok_and(|there| there == content);
+    let is_source = |path: &Path| source.is_some_and(|source| same_file(source, path));
+    let is_needed = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        files.iter().any(|file| Some(file.path.as_str()) == name)
+    };
     if is_there() {
         done.was_there = true;
+        // Files that this commit replaced, if it was killed before it removed them.
+        let lock = FolderLock::take(&main, options.get_progress())?;
+        let replaced = lock.replaced().iter();
+        let replaced = replaced.filter(|path| !is_needed(path) && !is_source(path));
+        done.removed = replaced
+            .filter(|path| is_there() && fs::remove_file(path).is_ok())
+            .cloned()
+            .collect();
         return Ok(done);
     }
     let sibling = main.with_extension(PLAIN_EXTENSION);
-    let is_source = |path: &Path| source.is_some_and(|source| same_file(source, path));
-    let force = options.force;
+    let force = options.get_force();
     let commit = Commit {
         main: file.forced(force),
         parts: Vec::new(),
@@ -484,13 +500,9 @@ pub(super) fn place_main(
         })
         .filter(|_| !is_source(&sibling)),
         force,
-        progress: &options.progress,
+        progress: options.get_progress(),
     };
     let check = || files.iter().try_for_each(|file| store.check(file));
-    let is_needed = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        files.iter().any(|file| Some(file.path.as_str()) == name)
-    };
     match commit.run_if(check, |path| !force || is_needed(path) || is_source(path)) {
         Ok(removed) => {
             done.removed = removed.parts;
@@ -519,8 +531,8 @@ fn crc32cs(infos: &[ChunkInfo]) -> impl Iterator<Item = u32> {
     infos.iter().map(|info| info.crc32c.unwrap_or_default())
 }
 
-/// Returns a placeholder for the message's type: parts are runs of bytes, for which the type is
-/// irrelevant.
+/// Returns a placeholder for the message's type, since parts are runs of bytes, for which the type
+/// is irrelevant.
 fn descriptor() -> MessageDescriptor {
     Plan::default().descriptor()
 }

@@ -19,10 +19,10 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// see ([`FolderStore`]), or a store of objects.
 ///
 /// A part's file is written on the host that runs it, and then handed over under a name that
-/// depends on its content. So handing a file over twice has no effect, and a part never replaces a
-/// file that another plan or an existing main file needs.
+/// depends on its content. So handing over a file twice has no further effect, and a part never
+/// replaces a file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
-    /// Begins a part's file, no more readable than its inputs.
+    /// Begins a part's file. Its permissions allow no more than those of its inputs.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl PartStore for FolderStore {
         };
         match open() {
             Ok(file) => Ok(Arc::new(file)),
-            Err(error) => Err(Error::from(error).context(path.display())),
+            Err(error) => Err(Error::from(error).in_file(&path)),
         }
     }
 }

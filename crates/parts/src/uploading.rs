@@ -85,8 +85,8 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless that was done before. The object is not readable earlier, so it
-    /// is compared with the parts' data only afterwards.
+    /// Completes the upload, unless that was done before. The object is not readable before that,
+    /// so it is compared with the parts' data only afterwards.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -106,7 +106,7 @@ impl Uploading {
             }
             parts.extend_from_slice(&done.uploaded);
         }
-        // Not every store supports conditional uploads, so this checks directly before.
+        // Not every store supports conditional uploads, so this checks immediately before.
         if !self.force && objects.exists(&self.target)? {
             return if self.is_done(objects, merged, options)? {
                 Ok(())

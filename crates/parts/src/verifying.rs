@@ -34,7 +34,7 @@ pub(super) fn plan(
     options: &ReadOptions,
     (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
-    let (store, planned) = open(input, stores, &options.limits)?;
+    let (store, planned) = open(input, stores, options.get_limits())?;
     let groups = store.groups();
     let size = |group: &Vec<usize>| -> u64 {
         let sizes = group.iter().map(|&chunk| store.size(chunk));

@@ -1,4 +1,5 @@
-//! Errors as Python exceptions: the system's as `OSError`, others with their path, chunk and offset.
+//! Errors as Python exceptions: errors of the system as `OSError`, others with their path, chunk
+//! and offset.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ use crate::schema::message_type;
 use crate::sink::Sink;
 use crate::work::{Told, detached, interruptible, threads, told};
 
-/// A chunk made in Python: its bytes, its place, true for a message, and its index.
+/// A chunk made in Python: its bytes, its place, whether it is a message, and its index.
 type Added<B> = (B, String, bool, Option<usize>);
 
 /// The fields of a `VersionDef`, in order.
@@ -103,6 +103,8 @@ pub(crate) struct SplitArguments {
     #[pyo3(item)]
     embed_schema: bool,
     #[pyo3(item)]
+    merkle_root: bool,
+    #[pyo3(item)]
     always_chunked: bool,
     #[pyo3(item)]
     threads: Option<usize>,
@@ -157,6 +159,7 @@ impl SplitArguments {
             .max_file_size(self.max_file_size)
             .force(self.force)
             .embed_schema(self.embed_schema)
+            .merkle_root(self.merkle_root)
             .always_chunked(self.always_chunked)
             .threads(threads(self.threads)?);
         if let Some(text) = &self.records {
@@ -208,6 +211,8 @@ pub(crate) fn split<'py>(
     result.set_item("byte_exact", written.byte_exact)?;
     result.set_item("source_size", written.source_size)?;
     result.set_item("output_size", written.output_size)?;
+    let root = written.merkle_root.map(|root| root.to_string());
+    result.set_item("merkle_root", root)?;
     let files: Vec<&PathBuf> = written.files.iter().map(|file| &file.path).collect();
     result.set_item("files", files)?;
     result.set_item("chunks", chunk_rows(py, &written.chunks, &descriptor)?)?;
@@ -241,6 +246,8 @@ pub(crate) fn split_to<'py>(
     result.set_item("byte_exact", written.byte_exact)?;
     result.set_item("source_size", written.source_size)?;
     result.set_item("output_size", written.output_size)?;
+    let root = written.merkle_root.map(|root| root.to_string());
+    result.set_item("merkle_root", root)?;
     result.set_item("chunks", chunk_rows(py, &written.chunks, &descriptor)?)?;
     Ok(result)
 }
@@ -269,7 +276,7 @@ pub(crate) fn split_in_memory(
     Ok((chunks, split.message().encode_to_vec()))
 }
 
-/// Returns the two files of which a split writes one.
+/// Returns the two files, one of which a split writes.
 fn outputs(prefix: &Path) -> [PathBuf; 2] {
     ["cpb", "pb"].map(|extension| {
         let mut name = prefix.as_os_str().to_owned();
@@ -335,11 +342,11 @@ impl MergeArguments {
     }
 }
 
-/// How an input is opened that is to be merged.
+/// Returns the options for opening an input to merge.
 pub(crate) fn opening(reading: &ReadOptions) -> OpenOptions {
     OpenOptions::new()
-        .descriptor(reading.descriptor.clone())
-        .threads(reading.threads)
+        .descriptor(reading.get_descriptor().cloned())
+        .threads(reading.get_threads())
 }
 
 /// Merges a file to another.
@@ -355,7 +362,7 @@ pub(crate) fn merge<'py>(
     let name = source.display().to_string();
     let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
         let options = MergeOptions::from(reading.progress(progress)).force(arguments.force);
-        match Input::Path(source.clone()).in_records(&opening(&options.reading))? {
+        match Input::Path(source.clone()).in_records(&opening(options.get_reading()))? {
             Some(opened) => opened.merge_to_file(&target, &options),
             None => Merger::new()
                 .options(&options)
@@ -397,7 +404,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Adds to an error about a file that is not a message what kind of file it is, if known.
+/// Adds the actual kind of file, if known, to an error about a file that is not a message.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),
@@ -510,7 +517,7 @@ pub(crate) fn report<'py>(
     };
     let (ended, stdout, stderr) = told(py, progress.as_ref(), run, stop)?;
     let (exit, failed) = match ended {
-        // The command's own message about wrong usage.
+        // The message is the command's, about wrong usage.
         Ok(Exit::Usage) => {
             let text = String::from_utf8_lossy(&stderr);
             let text = text.trim().trim_start_matches("protosplit: ").to_owned();

@@ -7,6 +7,7 @@ use proto_splitter::formats::{self, OpenOptions, Opened};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
+use proto_splitter::sequences::SequenceFormat;
 use proto_splitter::tensor::{ByteOrder, TensorInfo};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
@@ -19,7 +20,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use crate::buffer::Buffer;
 use crate::error::raise;
 use crate::input::Input;
-use crate::schema::message_type;
+use crate::schema::{message_type, sequence_root};
 use crate::table::{Table, unit};
 use crate::target::Target;
 use crate::work::{detached, threads};
@@ -60,8 +61,12 @@ impl Handle {
         message: Option<&str>,
         schema: Option<&[u8]>,
         n_threads: Option<usize>,
+        delimited: Option<&str>,
     ) -> PyResult<Handle> {
         let input = Input::of(source)?;
+        let root = delimited
+            .map(|name| sequence_root(py, name, schema))
+            .transpose()?;
         let descriptor = message
             .map(|name| message_type(py, name, schema))
             .transpose()?;
@@ -73,6 +78,11 @@ impl Handle {
             .threads(n_threads)
             .allow_missing_files(true);
         let open = detached(py, name.as_deref(), None, |_| match input {
+            _ if let Some(root) = &root => {
+                let candidate = input.candidate()?;
+                let options = root.opening(options.clone());
+                formats::ALL.open_input_as(&SequenceFormat, &candidate, &options)
+            }
             Input::Path(path) => formats::ALL.open(path, &options),
             Input::Reader(ref reader) => match input.in_records(&options)? {
                 Some(opened) => Ok(opened),
@@ -215,7 +225,8 @@ impl Handle {
         })
     }
 
-    /// Returns the elements of a tensor of strings. There may be fewer than in its shape: then the last one repeats, or all are empty.
+    /// Returns the elements of a tensor of strings. There may be fewer than in its shape; then the
+    /// last one is repeated, or all are empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let elements = detached(py, self.name.as_deref(), None, |_| {
@@ -225,7 +236,8 @@ impl Handle {
         PyList::new(py, elements.iter().map(|element| PyBytes::new(py, element)))
     }
 
-    /// Fills buffers, each with the tensor of a name. The buffers must be exclusively the caller's meanwhile, and must not overlap.
+    /// Fills buffers, each with the tensor of a name. The buffers must not overlap, and nothing
+    /// else may access them in the meantime.
     fn fill_tensors(
         &self,
         py: Python<'_>,

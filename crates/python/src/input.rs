@@ -55,16 +55,21 @@ impl Input {
         })
     }
 
-    /// Opens the input by its format if that keeps messages in records of its own, like XLA. Returns `None` for a
-    /// message in chunks or in one piece, and for an input that can't be examined.
-    pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
-        let candidate = match self {
+    /// Returns the input for formats to recognize and open.
+    pub(crate) fn candidate(&self) -> Result<Candidate<'_>> {
+        match self {
             Input::Path(path) => Candidate::new(path),
             Input::Reader(reader) => {
                 Candidate::of_source(Path::new("the input"), Arc::clone(reader))
             }
-        };
-        let Ok(candidate) = candidate else {
+        }
+    }
+
+    /// Opens the input by its format, if the format keeps messages in its own records, like XLA.
+    /// Returns `None` for a message in chunks or in one piece, and for an input that can't be
+    /// examined.
+    pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
+        let Ok(candidate) = self.candidate() else {
             return Ok(None);
         };
         let is_in_records = candidate.kind() == CandidateKind::File
@@ -84,8 +89,9 @@ impl Input {
     }
 }
 
-/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Modifying it meanwhile causes a checksum error or wrong bytes, never a
-/// crash: it is only copied from, and can't be resized while it is held.
+/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Modifying it in the meantime causes
+/// a checksum error or wrong bytes, but never a crash, since it is only copied from, and can't be
+/// resized while it is held.
 struct Viewed {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -126,7 +132,8 @@ impl ReadAt for Viewed {
     }
 }
 
-/// An object with `read` and `seek`. One thread reads at a time; the bytes after a small read are kept for the next.
+/// An object with `read` and `seek`. One thread reads at a time. The bytes after a small read are
+/// kept for the next one.
 struct FileLike {
     object: Py<PyAny>,
     size: u64,
@@ -153,7 +160,7 @@ impl FileLike {
             let message = format!("{said_by} gives {size}, where more bytes follow");
             return Err(PyValueError::new_err(message));
         }
-        // An object that gives more than is asked for would be seen only before its end.
+        // An object that returns more than requested is detected only before its end.
         if size > 0 {
             piece_at(object, 0, 1)?;
         }
@@ -221,7 +228,8 @@ impl ReadAt for FileLike {
         let skip = match held(&recent) {
             Some(skip) => skip,
             None => {
-                // Behind the end there is nothing to ask for, and what gives more than it says is seen.
+                // After the end nothing is requested, and an object that returns more than its size
+                // is detected.
                 let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
                 let want = buf.len().max(READ_LEN).min(left);
                 *recent = (offset, self.fetch(offset, want)?);

@@ -10,6 +10,7 @@ mod handle;
 mod input;
 mod merged;
 mod pieces;
+mod reports;
 mod schema;
 mod sink;
 mod table;
@@ -35,6 +36,8 @@ mod _core {
     use crate::merged::MergedReader;
     #[pymodule_export]
     use crate::pieces::Pieces;
+    #[pymodule_export]
+    use crate::reports::{Tree, diff, externalize, fingerprint, info, internalize, verify};
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

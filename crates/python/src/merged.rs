@@ -50,7 +50,7 @@ impl MergedReader {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }
 
-    /// Reads this many bytes at an offset; fewer at the end.
+    /// Reads this many bytes at an offset, or fewer at the end.
     fn read(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<Buffer> {
         let end = offset.saturating_add(size).min(self.size);
         let start = offset.min(end);
@@ -70,7 +70,7 @@ impl MergedReader {
     }
 }
 
-/// The bytes of a message that isn't in chunks.
+/// Returns the bytes of a message that isn't in chunks.
 fn read_in_place(opened: &Opened) -> Result<Arc<dyn ReadAt>> {
     let bytes = opened.plain().map(|(bytes, _)| Arc::clone(bytes));
     bytes.ok_or_else(|| Error::new(ErrorKind::InvalidConfig, "there is no message in it"))
@@ -83,6 +83,6 @@ fn merged(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<Arc<dyn Read
     let file = ChunkedFile::from_source(reader, &Limits::new())?;
     Ok(Arc::new(MergedMessage::new(
         file,
-        options.descriptor.clone(),
+        options.get_descriptor().cloned(),
     )?))
 }

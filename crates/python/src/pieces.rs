@@ -38,7 +38,7 @@ impl Pieces {
     /// Takes ownership of the file descriptor, and closes it when it is no longer read.
     #[new]
     fn new(py: Python<'_>, file: RawFd, pieces: Vec<Piece>) -> PyResult<Pieces> {
-        // SAFETY: The Python layer gives a descriptor that it has just duplicated, and doesn't use
+        // SAFETY: The Python layer passes a descriptor that it has just duplicated, and doesn't use
         // or close it afterwards.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(file) });
         let spans = spans_of(file, &pieces).map_err(|error| raise(py, &error, None))?;

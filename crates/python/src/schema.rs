@@ -3,9 +3,31 @@
 use proto_splitter::formats;
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::proto::saved_model::descriptor_pool;
+use proto_splitter::sequences::Root;
 use pyo3::prelude::*;
 
 use crate::error::schema_error;
+
+/// The types that are known by name: those of a given `FileDescriptorSet`, then the built-in ones.
+struct Types(Option<DescriptorPool>);
+
+impl Types {
+    fn new(py: Python<'_>, schema: Option<&[u8]>) -> PyResult<Types> {
+        let given = schema.map(DescriptorPool::decode).transpose();
+        let given = given.map_err(|error| schema_error(py, &format!("schema: {error}")))?;
+        Ok(Types(given))
+    }
+
+    fn get(&self, name: &str) -> Option<MessageDescriptor> {
+        let given = self
+            .0
+            .as_ref()
+            .and_then(|pool| pool.get_message_by_name(name));
+        given
+            .or_else(|| descriptor_pool().get_message_by_name(name))
+            .or_else(|| formats::ALL.message(name))
+    }
+}
 
 /// Returns the type with this full name from the given `FileDescriptorSet`, or else a built-in one.
 ///
@@ -17,20 +39,21 @@ pub(crate) fn message_type(
     name: &str,
     schema: Option<&[u8]>,
 ) -> PyResult<MessageDescriptor> {
-    let given = schema
-        .map(|bytes| {
-            DescriptorPool::decode(bytes)
-                .map_err(|error| schema_error(py, &format!("schema: {error}")))
-        })
-        .transpose()?;
-    let found = given
-        .as_ref()
-        .and_then(|pool| pool.get_message_by_name(name))
-        .or_else(|| descriptor_pool().get_message_by_name(name))
-        .or_else(|| formats::ALL.message(name));
-    found.ok_or_else(|| {
+    Types::new(py, schema)?.get(name).ok_or_else(|| {
         let message =
             format!("no message type {name:?}: give its schema, a serialized FileDescriptorSet");
         schema_error(py, &message)
     })
+}
+
+/// Returns the root of a sequence by the full name of the type of its messages, or of the repeated
+/// field that has them, as [`message_type`] finds types.
+///
+/// # Errors
+///
+/// As [`message_type`]; `SchemaError` if the field isn't a repeated message.
+pub(crate) fn sequence_root(py: Python<'_>, name: &str, schema: Option<&[u8]>) -> PyResult<Root> {
+    let types = Types::new(py, schema)?;
+    Root::find(name, |name| types.get(name))
+        .map_err(|error| schema_error(py, &format!("delimited: {error}")))
 }

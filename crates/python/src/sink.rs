@@ -39,7 +39,7 @@ impl Sink {
             buffered.flush().map_err(Error::from)?;
             Ok(value)
         });
-        // Dropping the whole writer would write once more.
+        // Dropping the whole writer would write again.
         drop(buffered.into_parts());
         done
     }

@@ -38,7 +38,7 @@ fn refused(py: Python<'_>, error: &Error) -> PyErr {
 
 fn with_status(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
     let value = raised.value(py);
-    // A caller's own exception may not accept attributes; then it has no status either.
+    // The caller's exception may not accept attributes. In that case it has no status.
     let _ = value.setattr("grpc_code", status::code(error.kind()));
     let _ = value.setattr("grpc_details", PyBytes::new(py, &status::details(error)));
     raised
@@ -165,7 +165,7 @@ pub(crate) struct ReceiveArguments {
     folder: Option<PathBuf>,
 }
 
-/// Receives frames, and stores their chunks in an unnamed file.
+/// A receiver of frames that stores their chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
     /// Boxed for the same reason as a sender's frames.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use proto_splitter::Result;
 use proto_splitter::progress::{CancelToken, Progress};
+use proto_splitter::{Error, Result};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -37,7 +37,7 @@ fn watched<T: Send>(
             let started = std::thread::Builder::new()
                 .name("proto-splitter".into())
                 .spawn_scoped(scope, move || {
-                    // The receiver lives until this has been received.
+                    // The receiver lives until this message has been received.
                     let _ = sender.send(job());
                 });
             if let Err(error) = started {
@@ -96,7 +96,7 @@ impl Reported {
         })
     }
 
-    /// Calls a callback if there is news.
+    /// Calls a callback if there is new progress to report.
     fn look(
         self: &Arc<Self>,
         callback: Option<&Bound<'_, PyAny>>,
@@ -142,12 +142,22 @@ pub(crate) fn detached<T: Send>(
     progress: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(Progress) -> Result<T> + Send,
 ) -> PyResult<T> {
+    detached_with(py, progress, job, |error: Error| raise(py, &error, file))
+}
+
+/// Runs a job like [`detached`], with errors of any type.
+pub(crate) fn detached_with<T: Send, E: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(Progress) -> Result<T, E> + Send,
+    raise: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
     let reported = Arc::new(Reported::default());
     let token = CancelToken::new();
     let handed = Progress::new(reported.teller()).cancelled_by(&token);
     let look = reported.look(progress);
     let ended = watched(py, || job(handed), look, || token.cancel())?;
-    let value = ended.map_err(|error| raise(py, &error, file))?;
+    let value = ended.map_err(raise)?;
     reported.finish(progress)?;
     Ok(value)
 }
@@ -155,7 +165,8 @@ pub(crate) fn detached<T: Send>(
 /// A callback for the number of bytes done and the total.
 pub(crate) type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Runs a job that reports progress, without the GIL; calls `stop` when the callback or a signal handler raises.
+/// Runs a job that reports progress, without the GIL. Calls `stop` when the callback or a signal
+/// handler raises.
 ///
 /// # Errors
 ///
@@ -173,7 +184,7 @@ pub(crate) fn told<T: Send>(
     Ok(ended)
 }
 
-/// Runs a job without progress; calls `stop` when a signal handler raises.
+/// Runs a job without progress. Calls `stop` when a signal handler raises.
 ///
 /// # Errors
 ///

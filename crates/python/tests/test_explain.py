@@ -1,4 +1,4 @@
-"""What makes a message large, in memory and in files."""
+"""The largest parts of messages in memory and in files."""
 
 from __future__ import annotations
 

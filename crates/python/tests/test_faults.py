@@ -471,6 +471,35 @@ def test_an_object_that_reads_no_bytes_is_refused_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("more", [0, 2])
+def test_an_object_that_never_ends_is_refused(tmp_path: Path, more: int) -> None:
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            assert size is not None and size >= 0
+            return b"\x0a" * (size + more)
+
+    with pytest.raises(ValueError, match=r"bytes are read|gives \d+ bytes"):
+        ps.merge(Endless(b"\x0a" * 9), tmp_path / "out.pb")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_object_whose_seek_gives_nothing_is_read_to_its_end_or_refused(tmp_path: Path) -> None:
+    class Silent(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            super().seek(offset, whence)
+            return None  # type: ignore[return-value]
+
+    class Ended(Silent):
+        def read(self, size: int | None = -1) -> bytes:
+            return b""
+
+    ps.merge(Silent(b"\x0a\x00"), tmp_path / "whole.pb")
+    assert (tmp_path / "whole.pb").read_bytes() == b"\x0a\x00"
+    with pytest.raises(ValueError, match="the end is at 2, where 0 bytes are read"):
+        ps.merge(Ended(b"\x0a\x00"), tmp_path / "out.pb")
+    assert not (tmp_path / "out.pb").exists()
+
+
 class Elsewhere(io.BytesIO):
     """A file that is other than it says."""
 

@@ -155,6 +155,28 @@ def test_the_same_values_come_from_bytes_of_both_forms(
             assert file.get("ratio") == 0.5
 
 
+def test_messages_after_their_lengths_are_opened_as_one_message(tmp_path: Path) -> None:
+    log = b"\x05\x0a\x03one\x05\x0a\x03two"
+    for source in (log, io.BytesIO(log), tmp_path / "files.log"):
+        if isinstance(source, Path):
+            source.write_bytes(log)
+        with ps.open(source, delimited="google.protobuf.FileDescriptorProto") as file:
+            assert file.message_type == "proto_splitter.Sequence"
+            assert file.get("message[1].name") == "two"
+    with ps.open(log, delimited="google.protobuf.FileDescriptorSet.file") as file:
+        assert file.get("file[0].name") == "one"
+    path = tmp_path / "files.log"
+    with ps.open(path, delimited="google.protobuf.FileDescriptorProto") as file:
+        with pickle.loads(pickle.dumps(file)) as again:
+            assert again.get("message[0].name") == "one"
+    with pytest.raises(ps.SchemaError, match="no type 'absent.Type'|no type \"absent.Type\""):
+        ps.open(log, delimited="absent.Type")
+    with pytest.raises(ps.FormatError, match="message 1: it should have 5 bytes"):
+        ps.open(log[:-1], delimited="google.protobuf.FileDescriptorProto")
+    with pytest.raises(ValueError, match="only one of them"):
+        ps.open(log, "a.Type", delimited="a.Type")
+
+
 def test_a_closed_file_says_so(split: Path) -> None:
     file = ps.open(split)
     file.close()
@@ -273,6 +295,21 @@ def test_reports_are_those_of_the_command(split: Path, tree: Any, tmp_path: Path
     assert "<html" in sizes.to_html() and "srcdoc" in sizes._repr_html_()
     with pytest.raises(FileNotFoundError):
         ps.info(tmp_path / "missing")
+
+
+def test_a_file_is_checked_against_the_root_that_it_was_split_with(
+    tree: Any, tmp_path: Path
+) -> None:
+    written = ps.split(tree, tmp_path / "tree", max_chunk_size=1000, merkle_root=True)
+    root = written.merkle_root
+    assert root is not None and root == ps.info(written.path)["merkle_root"]
+    report = ps.verify(written.path, root=root)
+    assert report["ok"] and report["root"] == root
+    other = ps.verify(written.path, root="0" * 64)
+    assert not other["ok"] and "its Merkle root is" in other["problems"][0]
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        ps.verify(written.path, root="0011")
+    assert ps.split(tree, tmp_path / "without", max_chunk_size=1000).merkle_root is None
 
 
 def test_the_command_is_in_the_wheel(split: Path) -> None:

@@ -1,4 +1,4 @@
-"""Expected behaviour of Python objects: slices, pickles, tables, and errors that name the cause."""
+"""Expected behavior of Python objects: slices, pickles, tables, and errors that name the cause."""
 
 from __future__ import annotations
 

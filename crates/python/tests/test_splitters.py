@@ -109,7 +109,7 @@ def test_an_exception_of_build_chunks_comes_through(tree: Any, tmp_path: Path) -
     ("tags", "words"),
     [
         (["nothing"], "Unable to find field 'nothing' in test.Tree"),
-        (["name", "name"], "Unable to find fields: .*name.* in test.Tree"),
+        (["name", "name"], "Unable to find fields: .*name.* in proto of type test.Tree"),
         ([99], "Unable to find field number 99 in test.Tree"),
     ],
 )

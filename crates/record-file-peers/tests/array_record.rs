@@ -11,11 +11,11 @@ use record_file_peers::{read_ours, records};
 /// Writes a file with array_record; `None` if it isn't installed.
 fn write(records: &[Vec<u8>], options: &str) -> Option<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = root.join("../../.interop/array_record/bin/python");
+    let python = root.join("../../.interop/array_record-venv/bin/python");
     if !python.exists() {
         static SAID: Once = Once::new();
         SAID.call_once(|| {
-            // Output of a passing test is hidden; this message should be visible.
+            // The output of a passing test is hidden, but this message should be visible.
             let message = "array_record isn't installed, so nothing is compared with it: \
                 see array_record/setup.sh\n";
             std::io::stderr().write_all(message.as_bytes()).unwrap();

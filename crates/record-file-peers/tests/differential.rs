@@ -10,7 +10,7 @@ use record_file_peers::{
     Codec, Positioned, Settings, read_ours, read_theirs, write_ours, write_theirs,
 };
 
-/// Number of cases that a normal run can wait for; `PROPTEST_CASES` raises it.
+/// Number of cases in a normal run. `PROPTEST_CASES` sets another number.
 const CASES: u32 = 64;
 
 fn config() -> ProptestConfig {

@@ -1,7 +1,7 @@
 //! The division of a file into blocks, and its effect on distances.
 //!
-//! A position is converted to the number of payload bytes before it (its *linear* position) and
-//! back. In that coordinate chunks are contiguous, which leaves no special cases.
+//! Positions are converted to the number of payload bytes before them (their *linear* positions)
+//! and back. In linear positions chunks are contiguous, so there are no special cases.
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 
@@ -21,8 +21,8 @@ pub(crate) fn block_of(pos: u64) -> u64 {
     pos - pos % BLOCK
 }
 
-/// Returns the first block boundary at or after `pos`. Saturates: a wrapped result would send a
-/// scan backwards.
+/// Returns the first block boundary at or after `pos`. Saturates, since a wrapped result would send
+/// a scan backwards.
 pub(crate) fn next_boundary(pos: u64) -> u64 {
     match pos % BLOCK {
         0 => pos,

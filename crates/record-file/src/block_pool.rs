@@ -1,4 +1,4 @@
-//! A pool of memory blocks: one step of the work frees them, the next step fills them.
+//! A pool of memory blocks, which one step of the work frees and the next step fills.
 use std::collections::VecDeque;
 
 /// Size in bytes of the largest and the smallest blocks; each size between is twice the one before.
@@ -8,12 +8,12 @@ const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 
 /// The unused blocks.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockPool {
     /// Lists of blocks by size, smallest first.
     free: [Vec<Vec<u8>>; SIZES],
 }
 
-impl Blocks {
+impl BlockPool {
     /// Returns a block of the largest available size of at most `wanted` bytes. Its content is
     /// unspecified.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
@@ -83,12 +83,12 @@ const SMALL: usize = 4 << 10;
 
 /// A queue of bytes in pieces: filled at the end, taken from the front.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct PieceQueue {
     pieces: VecDeque<Piece>,
     len: u64,
 }
 
-impl Pieces {
+impl PieceQueue {
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -104,7 +104,7 @@ impl Pieces {
 
     /// Adds a piece, or a copy of it if it is small: many small pieces take longer to hash and to
     /// write.
-    pub(crate) fn add(&mut self, piece: Piece, blocks: &mut Blocks) {
+    pub(crate) fn add(&mut self, piece: Piece, blocks: &mut BlockPool) {
         if piece.len() < SMALL {
             self.append(piece.as_slice(), blocks);
             blocks.give(piece.into_block());
@@ -116,7 +116,7 @@ impl Pieces {
     /// Returns the unfilled part of the last block, or a new block: at least `least` bytes, which
     /// must fit in a block.
     #[inline]
-    pub(crate) fn room(&mut self, least: usize, blocks: &mut Blocks) -> &mut [u8] {
+    pub(crate) fn room(&mut self, least: usize, blocks: &mut BlockPool) -> &mut [u8] {
         let there = |piece: &Piece| piece.block.len() - piece.end >= least.max(1);
         if !self.pieces.back().is_some_and(there) {
             let block = blocks.take(LARGEST);
@@ -142,7 +142,7 @@ impl Pieces {
     }
 
     #[inline]
-    pub(crate) fn append(&mut self, mut bytes: &[u8], blocks: &mut Blocks) {
+    pub(crate) fn append(&mut self, mut bytes: &[u8], blocks: &mut BlockPool) {
         while !bytes.is_empty() {
             let room = self.room(1, blocks);
             let (now, later) = bytes.split_at(room.len().min(bytes.len()));
@@ -159,7 +159,7 @@ impl Pieces {
         &'a mut self,
         len: usize,
         joined: &'a mut Vec<u8>,
-        blocks: &mut Blocks,
+        blocks: &mut BlockPool,
     ) -> &'a [u8] {
         if self.pieces.front().is_none_or(|first| first.len() < len) {
             self.join(len, joined, blocks);
@@ -176,7 +176,7 @@ impl Pieces {
     }
 
     #[cold]
-    fn join(&mut self, len: usize, joined: &mut Vec<u8>, blocks: &mut Blocks) {
+    fn join(&mut self, len: usize, joined: &mut Vec<u8>, blocks: &mut BlockPool) {
         joined.clear();
         while joined.len() < len {
             let Some(first) = self.pieces.front_mut() else {
@@ -192,7 +192,7 @@ impl Pieces {
         }
     }
 
-    fn pop_front(&mut self, blocks: &mut Blocks) {
+    fn pop_front(&mut self, blocks: &mut BlockPool) {
         if let Some(first) = self.pieces.pop_front() {
             blocks.give(first.into_block());
         }
@@ -210,7 +210,7 @@ impl Pieces {
     }
 
     /// Returns all blocks to the pool.
-    pub(crate) fn clear(&mut self, blocks: &mut Blocks) {
+    pub(crate) fn clear(&mut self, blocks: &mut BlockPool) {
         self.drain()
             .for_each(|piece| blocks.give(piece.into_block()));
     }
@@ -220,8 +220,8 @@ impl Pieces {
 mod tests {
     use super::*;
 
-    fn appended(parts: &[&[u8]], blocks: &mut Blocks) -> Pieces {
-        let mut pieces = Pieces::default();
+    fn appended(parts: &[&[u8]], blocks: &mut BlockPool) -> PieceQueue {
+        let mut pieces = PieceQueue::default();
         parts.iter().for_each(|part| pieces.append(part, blocks));
         pieces
     }
@@ -230,7 +230,7 @@ mod tests {
     fn what_was_appended_is_taken_with_any_lengths_and_gives_up_its_blocks() {
         let bytes: Vec<u8> = (0..1_000_000u32).map(|at| at.to_le_bytes()[0]).collect();
         for len in [1, 160, 65_535, 65_536, 65_537, 1_000_000] {
-            let blocks = &mut Blocks::default();
+            let blocks = &mut BlockPool::default();
             let mut pieces = appended(&bytes.chunks(777).collect::<Vec<_>>(), blocks);
             assert_eq!(pieces.len(), 1_000_000);
             let mut joined = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn more_than_there_is_is_taken_as_far_as_it_goes() {
-        let blocks = &mut Blocks::default();
+        let blocks = &mut BlockPool::default();
         let mut pieces = appended(&[b"some", b"thing"], blocks);
         assert_eq!(pieces.take(4, &mut Vec::new(), blocks), b"some");
         assert_eq!(pieces.take(100, &mut Vec::new(), blocks), b"thing");
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn blocks_are_used_again_by_their_size_and_kept_up_to_a_bound() {
-        let mut blocks = Blocks::default();
+        let mut blocks = BlockPool::default();
         let sizes = [1, 256, 511, 512, 65_535, 65_536, 1 << 30];
         let got = sizes.map(|wanted| blocks.take(wanted).len());
         assert_eq!(got, [256, 256, 256, 512, 32_768, 65_536, 65_536]);

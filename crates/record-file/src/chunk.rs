@@ -125,8 +125,8 @@ impl ChunkHeader {
         })
     }
 
-    /// Returns the end of a chunk with this header that begins at `begin`: after its data, and far
-    /// enough away for every record to have its own position.
+    /// Returns the end of a chunk with this header that begins at `begin`: the end of its data, or
+    /// a later position if that is needed for every record to have its own position.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(
@@ -134,7 +134,7 @@ impl ChunkHeader {
         ))
     }
 
-    /// Refuses claims that a chunk of this kind can't make.
+    /// Fails if the header makes claims that are impossible for a chunk of this kind.
     pub(crate) fn check_claims(&self, begin: u64) -> Result<()> {
         let (no_data, no_records, no_decoded) = match self.kind {
             ChunkType::Signature => (true, true, true),

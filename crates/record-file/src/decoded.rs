@@ -10,7 +10,8 @@ use crate::position::RecordPosition;
 pub struct DecodedChunk {
     data: Bytes,
     start: usize,
-    /// The end of each record, counted from `start`; checked to be within `data`.
+    /// The end of each record, counted from `start`. Every end has been checked to be within
+    /// `data`.
     ends: Vec<u64>,
 }
 

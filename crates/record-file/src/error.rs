@@ -37,7 +37,7 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file doesn't begin as every record file does.
+    /// The file doesn't begin with the signature of record files.
     NotARecordFile,
     /// The file ends in the middle of a header or chunk.
     Truncated,
@@ -168,7 +168,7 @@ impl Error {
         )
     }
 
-    /// Returns the error for a file that doesn't begin as every record file does.
+    /// Returns the error for a file without the signature of record files.
     pub(crate) fn not_ours() -> Self {
         Error::at(
             ErrorKind::NotARecordFile,

@@ -3,16 +3,16 @@ use crate::block::BlockHeader;
 use crate::chunk::Chunk;
 use crate::error::Error;
 
-/// Damage found in a chunk, with the information that resynchronising needs.
+/// Damage found in a chunk, and the information needed to resynchronize.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    pub(crate) place: Place,
+    pub(crate) place: FaultPlace,
 }
 
 /// The information that the damage leaves intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FaultPlace {
     /// The end of the chunk is unknown.
     ChunkHeader,
     /// The block header can't be trusted.
@@ -31,7 +31,7 @@ impl Fault {
     pub(crate) fn io(offset: u64, error: std::io::Error) -> Self {
         Fault {
             error: Error::io(Some(offset), error),
-            place: Place::Io,
+            place: FaultPlace::Io,
         }
     }
 
@@ -39,14 +39,14 @@ impl Fault {
     pub(crate) fn in_data(chunk: &Chunk, error: Error) -> Self {
         Fault {
             error: error.or_at(chunk.begin),
-            place: Place::Data { end: chunk.end },
+            place: FaultPlace::Data { end: chunk.end },
         }
     }
 
     pub(crate) fn truncated(begin: u64, detail: String) -> Self {
         Fault {
             error: Error::truncated(begin, detail),
-            place: Place::Truncated,
+            place: FaultPlace::Truncated,
         }
     }
 

@@ -1,15 +1,16 @@
 //! Random access to the records of a file.
+mod chunks;
 mod ends;
-mod many;
+mod plain_part;
+mod read_many;
 pub(crate) mod stream;
-mod walk;
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-pub use walk::Chunks;
+pub use chunks::Chunks;
 
 pub(crate) use ends::WithEnds;
 
@@ -33,8 +34,8 @@ use stream::{RecordStream, WantedRecord};
 
 /// A record file for random access, without a cursor: threads can share it.
 ///
-/// Everything that is read is verified: the hashes of headers and data, and every length against
-/// all others. To read one record after another, use [`RecordReader`](crate::RecordReader).
+/// Everything that is read is verified: the hashes of headers and data, and the consistency of all
+/// lengths. To read one record after another, use [`RecordReader`](crate::RecordReader).
 ///
 /// # Examples
 ///
@@ -99,9 +100,9 @@ impl<S: ReadAt> RecordFile<S> {
         RecordFile::of(WithEnds::none(source), size, options)
     }
 
-    /// Opens a file, and reads and keeps `head` and `tail` bytes at its ends: for sources where
-    /// every read takes long, however short it is. If an end can't be read, the error is left to
-    /// the reads that need it.
+    /// Opens a file, and reads and keeps `head` bytes at its beginning and `tail` bytes at its end.
+    /// This is for sources where every read takes long, even a short one. If an end can't be read,
+    /// the reads that need it return the error.
     ///
     /// # Errors
     ///
@@ -202,8 +203,8 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_bytes(0))
     }
 
-    /// Announces the ranges read next to the source, as [`ReadAt::prefetch`] does, except for those
-    /// already in memory.
+    /// Announces to the source the ranges that will be read next, as [`ReadAt::prefetch`] does,
+    /// except for those already in memory.
     pub fn prefetch(&self, ranges: &[Range<u64>]) {
         self.source.prefetch(ranges);
     }
@@ -529,7 +530,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// Any error of reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the type is unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
-        // Only one byte: callers that list many chunks of a remote file have prefetched no more.
+        // Reads only one byte, since callers that list many chunks of a remote file have prefetched
+        // no more.
         let mut first = [0; 1];
         let first = match chunk.header.data_size {
             0 => None,

@@ -13,8 +13,8 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// Number of bytes hashed between turns of other work on the same bytes: few enough for a core to
-/// begin the other work while it still waits for the hash, and a multiple of [`PACKET`].
+/// Number of bytes hashed between two turns of other work on the same bytes. They are few enough
+/// for a core to begin the other work while it still waits for the hash. A multiple of [`PACKET`].
 const TURN: usize = 512;
 /// Number of bytes the hash consumes in one step.
 const PACKET: usize = 32;
@@ -45,8 +45,8 @@ impl Hasher {
     ///
     /// Every step of the hash waits for the one before, so the work in between is almost free.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
-        // A packet that doesn't begin with a piece is assembled in a buffer: only the first piece
-        // pays for that.
+        // A packet that doesn't begin at the start of a piece is assembled in a buffer. That only
+        // happens for the first piece.
         let first = bytes.len().min(TURN - self.waiting);
         let (first, rest) = bytes.split_at(first);
         for part in std::iter::once(first).chain(rest.chunks(TURN)) {
@@ -60,7 +60,7 @@ impl Hasher {
     }
 }
 
-/// Bytes per turn of two hashes: few enough for a core to have both in flight at once.
+/// Bytes per turn of two hashes, few enough for a core to work on both at once.
 const TURN_OF_TWO: usize = 256;
 /// Alignment of the pieces, for observers that read whole words.
 const WORD: usize = 8;
@@ -97,8 +97,8 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
 /// Hashes one or two slices at once.
 ///
 /// Every step of a hash waits for the one before. Two hashes that take turns use each other's
-/// waiting time, and take little longer than one; the same holds for another kind of checksum next
-/// to a hash.
+/// waiting time, and take little longer than one. The same is true of a hash and another kind of
+/// checksum.
 pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2]) {
     let turn = match both {
         [Some(_), Some(_)] => TURN_OF_TWO,

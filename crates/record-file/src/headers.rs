@@ -4,7 +4,7 @@ use crate::block::{
 };
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader, file_start};
 use crate::error::Error;
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, FaultPlace};
 use crate::input::RecordInput;
 use crate::read_at::{ReadAt, read_full_at};
 
@@ -13,8 +13,8 @@ use crate::read_at::{ReadAt, read_full_at};
 pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
-    // A chunk that begins with the block begins there; otherwise one reaches into the block, and
-    // the header has the beginning of the next one.
+    // If a chunk begins with the block, this is its position. Otherwise a chunk reaches into the
+    // block, and the header has the beginning of the next one.
     let next = block.checked_add(header.next_chunk);
     let before = block.checked_sub(header.previous_chunk);
     let begin = match (header.previous_chunk, next, before) {
@@ -27,7 +27,7 @@ pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> 
         .filter(|&begin| is_chunk_boundary(begin))
         .ok_or_else(|| Fault {
             error: Error::corrupt(block, "block header of an impossible chunk"),
-            place: Place::BlockHeader { block },
+            place: FaultPlace::BlockHeader { block },
         })
 }
 
@@ -48,17 +48,16 @@ pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
     }
     BlockHeader::decode(&stored, block).map_err(|error| Fault {
         error,
-        place: Place::BlockHeader { block },
+        place: FaultPlace::BlockHeader { block },
     })
 }
 
 /// Size of a chunk header, and of the block header that may be before it or inside it.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
-/// Returns whether the source begins as a record file does. One of its first two headers is enough,
-/// so that damage to the other doesn't hide the format;
-/// [`RecordFile::open`](crate::RecordFile::open) reports such damage. An empty source doesn't
-/// qualify.
+/// Returns whether the source begins like a record file. One of its first two headers is enough, so
+/// that damage to the other doesn't hide the format; [`RecordFile::open`](crate::RecordFile::open)
+/// reports such damage. An empty source doesn't qualify.
 ///
 /// # Errors
 ///
@@ -100,8 +99,9 @@ pub(crate) fn read_header<I: RecordInput + ?Sized>(
     parse_header(&raw[..got], begin)
 }
 
-/// Reads the first header as [`read_header`] does, and reports a file that can't be read there, and
-/// doesn't begin as every record file does, as not a record file.
+/// Reads the first header as [`read_header`] does, and fails with
+/// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the header is damaged and the file lacks
+/// the signature.
 pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
     input: &mut I,
 ) -> Result<Option<Chunk>, Fault> {
@@ -148,7 +148,7 @@ pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Faul
     }
     let truncated = || Fault {
         error: header_ends(begin, got),
-        place: Place::Truncated,
+        place: FaultPlace::Truncated,
     };
     let mut bytes = [0; CHUNK_HEADER_LEN];
     let mut block_header = None;
@@ -160,7 +160,7 @@ pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Faul
         let stored: &[u8; BLOCK_HEADER_LEN] = stored.ok_or_else(truncated)?;
         let header = BlockHeader::decode(stored, block).map_err(|error| Fault {
             error,
-            place: Place::BlockHeader { block },
+            place: FaultPlace::BlockHeader { block },
         })?;
         if header.previous_chunk != block - begin {
             return Err(other_chunk(block, header, begin, None));
@@ -174,7 +174,7 @@ pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Faul
     }
     let header = ChunkHeader::decode(&bytes, begin).map_err(|error| Fault {
         error,
-        place: Place::ChunkHeader,
+        place: FaultPlace::ChunkHeader,
     })?;
     let end = header.end(begin);
     if let Some((block, stored)) = block_header
@@ -194,6 +194,6 @@ pub(crate) fn other_chunk(block: u64, header: BlockHeader, begin: u64, end: Opti
         .unwrap_or_else(|| Error::corrupt(block, "block header of another chunk"));
     Fault {
         error,
-        place: Place::OtherChunk { block, header },
+        place: FaultPlace::OtherChunk { block, header },
     }
 }

@@ -96,7 +96,7 @@ impl<S: ReadAt> RecordInput for S {
     }
 }
 
-/// Distance that a stream can go back, in bytes: resynchronising reads recent headers again.
+/// Distance that a stream can go back, in bytes: resynchronizing reads recent headers again.
 const KEPT: usize = 256;
 
 /// A plain stream, which can only be read forward.
@@ -246,7 +246,7 @@ impl<I: RecordInput> RecordInput for ReadAhead<I> {
             buf.copy_from_slice(bytes);
             return Ok(buf.len());
         }
-        // A stream keeps the bytes it needs itself, and must not be read further than requested.
+        // A stream keeps the bytes that it needs, and must not be read further than requested.
         if self.inner.as_slice().is_some() || !self.goes_back() || buf.len() > AHEAD / 2 {
             return self.inner.read_full(offset, buf);
         }

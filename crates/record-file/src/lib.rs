@@ -90,11 +90,11 @@ struct Readme;
 mod block;
 mod block_pool;
 mod chunk;
+mod chunk_layout;
 mod codec;
 mod compression;
 mod decode_chunk;
 mod decoded;
-mod describe;
 mod error;
 mod fault;
 mod file;
@@ -105,6 +105,7 @@ mod input;
 mod metadata;
 mod options;
 mod payload;
+mod plain_record;
 mod position;
 mod read_at;
 mod reader;
@@ -117,9 +118,9 @@ mod varint;
 mod writer;
 
 pub use chunk::{Chunk, ChunkHeader, ChunkType};
+pub use chunk_layout::{ChunkLayout, ChunkPart, PartKind};
 pub use compression::{Compression, CompressionKind, DEFAULT_BROTLI_LEVEL, DEFAULT_ZSTD_LEVEL};
 pub use decoded::DecodedChunk;
-pub use describe::{ChunkLayout, ChunkPart, PartKind};
 pub use error::{Error, ErrorKind, Result};
 pub use file::stream::RecordStream;
 #[doc(hidden)]
@@ -131,6 +132,8 @@ pub use metadata::RecordsMetadata;
 pub use options::{
     DEFAULT_MAX_CHUNK_MEMORY, DEFAULT_MAX_WINDOW_LOG, DEFAULT_STREAM_FROM, ReaderOptions,
 };
+#[doc(hidden)]
+pub use plain_record::plain_record_position;
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
 pub use reader::{RecordReader, Records, SearchGuide, SearchResult, SkippedRegion, StreamedRecord};

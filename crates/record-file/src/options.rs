@@ -67,14 +67,34 @@ impl ReaderOptions {
 
     /// Sets the number of threads that verify and decode chunks. Default: 0, the caller's thread.
     ///
-    /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, but none of more than
-    /// [`stream_from`](Self::stream_from) bytes, and holds them with their decoded data; records
-    /// and errors come in the same order. A [`RecordFile`](crate::RecordFile) uses them in
+    /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, but no chunk of more
+    /// than [`stream_from`](Self::stream_from) bytes, and holds them with their decoded data. The
+    /// order of records and errors stays the same. A [`RecordFile`](crate::RecordFile) uses them in
     /// [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
+    }
+
+    /// Returns the maximum memory for one record chunk, decoded or stored, in bytes.
+    pub const fn get_max_chunk_memory(&self) -> u64 {
+        self.max_chunk_memory
+    }
+
+    /// Returns the maximum decoder window, as a base-2 logarithm.
+    pub const fn get_max_window_log(&self) -> u32 {
+        self.max_window_log
+    }
+
+    /// Returns the stored size, in bytes, from which a chunk is decoded as it is read.
+    pub const fn get_stream_from(&self) -> u64 {
+        self.stream_from
+    }
+
+    /// Returns the number of threads that verify and decode chunks.
+    pub const fn get_threads(&self) -> u32 {
+        self.threads
     }
 
     /// Fails if this many bytes of the chunk at `begin`, stored or decoded, exceed the memory

@@ -6,20 +6,21 @@ use crate::block::{
 };
 use crate::chunk::{CHUNK_HEADER, Chunk};
 use crate::error::{Error, Result};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, FaultPlace};
 use crate::hash::Hasher;
 use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_header};
 use crate::input::RecordInput;
 use crate::varint;
 
-/// Part of a file that is read at once: small enough to stay in a core's cache until it is copied.
+/// Number of bytes of a file to read at once, small enough to stay in a core's cache until they are
+/// copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
 /// Largest number of block headers in as much payload as this many blocks have.
 const MOST_HEADERS: usize = 5;
 
-/// Part of a chunk's data that is read together with its header: the bytes before the record in a
-/// chunk of one record, and little more.
+/// Number of bytes of a chunk's data to read together with its header: the bytes before the record
+/// in a chunk of one record, and little more.
 const FRONT: usize = 64;
 
 /// The data of a chunk, piece by piece, comparing every block header on the way with its expected
@@ -192,7 +193,7 @@ impl Payload {
                 let begin = self.chunk.begin;
                 return Err(Fault {
                     error: Error::corrupt(begin, "chunk data ends early"),
-                    place: Place::Data {
+                    place: FaultPlace::Data {
                         end: self.chunk.end,
                     },
                 });
@@ -311,14 +312,14 @@ impl Payload {
     }
 
     /// Returns the fault to report for a chunk with wrong data. A wrong hash takes precedence over
-    /// the errors it led to, so the rest is read first.
+    /// the errors that it caused, so the remaining data is read first.
     pub(crate) fn hash_first<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         fault: Fault,
     ) -> Fault {
         let end = self.chunk.end;
-        if fault.place != (Place::Data { end }) {
+        if fault.place != (FaultPlace::Data { end }) {
             return fault;
         }
         self.finish(input).err().unwrap_or(fault)
@@ -337,7 +338,7 @@ impl Payload {
         }
         Err(Fault {
             error: Error::hash(chunk.begin, "chunk data", stored, computed),
-            place: Place::Data { end: chunk.end },
+            place: FaultPlace::Data { end: chunk.end },
         })
     }
 
@@ -345,7 +346,7 @@ impl Payload {
         let block = block_of(self.pos);
         let header = BlockHeader::decode(stored, block).map_err(|error| Fault {
             error,
-            place: Place::BlockHeader { block },
+            place: FaultPlace::BlockHeader { block },
         })?;
         if header == BlockHeader::within(block, self.chunk.begin, self.chunk.end) {
             return Ok(());

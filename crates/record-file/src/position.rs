@@ -79,7 +79,8 @@ impl RecordPosition {
         self.chunk_begin + self.record_index
     }
 
-    /// Returns a form whose bytes sort as the positions do: two varints with the length in front.
+    /// Returns a form whose bytes sort like the positions: two varints, each preceded by its
+    /// length.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(18);

@@ -72,17 +72,28 @@ pub trait ReadAt: Send + Sync {
         false
     }
 
-    /// Returns all bytes, if they are in memory: readers then borrow instead of copying.
+    /// Returns all bytes, if they are in memory, so that readers can borrow them instead of
+    /// copying.
     fn as_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Announces that these ranges are read next, in this order. By default, does nothing.
+    /// Announces that these ranges will be read next, in this order. The default implementation
+    /// does nothing.
     ///
-    /// It returns at once. A slow source can fetch the ranges meanwhile, several at a time; an
-    /// error while fetching is returned by the read that requests the bytes.
+    /// Returns immediately. A slow source can then fetch the ranges in the background, several at a
+    /// time. If that fails, the read that requests the bytes returns the error.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
+    }
+
+    /// Returns the range around `offset` that is best read with one call, such as bytes that are
+    /// decoded together; `None` if all calls serve equally well.
+    ///
+    /// A reader of the whole source then reads range after range, several at once on threads.
+    fn extent(&self, offset: u64) -> Option<Range<u64>> {
+        let _ = offset;
+        None
     }
 
     /// Returns whether [`prefetch`](Self::prefetch) has an effect: readers then announce their next
@@ -214,6 +225,10 @@ macro_rules! forward {
 
             fn prefetch(&self, ranges: &[Range<u64>]) {
                 <$inner as ReadAt>::prefetch(self, ranges);
+            }
+
+            fn extent(&self, offset: u64) -> Option<Range<u64>> {
+                <$inner as ReadAt>::extent(self, offset)
             }
 
             fn is_prefetched(&self) -> bool {

@@ -3,9 +3,9 @@ mod ahead;
 mod metadata;
 mod paired_verify;
 mod records;
-mod recover;
 mod search;
 mod seek;
+mod skip;
 mod streamed_record;
 
 use std::io::Read;
@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 use paired_verify::Verified;
 pub use records::Records;
-pub use recover::SkippedRegion;
 pub use search::{SearchGuide, SearchResult};
+pub use skip::SkippedRegion;
 pub use streamed_record::StreamedRecord;
 
 use crate::chunk::{Chunk, ChunkHeader, ChunkType};
@@ -34,7 +34,7 @@ use crate::simple;
 use crate::stored::Stored;
 use crate::transpose::FieldProjection;
 
-/// Reads the records of a file in order, and moves around in it.
+/// A reader of the records of a file in order, which can also seek.
 ///
 /// The input is any [`ReadAt`](crate::ReadAt) source, or with
 /// [`from_read`](RecordReader::from_read) a plain stream, which only moves forward. Damage is an
@@ -299,7 +299,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(loaded.and_then(|loaded| loaded.records.record_bytes(index)))
     }
 
-    /// Takes the next record, which must be loaded, and its index.
+    /// Takes the next record and its index. The record must be loaded.
     fn take_record(&mut self) -> (Option<&[u8]>, usize) {
         let index = self.index;
         self.last = Some(self.position());
@@ -493,8 +493,8 @@ impl<I: RecordInput> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // If this is reported now, a plain stream can still be read in another way. Claims
-            // beyond any possible ratio fail when they are decoded.
+            // If this is reported now, a plain stream can still be read in another way. Chunks that
+            // claim impossible ratios fail when they are decoded.
             ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }

@@ -95,7 +95,7 @@ impl<S: ReadAt> Seek for PositionReader<S> {
 pub struct SeekSource<R>(Mutex<R>);
 
 impl<R> SeekSource<R> {
-    /// Wraps a reader, whatever its current position; the source begins at offset 0.
+    /// Wraps a reader. The source begins at the reader's offset 0, not at its current position.
     pub const fn new(reader: R) -> Self {
         SeekSource(Mutex::new(reader))
     }

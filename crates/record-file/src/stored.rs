@@ -12,7 +12,7 @@ use crate::payload::Payload;
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
-/// Largest memory that is kept whatever the size of the next chunk, in bytes.
+/// Largest memory that is kept even if the next chunk is small, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// The stored data of a chunk.
@@ -147,8 +147,8 @@ impl Stored {
     }
 }
 
-/// Divisor of the smallest room in addition to the records: with less room, the rest of the buffers
-/// would be moved too often.
+/// Divisor of the records' size that gives the smallest additional room. With less room, the
+/// remaining buffers would be moved too often.
 const LEAST_ROOM: u64 = 8;
 /// Largest room for small chunks, in bytes: up to here the room equals the size of the records, and
 /// nothing is moved.

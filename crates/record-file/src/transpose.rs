@@ -31,7 +31,8 @@ mod wire {
     pub(crate) const START_GROUP: u32 = 3;
     pub(crate) const END_GROUP: u32 = 4;
     pub(crate) const FIXED32: u32 = 5;
-    /// Not a protobuf tag: the end of a submessage, where emitting it backwards begins.
+    /// The end of a submessage, which is not a protobuf tag. A message is emitted backwards, so it
+    /// begins here.
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 

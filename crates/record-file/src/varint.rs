@@ -19,7 +19,7 @@ fn low_byte(value: u64) -> u8 {
 /// Returns the number of bytes that [`push`] appends.
 #[cfg(test)]
 pub(crate) fn len(value: u64) -> usize {
-    // 1 + floor(log2(value) / 7), computed by a multiplication.
+    // This is 1 + floor(log2(value) / 7), computed by a multiplication.
     let log2 = 63 - (value | 1).leading_zeros() as usize;
     (log2 * 9 + 73) / 64
 }

@@ -33,7 +33,7 @@ use pool::Pool;
 use sink::{BlockSink, Patch};
 use streamed::Source;
 
-/// Writes records to a file, gathering small ones in chunks.
+/// A writer of records to a file, which gathers small ones in chunks.
 ///
 /// [`finish`](Self::finish) completes the file; dropping an unfinished writer leaves a truncated
 /// file. After an error every later write fails.
@@ -77,7 +77,7 @@ pub struct RecordWriter<W> {
     data: Vec<u8>,
     /// The encoding threads, if there are any.
     pool: Option<Pool>,
-    /// Position of the last record that is not a gathered one.
+    /// Position of the last record that was written in its own chunk.
     last: Option<LaterPosition>,
     /// Size of the data of the chunk written last, in bytes.
     last_data_size: u64,
@@ -436,7 +436,7 @@ impl<W: Write> RecordWriter<W> {
             && self.gathered.num_records == 0
             && self.overfull(added, RECORD_OVERHEAD)
         {
-            // The chunk would be closed right after this record, so gathering it is pointless.
+            // The chunk would be closed right after this record, so it isn't gathered.
             return if self.is_for_threads(len) && len <= self.options.max_copied {
                 if self.format.keeps_values() && len >= MIN_BEHIND {
                     self.write_behind(len, parts)

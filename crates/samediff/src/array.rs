@@ -1,13 +1,13 @@
 //! Arrays: their shape, the location of their bytes, and the file format of an array.
 
 mod flat;
-mod shape;
+mod info;
 mod strings;
 mod swapped;
 mod transposed;
 
 pub use flat::{Array, ArrayElements};
-pub use shape::{ArrayByteOrder, ArrayInfo, Order};
+pub use info::{ArrayByteOrder, ArrayInfo, Order};
 pub use strings::MAX_STRINGS_SIZE;
 
 pub(crate) use flat::{from_table, header};

@@ -20,10 +20,10 @@ use crate::{Array, Tag};
 
 /// The description of a model to be written.
 ///
-/// For each tag it has the names of its arrays and the file of each, and decodes nothing that stays
-/// unchanged. The folder of each file is determined on writing: that of the oldest tag that uses
-/// the file. So a file that a tag shares with a dropped one is kept automatically, and is written
-/// once however many names and tags share it.
+/// For each tag it has the names of its arrays and the file of each. Unchanged content isn't
+/// decoded. The folder of each file is determined on writing: it is that of the oldest tag that
+/// uses the file. So a file that a tag shares with a dropped one is kept automatically, and every
+/// file is written once.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
@@ -111,7 +111,7 @@ struct DraftFile {
     home: Option<(u64, String)>,
     /// Older files that may have the same content.
     candidates: Vec<FileIndex>,
-    /// Its array, once opened.
+    /// The array of the file, once opened.
     opened: OnceLock<Array>,
 }
 
@@ -126,7 +126,7 @@ impl DraftFile {
         }
     }
 
-    /// Returns its array. A deflated array is opened only once.
+    /// Returns the array of the file. A deflated array is opened only once.
     fn array(&self) -> crate::Result<&Array> {
         if let Some(array) = self.opened.get() {
             return Ok(array);
@@ -159,7 +159,7 @@ impl fmt::Debug for Content {
 }
 
 impl Content {
-    /// Returns its array.
+    /// Returns the array of the content.
     fn array(&self) -> crate::Result<Array> {
         match self {
             Content::Entry(archive, index) => Array::open(archive, *index),

@@ -5,13 +5,13 @@ use std::io;
 
 use proto_splitter_core as core;
 
-/// Kind of an error; stable, for callers that decide by it.
+/// The kind of an error. Kinds are stable, so callers can branch on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file is not a zip archive.
     NotAnArchive,
-    /// The archive's records contradict each other or the size of the file.
+    /// The archive's records contradict each other, or the size of the file.
     DamagedArchive,
     /// Two entries of the archive have the same name.
     DuplicateEntry,
@@ -49,13 +49,13 @@ pub enum ErrorKind {
     DuplicateName,
     /// An operation uses a variable that the graph doesn't have.
     UnknownVariable,
-    /// The names and the values of an operation's arguments don't pair up.
+    /// The names and the values of an operation's arguments don't match in number.
     ArgumentMismatch,
     /// A variable or constant has no parameter file, or no parameter has this name.
     MissingParameter,
     /// A line names a variable without values in the graph.
     UnexpectedParameter,
-    /// The bytes of an array contradict each other.
+    /// The bytes of an array are inconsistent.
     InvalidArray,
     /// An array has an unsupported kind or type.
     UnsupportedArray,

@@ -2,7 +2,7 @@
 //!
 //! The code that `planus` and `flatc` generate needs `unsafe` and the whole buffer in memory. Here
 //! the schema is data: [`schema`] is generated from the `.fbs` files, and one reader and one writer
-//! interpret it. A classic file of 2 GiB is then read without its arrays, which stay in the file.
+//! interpret it. So a classic file of 2 GiB is read without its arrays, which stay in the file.
 //!
 //! ```text
 //! buffer   u32 offset of the root table

@@ -49,7 +49,7 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
     title: "safetensors file of a tag's parameters",
 };
 
-/// SameDiff models: the zip format, and the existing classic, SDNB and SDZ files.
+/// SameDiff models: the zip format, and the older classic, SDNB and SDZ files.
 ///
 /// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on;
 /// a name without a tag refers to the newest. An input that isn't in the zip format has one tag,
@@ -160,7 +160,7 @@ impl Format for SafetensorsFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         let named = candidate.extension().as_deref() == Some("safetensors");
         let known = bridge::safetensors_header(candidate.head(), candidate.size()).is_some();
-        // Other formats store their models in such files, and recognize them with more confidence.
+        // Other formats store their models in such files, and recognize these with more confidence.
         (named && known).then_some(Confidence::Likely)
     }
 
@@ -191,8 +191,8 @@ impl Format for SafetensorsFormat {
     }
 }
 
-/// Looks for a model in a zip archive whose first entry is called `first`. Other writers may have
-/// put the list of tags anywhere. An archive that lacks the list, or is truncated, is recognized by
+/// Looks for a model in a zip archive whose first entry is called `first`. Other writers may put
+/// the list of tags anywhere. An archive that lacks the list, or is truncated, is recognized by
 /// other files of a model, so that the error of opening it describes the problem.
 fn recognize_archive(candidate: &Candidate<'_>, first: &[u8]) -> Option<Confidence> {
     let file = candidate.source().ok()?;
@@ -220,15 +220,15 @@ fn convert(
         let message = "the model is in no file";
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     };
-    if let Some(setting) = options.settings.keys().find(|name| *name != TAG) {
+    if let Some(setting) = options.get_settings().keys().find(|name| *name != TAG) {
         let message = format!("a conversion of a SameDiff model has no setting {setting:?}");
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    let tag = options.settings.get(TAG).map(String::as_str);
+    let tag = options.get_settings().get(TAG).map(String::as_str);
     let writing = SameDiffWriteOptions::new()
         .made_from(MadeFrom::Edited(opened.files().to_vec()))
-        .force(options.force)
-        .progress(options.progress.clone());
+        .force(options.get_force())
+        .progress(options.get_progress().clone());
     let any = match opened.archive().and_then(Tensors::file_of) {
         Some(file) => Any::of_file(file, path)?,
         None => Any::open(path)?,
@@ -300,7 +300,7 @@ enum Any {
 impl Any {
     fn open(path: &Path) -> Result<Any> {
         let file = File::open(path);
-        let file = file.map_err(|error| Error::from(error).context(path.display()))?;
+        let file = file.map_err(|error| Error::from(error).in_file(path))?;
         Any::of_file(Arc::new(file), path)
     }
 

@@ -88,7 +88,7 @@ impl Operation {
     /// The [`op_type`](Self::op_type) of operations that are identified by name.
     pub const CUSTOM: i8 = 21;
 
-    /// Creates a custom operation of this name without inputs, outputs and arguments.
+    /// Creates a custom operation of this name, without inputs, outputs or arguments.
     ///
     /// ```
     /// use proto_splitter_samediff::Operation;

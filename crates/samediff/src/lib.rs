@@ -1,4 +1,5 @@
-//! The SameDiff zip and FlatBuffers model format: writes, reads, checks and edits models of any size.
+//! Writing, reading, checking and editing models of any size in the SameDiff zip and FlatBuffers
+//! format.
 //!
 //! A model is a zip archive of *tags*. Each tag is one state of the model, such as a checkpoint,
 //! with a graph, the values of the graph's variables and constants (its *parameters*), and the
@@ -24,8 +25,8 @@
 
 mod array;
 mod bridge;
+mod data_type;
 mod draft;
-mod dtype;
 mod error;
 mod fb;
 mod format;
@@ -39,8 +40,8 @@ mod zip;
 
 pub use array::{Array, ArrayByteOrder, ArrayElements, ArrayInfo, MAX_STRINGS_SIZE, Order};
 pub use bridge::{import, import_with, left_out_of_classic, write_classic, write_safetensors};
+pub use data_type::{Nd4jType, VarType};
 pub use draft::{Draft, SameDiffWriteOptions, TagContent, WrittenSameDiff};
-pub use dtype::{Nd4jType, VarType};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{IMPORTED_TAG, SafetensorsFormat, SameDiffFormat};
 pub use graph::{Arguments, Graph, Operation, SameDiffVariable};

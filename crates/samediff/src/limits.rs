@@ -18,7 +18,7 @@ pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 /// Default of [`SameDiffLimits::max_inflated_size`]: 16 GiB.
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
-/// Limits of a reader's memory and disk space, since a file is not trusted.
+/// Limits on a reader's memory and disk space, since files are not trusted.
 ///
 /// ```
 /// use proto_splitter_samediff::{SameDiffLimits, Model, ModelOptions};
@@ -103,27 +103,33 @@ impl SameDiffLimits {
         self
     }
 
-    pub(crate) const fn get_max_entries(&self) -> u64 {
+    /// Returns the maximum number of entries of an archive.
+    pub const fn get_max_entries(&self) -> u64 {
         self.max_entries
     }
 
-    pub(crate) const fn get_max_text_size(&self) -> u64 {
+    /// Returns the maximum size of a text file, in bytes.
+    pub const fn get_max_text_size(&self) -> u64 {
         self.max_text_size
     }
 
-    pub(crate) const fn get_max_graph_size(&self) -> u64 {
+    /// Returns the maximum size of a graph without its arrays, in bytes.
+    pub const fn get_max_graph_size(&self) -> u64 {
         self.max_graph_size
     }
 
-    pub(crate) const fn get_max_line_size(&self) -> u64 {
+    /// Returns the maximum size of a line of a text file, in bytes.
+    pub const fn get_max_line_size(&self) -> u64 {
         self.max_line_size
     }
 
-    pub(crate) const fn get_max_list_memory(&self) -> u64 {
+    /// Returns the maximum memory for the lines of a text file, in bytes.
+    pub const fn get_max_list_memory(&self) -> u64 {
         self.max_list_memory
     }
 
-    pub(crate) const fn get_max_inflated_size(&self) -> u64 {
+    /// Returns the maximum total size of the temporary files for deflated arrays, in bytes.
+    pub const fn get_max_inflated_size(&self) -> u64 {
         self.max_inflated_size
     }
 }

@@ -42,6 +42,11 @@ impl ModelOptions {
         self.limits = limits;
         self
     }
+
+    /// Returns the limits of the reader.
+    pub const fn get_limits(&self) -> &SameDiffLimits {
+        &self.limits
+    }
 }
 
 /// A model: tags, each with a graph and its parameters.
@@ -152,8 +157,9 @@ impl Model {
         Ok(model)
     }
 
-    /// Fails if an entry that the format doesn't define has another name in its local header: no
-    /// checksum covers names in the directory, so an array with a damaged name would go unnoticed.
+    /// Fails if an entry that the format doesn't define has another name in its local header. No
+    /// checksum covers names in the directory, so damage to the name of an array would go
+    /// unnoticed.
     fn check_strange_names(&self) -> Result<()> {
         let files = self.archive.directory().files();
         let strange = files.filter(|(_, record)| !self.knows(&record.name));

@@ -15,8 +15,9 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// The name of a tag, which is the name of a folder in the archive.
 ///
 /// It has 1 to 255 bytes, without `/ \ : * ? " < > |`, whitespace or control characters, and
-/// without a dot at its end; it is not a name that Windows reserves for a device, nor `tags.txt`.
-/// Tags that differ only in case are the same tag, so equality compares [`folded`](Self::folded).
+/// without a dot at its end. It is neither `tags.txt` nor a name that Windows reserves for a
+/// device. Tags that differ only in case are the same tag, so equality compares
+/// [`folded`](Self::folded).
 ///
 /// ```
 /// use proto_splitter_samediff::Tag;

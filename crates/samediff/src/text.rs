@@ -7,8 +7,8 @@
 //! ref     = [ tag "/" ] id
 //! ```
 //!
-//! UTF-8 without NUL. Written with a line feed after every line. Also read with CRLF, without the
-//! last line feed, and with one byte order mark.
+//! The files are UTF-8 without NUL. They are written with a line feed after every line, and also
+//! read with CRLF, without the last line feed, and with one byte order mark.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -164,7 +164,7 @@ pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Ta
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in lines(bytes, limits)? {
-        // In its original spelling, and folded in two sets.
+        // A tag is stored in its original spelling, and folded in two sets.
         memory
             .keep(line, 4)
             .map_err(|error| error.on_line(number))?;

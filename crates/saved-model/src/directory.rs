@@ -1,6 +1,5 @@
 //! SavedModels on disk: a folder with the model's file and its other files.
 
-mod aside;
 mod copy;
 mod in_place;
 mod meta_graph;
@@ -9,6 +8,8 @@ mod options;
 mod outcome;
 mod rebuild;
 mod save;
+mod swap;
+mod variables;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};
 pub use outcome::FingerprintOutcome;
 pub use rebuild::{Rebuilt, rebuild, rebuild_except};
 pub use save::Saved;
+pub use variables::variables;
 
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
@@ -77,7 +79,7 @@ impl SavedModelDir {
         self.model.size()
     }
 
-    /// Returns its meta graphs.
+    /// Returns the model's meta graphs.
     ///
     /// # Errors
     ///
@@ -96,8 +98,8 @@ impl SavedModelDir {
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
     }
 
-    /// Returns a reader of the model's [`message_size`](Self::message_size) bytes, as a
-    /// `saved_model.pb` has them, whatever its form.
+    /// Returns a reader of the model's [`message_size`](Self::message_size) bytes, as in a
+    /// `saved_model.pb`, even if the model has another form.
     pub fn reader(&self) -> Arc<dyn ReadAt> {
         self.model.data()
     }
@@ -120,9 +122,10 @@ impl SavedModelDir {
         fingerprint::read(&self.path)
     }
 
-    /// Computes the fingerprint as TensorFlow would. Its uuid is that of the stored one, if any.
+    /// Computes the fingerprint as TensorFlow would. Its uuid is that of the stored fingerprint, if
+    /// any.
     ///
-    /// The model is read once, and not held in memory, whatever its size.
+    /// The model is read once, and never held in memory.
     ///
     /// # Errors
     ///

@@ -13,9 +13,9 @@ const SEED: u64 = 81;
 
 /// `Fingerprint64` of the bytes that are written to it, in any pieces.
 ///
-/// The hash mixes block by block, but ends with the last 64 bytes, which may span blocks. So the
-/// block mixed last is kept together with the one being filled, and a full block is mixed only when
-/// a byte follows it.
+/// The hash mixes the input block by block, but ends with the last 64 bytes, which may span two
+/// blocks. So the last mixed block is kept next to the one being filled, and a full block is mixed
+/// only when another byte follows it.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::{Farmhash, fingerprint64};

@@ -49,7 +49,7 @@ const CHUNKED_PRODUCER: i32 = 2;
 /// The reason why there is no fingerprint.
 #[derive(Debug)]
 pub enum FingerprintError {
-    /// TensorFlow's own code fails on this model, so there is no value to agree with.
+    /// TensorFlow's own code fails on this model, so there is no correct value.
     Refused(String),
     /// The model can't be read.
     Unreadable(Error),
@@ -135,7 +135,7 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::from(error).context(path.display())),
+        Err(error) => return Err(Error::from(error).in_file(&path)),
     };
     let decoded = FingerprintDef::decode(bytes.as_slice());
     decoded.map(Some).map_err(|error| {
@@ -170,7 +170,7 @@ pub fn new_uuid() -> Result<String> {
     Ok(format!("{:020}", u128::from_le_bytes(bits)))
 }
 
-/// Returns the names of the fields in which two fingerprints differ, except the uuid, which
+/// Returns the names of the fields in which two fingerprints differ. Ignores the uuid, which
 /// identifies the act of saving rather than the content.
 #[must_use]
 pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> {

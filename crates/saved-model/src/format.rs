@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
 use proto_splitter_core::formats::{
-    Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
+    Archive, Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
 };
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::directory::MODEL_STEM;
+use crate::directory::{MODEL_STEM, variables};
 use crate::properties::properties;
 use crate::proto::descriptor_pool;
 use crate::{NAMES, SAVED_MODEL, SavedModelSplitter};
@@ -70,7 +70,7 @@ impl Format for SavedModelFormat {
             None => {
                 let [chunked, plain] = files();
                 let message = format!("no SavedModel: neither {chunked} nor {plain} is in it");
-                Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()))
+                Err(Error::new(ErrorKind::InvalidConfig, message).in_file(path))
             }
         }
     }
@@ -78,6 +78,10 @@ impl Format for SavedModelFormat {
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let files = files().map(|file| folder.join(file));
         files.into_iter().find(|file| file.is_file())
+    }
+
+    fn variables(&self, folder: &Path) -> Result<Option<Box<dyn Archive>>> {
+        Ok(variables(folder)?.map(|variables| Box::new(variables) as Box<dyn Archive>))
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {

@@ -1,20 +1,20 @@
-//! Splits `tensorflow.SavedModel` messages of any size, describes their type, and handles whole
-//! SavedModel directories.
+//! Splitting `tensorflow.SavedModel` messages of any size, their type, and whole SavedModel
+//! directories.
 //!
 //! [`SavedModelSplitter`] is used through
 //! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter);
-//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked model, as any message. [`proto`]
-//! has the typed messages and their descriptors, including those of graphs. [`SavedModelDir`] reads
-//! a directory lazily and writes it in the other form; [`fingerprint`] computes the
-//! `fingerprint.pb` that TensorFlow would write.
+//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked model like any other message.
+//! [`proto`] has the typed messages and their descriptors, including those of graphs.
+//! [`SavedModelDir`] reads a directory lazily and writes it in the other form; [`fingerprint`]
+//! computes the `fingerprint.pb` that TensorFlow would write.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod canonical;
 pub mod directory;
 mod farmhash;
 pub mod fingerprint;
 mod format;
+mod hashed;
 mod names;
 mod properties;
 pub mod proto;

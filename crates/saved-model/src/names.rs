@@ -4,8 +4,8 @@ use proto_splitter_core::Result;
 use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
-/// Names of the parts of a `SavedModel` outside of its graphs in a tree of sizes: a meta graph by
-/// its first tag, an object by its kind and name. Those of graphs are in
+/// Names of the parts of a `SavedModel`, except its graphs, in a tree of sizes: for a meta graph
+/// its first tag, for an object its kind and name. Those of graphs are in
 /// [`proto_splitter_graph_def::NAMES`].
 pub const NAMES: [NameRule; 3] = [
     ("tensorflow.MetaGraphDef", meta_graph),

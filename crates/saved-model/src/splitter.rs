@@ -10,8 +10,8 @@ use crate::proto::descriptor_pool;
 /// Full name of the type that [`SavedModelSplitter`] splits.
 pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 
-/// Splits a `tensorflow.SavedModel`: all its meta graphs, with their graphs, object graphs,
-/// collections, signatures and assets.
+/// A splitter for `tensorflow.SavedModel`. It cuts all parts of the meta graphs: graphs, object
+/// graphs, collections, signatures and assets.
 ///
 /// No chunk is created for a meta graph itself: TensorFlow's Merger reads such a file, but its
 /// fingerprint code does not. Cuts are one level below instead.
@@ -36,7 +36,8 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Returns the places that must not be cut: none in a graph, and not a meta graph itself.
+    /// Returns the rules about what must not be cut: a meta graph itself, but not what is inside a
+    /// graph.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
     }

@@ -1,4 +1,4 @@
-//! Encodes a prost message into a list of segments, without copying its values of type [`Bytes`].
+//! Encoding a prost message into a list of segments, without copying its values of type [`Bytes`].
 //!
 //! Calling `encode_to_vec` for a message with 10 GiB of tensors takes 10 GiB more. The concatenated
 //! segments are exactly the bytes that `encode` writes, but a field of type [`Bytes`] is a separate
@@ -33,7 +33,7 @@
 //!
 //! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
 //! can implement, since its `chunk_mut` lends uninitialized memory. Here [`BytesMut`] lends the
-//! memory, and is told how much of it was written.
+//! memory, and is then passed the number of bytes written.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -51,7 +51,7 @@ pub fn encode(message: &impl Message) -> Vec<Bytes> {
     segments.closed
 }
 
-/// A buffer that keeps large values as they are, and concatenates everything else.
+/// A buffer that keeps large values unchanged, and concatenates everything else.
 #[derive(Default)]
 struct Segments {
     closed: Vec<Bytes>,
@@ -67,7 +67,7 @@ impl Segments {
     }
 }
 
-// SAFETY: the memory that is lent, and what is known to be written of it, are those of one
+// SAFETY: the lent memory, and the number of bytes known to be written, are those of one
 // `BytesMut`, which upholds the trait's contract.
 #[allow(
     unsafe_code,

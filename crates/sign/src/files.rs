@@ -69,7 +69,7 @@ impl ModelFiles {
             });
         } else if metadata.is_dir() {
             found.add_folder(root, Path::new(""), 0)?;
-            // By their components, as the signers of other languages order paths.
+            // Paths are ordered by their components, as by signers in other languages.
             found
                 .files
                 .sort_by(|a, b| a.name.split('/').cmp(b.name.split('/')));
@@ -126,7 +126,7 @@ impl ModelFiles {
         self.files.iter().map(|file| &*file.name)
     }
 
-    /// Hashes all files; several at once, and each by one thread.
+    /// Hashes all files, several at once. Each file is hashed by one thread.
     pub(crate) fn hash(
         &self,
         progress: &Progress,
@@ -222,5 +222,5 @@ fn refused(why: &str) -> Error {
 }
 
 pub(crate) fn at(path: &Path, error: Error) -> Error {
-    error.context(path.display())
+    error.in_file(path)
 }

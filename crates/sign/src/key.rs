@@ -8,7 +8,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::statement::sha256_hex;
 
-/// A private key of P-256 or P-384, which signs.
+/// A private key of P-256 or P-384, for signing.
 ///
 /// `openssl ecparam -name prime256v1 -genkey -noout -out key.pem` makes one, and
 /// `openssl ec -in key.pem -pubout -out key.pub` the [`VerifyingKey`] that belongs to it.
@@ -55,7 +55,7 @@ impl SigningKey {
         })
     }
 
-    /// Signs `message`, hashed with the curve's own hash; returns the signature in DER.
+    /// Signs `message`, hashed with the hash of the curve, and returns the signature in DER.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let failed = |_| invalid("a key that can't sign");
         Ok(match &self.0 {
@@ -71,7 +71,7 @@ impl SigningKey {
     }
 }
 
-/// Shows the curve alone, so that no log has a private key.
+/// Shows only the curve, so that private keys don't get into logs.
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
@@ -81,7 +81,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A public key of P-256 or P-384, which checks signatures.
+/// A public key of P-256 or P-384, for checking signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyingKey(Public);
 
@@ -108,7 +108,7 @@ impl VerifyingKey {
         Err(invalid("not a public key of P-256 or P-384 in PEM"))
     }
 
-    /// Returns the SHA-256 of the key in PEM, by which a signature names it.
+    /// Returns the SHA-256 of the key in PEM, which identifies the key in signatures.
     pub(crate) fn hint(&self) -> Result<String> {
         let pem = match &self.0 {
             Public::P256(key) => key.to_public_key_pem(LineEnding::LF),
@@ -118,7 +118,7 @@ impl VerifyingKey {
         Ok(sha256_hex(pem.as_bytes()))
     }
 
-    /// Returns true if `signature`, in DER, is one of `message` by this key.
+    /// Returns true if `signature`, in DER, is a signature of `message` by this key.
     pub(crate) fn accepts(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.0 {
             Public::P256(key) => p256::ecdsa::DerSignature::from_bytes(signature)

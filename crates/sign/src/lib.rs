@@ -1,11 +1,12 @@
 //! Signatures of models of any size, in the format of [OpenSSF Model Signing].
 //!
-//! A [`Signature`] names every file of a model with its SHA-256 hash, and is signed with a key of the
-//! elliptic curve P-256 or P-384. It is a file of a few hundred bytes beside the model, which PyPI's
-//! `model-signing` accepts offline, as this crate accepts what `model-signing` writes with a key.
+//! A [`Signature`] names every file of a model with its SHA-256 hash, and is signed with a key of
+//! the elliptic curve P-256 or P-384. It is a file of a few hundred bytes beside the model. PyPI's
+//! `model-signing` accepts it offline, and this crate accepts files that `model-signing` writes
+//! with a key.
 //!
-//! The checksums in a `.cpb` find accidents, but an attacker who changes the file can change them, too. A
-//! signature finds forgeries, as long as the public key comes from someone you trust.
+//! The checksums in a `.cpb` detect accidents, but an attacker who changes the file can change them
+//! too. A signature detects forgeries, provided that the public key comes from someone you trust.
 //!
 //! ```
 //! use proto_splitter_sign::{SignOptions, SigningKey, VerifyOptions, VerifyingKey, sign, verify};
@@ -47,16 +48,16 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod bundle;
 mod files;
 mod key;
 mod options;
+mod signature;
 mod statement;
 mod verify;
 
-pub use bundle::Signature;
 pub use key::{SigningKey, VerifyingKey};
 pub use options::{SignOptions, VerifyOptions};
+pub use signature::Signature;
 pub use verify::{SignatureReport, verify};
 
 use std::path::Path;
@@ -69,7 +70,7 @@ use crate::statement::Statement;
 /// Signs the model at `path`, a file or a folder.
 ///
 /// Every file of the folder is signed, apart from those that the options leave out. The files are
-/// hashed on as many threads as the options allow, each file by one.
+/// hashed on as many threads as the options allow, with one thread for each file.
 ///
 /// # Errors
 ///

@@ -14,14 +14,14 @@ pub struct SignOptions {
 }
 
 impl SignOptions {
-    /// Returns the defaults: every file but those of Git, and as many threads as the machine has.
+    /// Returns the defaults: all files except those of Git, and one thread for each processor.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out a file or folder, given as a path of the file system: the signature's own file, if it
-    /// is inside the model.
+    /// Leaves out a file or folder, given as a path of the file system, such as the signature's own
+    /// file if it is inside the model.
     ///
     /// Git's own files (`.git`, `.gitattributes`, `.github`, `.gitignore`) are always left out.
     #[must_use]
@@ -30,18 +30,33 @@ impl SignOptions {
         self
     }
 
-    /// Reports progress and allows cancellation. Default: none.
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Sets the largest number of threads. Default: one for each processor.
+    /// Sets the maximum number of threads. Default: one for each processor.
     #[must_use]
-    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
+    }
+
+    /// Returns the paths that the signature leaves out.
+    pub fn get_ignored(&self) -> &[PathBuf] {
+        &self.ignored
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns the maximum number of threads.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
     }
 
     pub(crate) fn ignored_paths(&self) -> Vec<PathBuf> {
@@ -58,31 +73,47 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// Returns the defaults: every file has to be signed but those that the signature leaves out.
+    /// Returns the defaults: every file has to be signed, except those that the signature leaves
+    /// out.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out a file or folder that isn't signed, given as a path of the file system: the
-    /// signature's own file, if it is inside the model. A signed file is always checked.
+    /// Leaves out a file or folder that isn't signed, given as a path of the file system, such as
+    /// the signature's own file if it is inside the model. A signed file is always checked.
     #[must_use]
     pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored.push(path.into());
         self
     }
 
-    /// Reports progress and allows cancellation. Default: none.
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Sets the largest number of threads. Default: one for each processor.
+    /// Sets the maximum number of threads. Default: one for each processor.
     #[must_use]
-    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
+    }
+
+    /// Returns the paths that the signature leaves out.
+    pub fn get_ignored(&self) -> &[PathBuf] {
+        &self.ignored
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns the maximum number of threads.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
     }
 }

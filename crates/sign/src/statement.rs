@@ -33,7 +33,8 @@ struct SubjectDigest {
     sha256: String,
 }
 
-/// Fields beside these two are for later versions, and are passed over, as version 1.0 asks.
+/// The statement's predicate. Other fields are for later versions and are ignored, as version 1.0
+/// requires.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Predicate {
     serialization: Serialization,
@@ -96,7 +97,7 @@ impl Statement {
         }
     }
 
-    /// Parses a statement and checks that it is one that this crate can hold a model against.
+    /// Parses a statement, and checks that this crate can compare a model with it.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let statement: Statement = serde_json::from_slice(json).map_err(|error| {
             invalid(format!(
@@ -196,7 +197,7 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
         return None;
     }
     for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        // Lower-case alone, so that a hash has one form.
+        // Only lower case is accepted, so that a hash has one form.
         let [high, low] = [digits[0], digits[1]].map(|digit| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
             b'a'..=b'f' => Some(digit - b'a' + 10),

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::Result;
 
-use crate::bundle::Signature;
 use crate::files::ModelFiles;
 use crate::key::VerifyingKey;
 use crate::options::VerifyOptions;
+use crate::signature::Signature;
 
-/// The result of [`verify`], of a signature that is valid.
+/// The result of [`verify`] for a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SignatureReport {
     /// The model's name when it was signed. It may have been renamed since.
     pub model: String,
-    /// The number of signed files that are the same.
+    /// The number of signed files that are unchanged.
     pub equal: usize,
     /// Signed files whose bytes have changed.
     pub changed: Vec<String>,
@@ -49,7 +49,8 @@ pub fn verify(
 ) -> Result<SignatureReport> {
     let statement = signature.statement(key)?;
     let root = path.as_ref();
-    // Paths that the signer left out are within the model; the caller's are of the file system.
+    // The signer's ignored paths are relative to the model; the caller's are paths of the file
+    // system.
     let signed = statement.ignored().iter().map(|path| root.join(path));
     let ignored: Vec<PathBuf> = signed.chain(options.ignored.iter().cloned()).collect();
     let files = ModelFiles::find(root, &ignored)?;

@@ -1,8 +1,8 @@
-//! Tells whether a process began with its standard output closed, as by `>&-` in a shell.
+//! Detecting whether a process began with its standard output closed, as by `>&-` in a shell.
 //!
-//! Rust's runtime opens `/dev/null` in place of a standard stream that is closed, before `main`
-//! runs. A program that prints its result would then lose it, and report success. This crate looks
-//! before the runtime does.
+//! Before `main` runs, Rust's runtime opens `/dev/null` in place of a closed standard stream. A
+//! program that prints its result would then lose it, and report success. This crate checks before
+//! the runtime does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,8 +36,7 @@ mod before_main {
         }
     }
 
-    /// Has the loader call [`look`] before the runtime begins. There is no safe way to be called
-    /// then.
+    /// Makes the loader call [`look`] before the runtime begins. There is no safe way to do so.
     #[allow(
         unsafe_code,
         reason = "names the section of functions that the loader calls"

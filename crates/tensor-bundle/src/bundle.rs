@@ -12,8 +12,8 @@ use record_file::ReadAt;
 pub use crate::data::BundleReader;
 use crate::data::{CheckedSpan, Seen};
 use crate::dtype::{dtype_name, element_size, elements};
-use crate::entry::{Index, Span, Tensor, TensorLocation};
 use crate::files::{data_path, index_path, prefix_of};
+use crate::index::{Index, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
 /// Largest number of data files kept open.
@@ -21,8 +21,8 @@ const MAX_OPEN_FILES: usize = 64;
 
 /// A checkpoint of TensorFlow, format V2: tensors by name.
 ///
-/// Opening it reads the index, whose entries stay in memory, about 200 bytes each. A data file is
-/// opened when one of its tensors is read.
+/// Opening it reads the index, whose entries stay in memory and take about 200 bytes each. A data
+/// file is opened when one of its tensors is read.
 #[derive(Debug)]
 pub struct Bundle {
     prefix: PathBuf,
@@ -43,7 +43,7 @@ impl Bundle {
         let path = prefix.as_ref();
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());
         let index = index_path(&prefix);
-        let at_index = |error: Error| error.context(index.display());
+        let at_index = |error: Error| error.in_file(&index);
         let file = File::open(&index).map_err(|error| at_index(error.into()))?;
         let Index {
             num_shards,
@@ -179,7 +179,7 @@ impl Bundle {
     /// Returns the file of a span, after checking that it contains the whole span.
     pub(crate) fn checked(&self, span: &Span) -> Result<Arc<File>> {
         let path = self.data_path(span.shard);
-        let at_file = |error: Error| error.context(path.display());
+        let at_file = |error: Error| error.in_file(&path);
         let file = self.file(span.shard).map_err(at_file)?;
         let len = file
             .metadata()

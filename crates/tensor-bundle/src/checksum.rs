@@ -5,7 +5,7 @@ const DELTA: u32 = 0xa282_ead8;
 
 /// Masks a crc32c as a bundle stores it: rotated by 15 bits, plus a constant.
 ///
-/// A checksum of bytes that contain their own checksums would be weak; with masked ones it isn't.
+/// A checksum of bytes that contain their own checksums would be weak, unless these are masked.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::{mask_crc, unmask_crc};

@@ -9,15 +9,15 @@ use proto_splitter_core::checksum::CrcOfPieces;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use crate::entry::{Slice, Span};
+use crate::index::{Slice, Span};
 use crate::strings::ElementsCrc;
 
 /// The bytes of a tensor in the order of its elements, read by position.
 ///
-/// The checksum is compared as they are read: the read of the last missing bytes fails if it
-/// differs ([`ErrorKind::ChecksumMismatch`]), in whatever pieces and on however many threads they
-/// are read. Until all were read, nothing is compared. For strings and variants, this requires
-/// reading from first to last.
+/// The checksum is compared as they are read: if it differs, the read of the last missing bytes
+/// fails with [`ErrorKind::ChecksumMismatch`]. They may be read in any pieces and on any number of
+/// threads, except that strings and variants must be read from first to last. Until all bytes were
+/// read, nothing is compared.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,
@@ -98,7 +98,7 @@ impl ReadAt for BundleReader {
     }
 }
 
-/// A range of a data file, whose checksum is compared once all of it was read.
+/// A range of a data file, whose checksum is compared once the whole range was read.
 #[derive(Debug)]
 pub(crate) struct CheckedSpan {
     file: Arc<File>,
@@ -190,7 +190,7 @@ impl CheckedSpan {
 
     #[cold]
     fn named(&self, error: Error) -> Error {
-        error.at_path(&self.tensor).context(self.path.display())
+        error.at_path(&self.tensor).in_file(&self.path)
     }
 
     /// Records bytes that were read, and compares the checksum once none is missing.
@@ -239,8 +239,8 @@ pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
 }
 
 impl Sliced {
-    /// Returns the slice that contains byte `at` of the tensor, the offset in it, and the number of
-    /// bytes that are contiguous in both from there on.
+    /// Returns the slice that contains byte `at` of the tensor, the offset of that byte in the
+    /// slice, and the number of bytes from there on that are contiguous in both.
     fn locate(&self, at: u64) -> Option<(usize, u64, u64)> {
         let (element, within) = (at / self.width, at % self.width);
         let mut index = vec![0; self.shape.len()];
@@ -259,7 +259,8 @@ impl Sliced {
         for ((&start, &len), &at) in slice.start.iter().zip(&slice.shape).zip(&index) {
             in_slice = in_slice * len + (at - start);
         }
-        // Up to the end of the last dimension that is cut, including all dimensions after it.
+        // The run extends to the end of the last dimension that is cut, and includes all dimensions
+        // after it.
         let mut run = 1;
         let mut done = 0;
         for (dim, &all) in self.shape.iter().enumerate().rev() {

@@ -43,7 +43,7 @@ pub fn dtype_name(dtype: DataType) -> String {
 
 /// Returns the number of elements of a shape; `None` if it overflows 64 bits.
 pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
-    // A zero dimension makes the whole empty, however large the others are.
+    // If one dimension is 0, there are no elements.
     if shape.contains(&0) {
         return Some(0);
     }

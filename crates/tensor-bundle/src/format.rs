@@ -12,11 +12,11 @@ use proto_splitter_graph_def::TENSOR;
 use proto_splitter_graph_def::proto::DataType;
 
 use crate::bundle::Bundle;
-use crate::entry::{Tensor, TensorLocation};
 use crate::files::{data_path, index_path, prefix_of};
+use crate::index::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 
-/// A checkpoint of TensorFlow, format V2: by its prefix, or by any of its files.
+/// A checkpoint of TensorFlow, format V2, given by its prefix or by any of its files.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

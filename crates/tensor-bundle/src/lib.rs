@@ -1,4 +1,4 @@
-//! Reads and writes TensorFlow's checkpoints, format V2: tensors of any size by name.
+//! Reading and writing TensorFlow's checkpoints, format V2: tensors of any size, by name.
 //!
 //! A checkpoint consists of a tensor bundle: a few files that share a prefix, for example
 //! `variables/variables`:
@@ -38,9 +38,9 @@ mod bundle;
 mod checksum;
 mod data;
 mod dtype;
-mod entry;
 mod files;
 mod format;
+mod index;
 mod options;
 mod plan;
 pub mod proto;
@@ -54,9 +54,9 @@ pub mod work;
 pub use bundle::{Bundle, BundleReader};
 pub use checksum::{mask_crc, unmask_crc};
 pub use dtype::{dtype_name, element_size};
-pub use entry::{Slice, Span, Tensor, TensorLocation};
 pub use files::{data_path, index_path, prefix_of};
 pub use format::CheckpointFormat;
+pub use index::{Slice, Span, Tensor, TensorLocation};
 pub use options::{BundleOptions, MAX_SHARDS};
 pub use plan::{BundlePlan, NewTensor, WrittenBundle};
 pub use table::MAX_BLOCK_SIZE;

@@ -44,8 +44,8 @@ impl BundleOptions {
         self
     }
 
-    /// Sets the files that the tensors come from: new files are at most as readable as they are.
-    /// Default: none.
+    /// Sets the files that the tensors come from. The permissions of new files allow no more than
+    /// theirs. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
@@ -64,6 +64,26 @@ impl BundleOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the number of threads that read and write, each with a buffer of 1 MiB.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns whether existing files are replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the files that the tensors come from.
+    pub const fn get_made_from(&self) -> &MadeFrom {
+        &self.made_from
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {

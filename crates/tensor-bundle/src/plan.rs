@@ -17,8 +17,8 @@ use record_file::ReadAt;
 
 use crate::checksum::mask_crc;
 use crate::dtype::{dtype_name, tensor_size};
-use crate::entry::VERSION;
 use crate::files::{data_path, index_path};
+use crate::index::VERSION;
 use crate::options::{BundleOptions, MAX_SHARDS};
 use crate::proto::{BundleEntryProto, BundleHeaderProto};
 use crate::slice;
@@ -139,8 +139,7 @@ impl<'a> BundlePlan<'a> {
                 size,
             });
         }
-        // A tensor goes to the file that would contain its first byte if all files had the same
-        // size.
+        // A tensor goes to the file that would contain its first byte if all files had equal sizes.
         let share = total.div_ceil(u64::from(num_shards)).max(1);
         let mut shards = vec![0; num_shards as usize];
         let mut before = 0;
@@ -187,7 +186,7 @@ impl<'a> BundlePlan<'a> {
             let file = AtomicFile::create(&path, &options.made_from, options.force)?;
             file.as_file()
                 .set_len(*len)
-                .map_err(|error| Error::from(error).context(path.display()))?;
+                .map_err(|error| Error::from(error).in_file(&path))?;
             shards.push(file);
         }
         let crcs = self.write_tensors(&shards, options)?;
@@ -291,7 +290,7 @@ fn copy_piece(
     read_pieces(data, start..start + len, buffer, |at, bytes| {
         crc = crc32c::crc32c_append(crc, bytes);
         write_all_at(target.as_file(), bytes, placed.offset + at)
-            .map_err(|error| Error::from(error).context(target.target().display()))?;
+            .map_err(|error| Error::from(error).in_file(target.target()))?;
         meter.advance(bytes.len() as u64)
     })
     .map_err(|error| match error.io_kind() {

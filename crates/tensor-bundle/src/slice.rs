@@ -34,7 +34,8 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
         }
     }
     key.extend_from_slice(&[0, 1]);
-    // Few dimensions: one byte for the length of the number, and one byte for the number.
+    // There are few dimensions: one byte is for the length of the number, and one byte for the
+    // number.
     match u8::try_from(slice.extent.len()) {
         Ok(0) => key.push(0),
         Ok(rank) => key.extend_from_slice(&[1, rank]),
@@ -52,8 +53,8 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
     Ok(key)
 }
 
-/// Encodes a signed number so that the bytes sort as the numbers: as many leading ones as there are
-/// bytes, then the number in two's complement; for a negative number, all of it inverted.
+/// Encodes a signed number so that the bytes sort like the numbers: as many leading ones as there
+/// are bytes, then the number in two's complement. For a negative number, all bits are inverted.
 fn put_signed(out: &mut Vec<u8>, value: i64) {
     let magnitude = if value < 0 { !value } else { value };
     let bits = (i64::BITS - magnitude.leading_zeros()) as usize;

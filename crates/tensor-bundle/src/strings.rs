@@ -10,9 +10,9 @@ const MOST_VARINT: u32 = 10;
 
 /// The checksum of a tensor of strings or variants, computed as its bytes arrive in order.
 ///
-/// Strings are stored as all their lengths, a checksum of these, and all their bytes; a variant as
-/// its length, its bytes, and a checksum of everything so far. The checksum of the whole covers the
-/// same data, but with each length as a number of 4 or 8 bytes.
+/// Strings are stored as all lengths, a checksum of the lengths, and all bytes; a variant as its
+/// length, its bytes, and a checksum of everything so far. The checksum of the whole tensor covers
+/// the same data, but with each length as a number of 4 or 8 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementsCrc {
     is_strings: bool,

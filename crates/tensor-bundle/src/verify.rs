@@ -8,7 +8,7 @@ use record_file::ReadAt;
 
 use crate::bundle::Bundle;
 use crate::data::check_crc;
-use crate::entry::{Tensor, TensorLocation};
+use crate::index::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 use crate::work;
 
@@ -74,7 +74,7 @@ impl Bundle {
             let span = span.ok_or_else(|| missing_span(job.tensor))?;
             check_crc(span, crc).map_err(|error| {
                 let path = self.data_path(span.shard);
-                error.at_path(job.tensor.name()).context(path.display())
+                error.at_path(job.tensor.name()).in_file(&path)
             })?;
         }
         Ok(VerifiedBundle {

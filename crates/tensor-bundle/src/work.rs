@@ -22,8 +22,8 @@ pub fn map<T: Send>(
 /// Size of a thread's buffer, in bytes.
 pub const BUFFER_LEN: usize = 1 << 20;
 
-/// Largest part of a tensor that one thread handles at once, so that all threads have work until
-/// the end.
+/// Maximum number of bytes of a tensor that a thread processes at once, so that all threads have
+/// work until the end.
 pub(crate) const PIECE_LEN: u64 = 32 << 20;
 
 /// Returns the offset and length of the pieces of `size` bytes.

@@ -30,7 +30,7 @@ use record_file::{Compression, RecordWriter, WriterOptions};
 /// Number of files that are made, and read by TensorFlow, at a time.
 const BATCH: u64 = 200;
 
-/// Of the files that this crate refuses, TensorFlow is asked about one in this many.
+/// TensorFlow reads one in this many of the files that this crate refuses.
 const ASKED: u64 = 100;
 
 struct Random(u64);

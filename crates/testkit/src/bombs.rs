@@ -1,7 +1,8 @@
-//! Small files with large claims: each command has to end on each, with an answer or one line of
-//! error, and in little memory.
+//! Small files with large claims. For each of them, each command has to end, with a result or one
+//! line of error, and use little memory.
 //!
-//! All are valid as record files, hashes included: they can only be refused for their content.
+//! All of them are valid record files, including the hashes, so they can only be refused for their
+//! content.
 
 use std::fs;
 use std::io;
@@ -201,7 +202,7 @@ fn reading(path: &str) -> Vec<Vec<String>> {
     commands.into_iter().map(own).collect()
 }
 
-/// Returns those for a plain message, whose type has to be given.
+/// Returns those commands for a plain message, whose type has to be given.
 fn of_plain(path: &str) -> Vec<Vec<String>> {
     let mut commands = reading(path);
     commands.retain(|command| !["info", "ls", "recompress"].contains(&command[0].as_str()));
@@ -445,7 +446,7 @@ fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a model of one value that is almost all a hole in the file.
+/// Returns a model with one value that is almost entirely a hole in the file.
 fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let path = dir.join("sparse.pb");
     let mut bytes = [vec![8, 1], head(4, size)].concat();
@@ -462,7 +463,7 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let file = fs::OpenOptions::new().write(true).open(&path)?;
     file.set_len(bytes.len() as u64 + size)?;
     let text = path.to_string_lossy();
-    // Commands that read or write all of it take correspondingly long.
+    // Commands that read or write the whole file take correspondingly long.
     let mut commands = of_plain(&text);
     commands.retain(|command| {
         let reads_all = [

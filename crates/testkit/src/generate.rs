@@ -1,4 +1,4 @@
-//! Random messages, byte by byte: everything the wire format allows and readers accept.
+//! Random messages, byte by byte, with everything that the wire format allows and readers accept.
 
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter_core::wire::{put_varint, varint_len};
@@ -37,15 +37,15 @@ pub fn kitchen_sink() -> MessageDescriptor {
             .open_file("kitchen_sink.proto")
             .expect("the schema compiles");
         compiler.include_imports(true);
-        // Not the compiler's own pool: prost-reflect reads `packed` before it has resolved the
-        // options of source.
+        // This isn't the compiler's pool, since prost-reflect reads `packed` before it has resolved
+        // the options of source.
         DescriptorPool::decode(&*compiler.encode_file_descriptor_set()).expect("as compiled")
     });
     POOL.get_message_by_name("testkit.Sink")
         .expect("it is in its file")
 }
 
-/// SplitMix64: small, seeded, the same on every machine.
+/// SplitMix64, which is small, seeded, and the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -69,7 +69,7 @@ impl Random {
         self.number() % bound.max(1)
     }
 
-    /// Returns one of these.
+    /// Returns one of the given values.
     ///
     /// # Panics
     ///
@@ -334,7 +334,7 @@ fn value(
             );
             parts.push(part);
             if habits.odd_wire && random.one_in(20) {
-                // More than an entry has, or less: such a value has no path.
+                // The entry has more fields than usual, or fewer. Such a value has no path.
                 match random.below(3) {
                     0 => parts.push(unknown(3, 1 + size / 4, random, habits)),
                     1 => parts.insert(0, parts[0].clone()),

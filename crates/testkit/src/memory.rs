@@ -12,10 +12,10 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// The largest observed memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Largest anonymous memory at any of the measurements: a peak between two of them is missed.
+    /// Largest anonymous memory at any of the measurements. A peak between two of them is missed.
     pub anonymous: u64,
     /// Largest resident memory, including pages of its program and of other files. The system
-    /// tracks it, so it includes every peak; it is at least as large as the anonymous memory ever
+    /// tracks it, so it includes every peak, and is at least as large as the anonymous memory ever
     /// was.
     pub resident: u64,
 }
@@ -25,7 +25,7 @@ pub struct Peak {
 ///
 /// # Errors
 ///
-/// If it can't be started.
+/// If the process can't be started.
 pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
     watch_writing_to(command, Stdio::null())
 }
@@ -34,7 +34,7 @@ pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
 ///
 /// # Errors
 ///
-/// If it can't be started.
+/// If the process can't be started.
 pub fn watch_writing_to(
     command: &mut Command,
     output: impl Into<Stdio>,

@@ -203,7 +203,7 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
         block.clear();
         let take = left.min(BLOCK);
         while (block.len() as u64) < take {
-            // Sign and mantissa at random, with the exponent of 1 or below.
+            // The sign and mantissa are random, with the exponent of 1 or below.
             let bits = random.number() & 0xbf7f_ffff_bf7f_ffff | 0x3000_0000_3000_0000;
             block.extend_from_slice(&bits.to_le_bytes());
         }

@@ -1,4 +1,4 @@
-//! A merge by reflection, as TensorFlow's Merger does it: slow, small, and without shared code.
+//! A merge by reflection, like TensorFlow's Merger: slow, small, and without code shared with ours.
 
 use std::cmp::Ordering;
 

@@ -116,7 +116,7 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
         }
         bodies.push(body);
     }
-    // In reverse, so that each is complete when its parent takes it.
+    // The order is reversed, so that each is complete when its parent takes it.
     for index in (0..own.len()).rev() {
         let (name, body) = (&own[index].name, &bodies[index]);
         match own[index].parent {
@@ -239,7 +239,7 @@ impl Writer<'_> {
         from + u32::try_from(self.random.below(u64::from(to - from + 1))).expect("small")
     }
 
-    /// Generates a field that is not a map; a singular one in a oneof.
+    /// Generates a field that is not a map, or in a oneof, a singular field.
     fn plain_field(&mut self, number: u32, name: &str, oneof: Option<String>) -> String {
         let label = match (self.random.below(5), &oneof, self.level) {
             (0 | 1, None, _) => "REPEATED",

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Creates a new folder on the disk of the repository, which is removed with its content; temporary
-/// folders may be in memory.
+/// Creates a new folder on the disk of the repository, since temporary folders may be in memory. It
+/// is removed with its content.
 ///
 /// # Errors
 ///
-/// If it can't be created.
+/// If the folder can't be created.
 pub fn scratch_folder() -> io::Result<TempDir> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     fs::create_dir_all(&target)?;
@@ -19,7 +19,7 @@ pub fn scratch_folder() -> io::Result<TempDir> {
 }
 
 /// Returns the factor by which everything is made smaller: `quick` with `--quick`, which only
-/// checks that it runs.
+/// checks that the benchmark runs.
 pub fn scale(quick: u64) -> u64 {
     if std::env::args().any(|argument| argument == "--quick") {
         quick

@@ -13,7 +13,7 @@ use crate::reference;
 /// The outcome of splitting and merging a message.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was split, and all properties hold.
+    /// The message was split, and all properties hold.
     Split(Box<Split>),
     /// Some part of it can't be cut.
     Uncuttable,
@@ -52,8 +52,8 @@ pub fn check<S: ComposableSplitter>(
             assert_eq!(found, said, "a plan knows how many elements are in a slice");
         }
     }
-    if options.profile == Profile::Extended {
-        // TensorFlow's rules don't hold for it, so compare the result by bytes.
+    if options.get_profile() == Profile::Extended {
+        // TensorFlow's rules don't apply to it, so the result is compared by bytes.
         return Outcome::Split(Box::new(split));
     }
     let merged = reference::merge(&chunks, &split.message(), source.descriptor());
@@ -134,12 +134,12 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         };
         let always = chunk.kind() == ChunkKind::Bytes
             && options
-                .value_chunk_size
+                .get_value_chunk_size()
                 .is_some_and(|size| chunk.size() >= size);
         let holder = chunks
             .iter()
             .any(|other| other.parent() == Some(index.into()));
-        // The chunks of a value in several of them can't go back alone.
+        // The chunks of a value that is in several chunks can't go back individually.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
             .zip(index.saturating_sub(1)..)

@@ -1,5 +1,5 @@
-//! Timing several ways to do the same work, in turns: the memory and caches of a small machine vary
-//! from minute to minute.
+//! Timing several ways to do the same work in turns, since the memory and caches of a small machine
+//! vary from minute to minute.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
-//! The messages of the benchmarks, the same in each of them.
+//! The messages that all benchmarks share.
 
 use crate::models::{ModelSize, Parts, constant, saved_model, small_node};
 use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// Number of functions of W3, and the content of each.
+/// The number of functions of W3, and their contents.
 const FUNCTIONS: u64 = 1000;
 const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
@@ -85,7 +85,7 @@ impl Workload {
     }
 
     /// Returns the split options of the message `scale` times smaller. A constant that isn't
-    /// smaller than a chunk is one.
+    /// smaller than a chunk becomes one.
     ///
     /// # Panics
     ///
@@ -105,9 +105,9 @@ pub fn small_nodes(count: u64) -> Parts {
     })
 }
 
-/// Returns a graph with a function, each with this many bytes in constants of 512 KiB, and some of
-/// 4 MiB that are cut out. In chunks of at most one and a half times as many bytes both have a
-/// separate chunk, into which others are spliced.
+/// Returns a graph with a function. Each has `bytes` bytes in constants of 512 KiB, and some
+/// constants of 4 MiB that are cut out. If chunks have at most one and a half times as many bytes,
+/// both become separate chunks, into which others are spliced.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {

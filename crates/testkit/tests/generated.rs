@@ -1,7 +1,7 @@
 //! The checked-in Rust code and descriptor sets equal the ones generated from `proto/`, so that a
 //! build needs no protobuf compiler.
 //!
-//! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` writes them again.
+//! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` rewrites them.
 
 #![allow(clippy::unwrap_used)]
 

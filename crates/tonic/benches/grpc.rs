@@ -36,7 +36,11 @@ static PEAK: PeakAlloc = PeakAlloc;
 const MIB: usize = 1 << 20;
 const NO_LIMIT: usize = usize::MAX;
 
-/// Takes messages typed, and puts frames together or only checks them.
+/// Bytes that a sender may be ahead of the server, for all ways alike. By default it waits for the
+/// server after every 64 KiB, which is most of the time that a large message takes.
+const WINDOW: u32 = 4 << 20;
+
+/// A service that takes typed messages, and reassembles frames or only checks them.
 struct Service;
 
 #[tonic::async_trait]
@@ -57,7 +61,7 @@ impl Shelf for Service {
     }
 
     type EchoStream = Streaming<Frame>;
-    /// Takes a transfer to a handle, in the memory of a frame.
+    /// Receives a transfer as a handle, in the memory of one frame.
     async fn echo(
         &self,
         request: Request<Streaming<Frame>>,
@@ -78,12 +82,15 @@ async fn served() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = ShelfServer::new(Service).max_decoding_message_size(NO_LIMIT);
-    let server = Server::builder().add_service(service);
+    let server = Server::builder()
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
     address
 }
 
-/// A message that shares one sample, so that the sender holds next to nothing.
+/// Returns a message whose samples share memory, so that the sender holds almost nothing.
 fn trace(size: usize) -> Trace {
     let sample = Bytes::from(
         (0..=250_u8)
@@ -99,7 +106,7 @@ fn trace(size: usize) -> Trace {
     }
 }
 
-/// The same bytes over TCP, in buffers of 1 MiB, kept by the receiver.
+/// Sends the same bytes over TCP, in buffers of 1 MiB, which the receiver keeps.
 async fn raw_tcp(trace: &Trace) -> f64 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -126,7 +133,7 @@ async fn raw_tcp(trace: &Trace) -> f64 {
     took
 }
 
-/// How a message gets from one side to the other.
+/// The ways to transfer a message.
 #[derive(Clone, Copy)]
 enum Way {
     Tcp,
@@ -155,7 +162,7 @@ impl Way {
         match self {
             Way::Tcp => return raw_tcp(sent).await,
             Way::Typed => drop(send(|frames| client.put(frames), sent).await.unwrap()),
-            // It ends with a status that says that all of it was taken.
+            // It ends with a status that means that everything was received.
             Way::Handle => drop(send(|frames| client.echo(frames), sent).await),
             Way::Plain => drop(client.plain(message).await.unwrap()),
         }
@@ -166,7 +173,7 @@ impl Way {
 #[derive(Clone, Default)]
 struct Measured {
     times: Vec<f64>,
-    /// MiB that are allocated at most, on both sides, beside what was before.
+    /// Peak of the memory allocated on both sides, in addition to the memory in use before, in MiB.
     peak: f64,
 }
 
@@ -182,7 +189,7 @@ impl Measured {
     }
 }
 
-/// Has all ways take turns, after one that isn't counted.
+/// Measures all ways in turns, after one turn that isn't counted.
 async fn measured(turns: usize, client: &ShelfClient<Channel>, sent: &Trace) -> Vec<Measured> {
     let mut measured = vec![Measured::default(); Way::ALL.len()];
     for turn in 0..=turns {

@@ -1,5 +1,5 @@
-//! A server that keeps traces of any size, and a client that sends one and gets it back. It is here, and not with the
-//! examples of the root package, since those are built without tonic:
+//! A server that keeps traces of any size, and a client that sends one and gets it back. It isn't
+//! among the examples of the root package, since those are built without tonic:
 //!
 //! ```sh
 //! cargo run --release -p proto-splitter-tonic --example grpc -- server 127.0.0.1:50051 &
@@ -104,7 +104,7 @@ mod client {
             .into_inner();
         println!("sent {} bytes of samples", stored.size);
 
-        // The same, resumed whenever the connection breaks.
+        // This does the same, and resumes whenever the connection breaks.
         let put = |frames| {
             let mut client = client.clone();
             async move { client.put(frames).await }

@@ -55,7 +55,7 @@ async fn main() -> Done {
     Ok(())
 }
 
-/// Returns the most memory that this process has had, in MiB.
+/// Returns the peak memory of this process, in MiB.
 fn peak() -> Done<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -32,8 +32,8 @@ impl fmt::Debug for Handle {
 }
 
 impl Receive {
-    /// Receives a message as a handle that can be read while the rest comes. Returns it once the sender has
-    /// said how the message is cut.
+    /// Receives a message as a handle that can be read while the rest arrives. Returns it once the
+    /// sender has described how the message is cut.
     ///
     /// # Errors
     ///
@@ -88,13 +88,13 @@ impl Handle {
         }
     }
 
-    /// Returns the message. Reading a chunk that hasn't come waits for it and blocks the thread: call it where
-    /// blocking is allowed, as in `tokio::task::spawn_blocking`.
+    /// Returns the message. Reading a chunk that hasn't arrived waits for it and blocks the thread,
+    /// so read where blocking is allowed, as in `tokio::task::spawn_blocking`.
     pub fn file(&self) -> Arc<ChunkedFile<Arc<dyn ReadAt>>> {
         Arc::clone(&self.file)
     }
 
-    /// Returns the number of chunks that came whole, and of all.
+    /// Returns the number of chunks that have arrived completely, and of all chunks.
     pub fn chunks(&self) -> (u64, u64) {
         self.slot.lock().receiver.chunks()
     }

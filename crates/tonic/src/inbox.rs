@@ -15,7 +15,7 @@ use tonic::Status;
 
 use crate::receive::{Receive, Slot, blocking_if};
 
-/// Receives messages, and keeps the chunks of transfers that broke off in temporary files, so that
+/// A receiver of messages that keeps the chunks of broken-off transfers in temporary files, so that
 /// [`send_resuming`](crate::send_resuming) sends only the remaining ones.
 ///
 /// Transfers are kept under the session that the sender named; those without a session aren't kept.
@@ -40,7 +40,7 @@ impl Inbox {
         }
     }
 
-    /// Sets the maximum number of transfers to keep; a new one replaces the least recently used.
+    /// Sets the maximum number of transfers to keep. A new one replaces the least recently used.
     /// Default: 16.
     #[must_use]
     pub const fn max_pending(mut self, transfers: usize) -> Self {
@@ -67,8 +67,8 @@ impl Inbox {
 
     /// Returns the token with the received chunks of the session that `question` names.
     ///
-    /// A transfer of the session that is still running ends: the sender asks because it gave that transfer up,
-    /// and no chunk arrives after the answer.
+    /// A transfer of the session that is still running is ended, since the sender has given it up.
+    /// So no chunk arrives after the answer.
     pub fn token(&self, question: &ResumeToken) -> ResumeToken {
         let slot = self.pending().get(&question.session).cloned();
         slot.map_or_else(ResumeToken::default, |slot| slot.give_up())
@@ -102,7 +102,7 @@ impl Inbox {
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 
-    /// Receives a message as a handle on all of it.
+    /// Receives a whole message as a handle.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Inbox {
             pending.remove(&oldest);
         }
         let slot = Slot::new(self.receive.in_file(), true);
-        // A copy, so that the session doesn't keep the memory of its frame alive.
+        // The name is copied, so that the session doesn't keep the memory of its frame alive.
         let name = Bytes::copy_from_slice(session);
         pending.insert(name, slot.clone());
         slot

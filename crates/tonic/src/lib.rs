@@ -1,13 +1,14 @@
 //! Messages of any size over gRPC, with tonic.
 //!
-//! gRPC refuses messages over 4 MiB by default, and over 2 GiB at all. This crate sends one as a stream of
-//! [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with default limits takes. A service needs a
-//! method with a stream of them, `rpc Put(stream proto_splitter.transfer.Frame) returns (...)`, generated with
+//! gRPC refuses messages over 4 MiB by default, and always those over 2 GiB. This crate sends a
+//! message as a stream of [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with default
+//! limits accepts. A service needs a method with a stream of them, `rpc Put(stream
+//! proto_splitter.transfer.Frame) returns (...)`, generated with
 //! `extern_path(".proto_splitter.transfer", "::proto_splitter_tonic::proto")`.
 //!
 //! - A client sends with [`send`], and a server answers with [`Outgoing::results`].
-//! - Either side takes a transfer apart with [`Receive`]: into a typed message, into a file that appears
-//!   complete or not at all, or as a handle that can be read while the rest comes.
+//! - Either side receives a transfer with [`Receive`]: as a typed message, in a file that appears
+//!   complete or not at all, or as a handle that can be read while the rest arrives.
 //! - [`Inbox`] keeps the received chunks of a transfer that broke off, and [`send_resuming`] sends
 //!   the remaining ones.
 //!
@@ -34,9 +35,9 @@
 //! # }
 //! ```
 //!
-//! Deadlines, interceptors, metadata and TLS are tonic's own. Dropping a future cancels its
-//! transfer; back-pressure is HTTP/2's: a sender holds four frames, a receiver one. Errors are
-//! [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
+//! Deadlines, interceptors, metadata and TLS are those of tonic. Dropping a future cancels its
+//! transfer. Back-pressure is that of HTTP/2: a sender holds four frames, a receiver one. Errors
+//! are [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
 
 #![forbid(unsafe_code)]
 

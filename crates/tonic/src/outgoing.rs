@@ -77,9 +77,9 @@ impl Failure {
 
 /// The frames of a message as a stream, for the request of a streaming call.
 ///
-/// They are made on a thread for blocking work as the connection takes them. If the source fails, the stream
-/// ends early, and [`failure`](Self::failure) has the error; [`results`](Self::results) reports it as its last item
-/// instead.
+/// They are made on demand, on a thread for blocking work. If the source fails, the stream ends
+/// early, and [`failure`](Self::failure) has the error; [`results`](Self::results) reports it as
+/// its last item instead.
 #[derive(Debug)]
 pub struct Outgoing {
     made: Made,

@@ -17,7 +17,7 @@ use crate::status::status;
 /// Default longest time without a frame: 60 s.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Receives messages within limits on their size and on time.
+/// A receiver of messages, with limits on their size and on time.
 ///
 /// ```no_run
 /// # use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
@@ -80,7 +80,8 @@ impl Receive {
         self
     }
 
-    /// Sets the folder for chunks that aren't kept in memory. Default: `None`, that for temporary files.
+    /// Sets the folder for chunks that aren't kept in memory. Default: `None`, the folder for
+    /// temporary files.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
@@ -104,8 +105,8 @@ impl Receive {
         self.force
     }
 
-    /// Receives a message as a generated type. Its chunks are kept in memory, and values of type
-    /// [`Bytes`] share it.
+    /// Receives a message as a generated type. Its chunks are kept in memory, which values of type
+    /// [`Bytes`] share.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl Receive {
         let target = target.as_ref().to_owned();
         let force = self.force;
         if !force && target.symlink_metadata().is_ok() {
-            // Checked before all of the message is sent in vain.
+            // This is checked first, so that the message isn't sent in vain.
             let message = format!("{}: the file exists", target.display());
             return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
         }
@@ -260,7 +261,8 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) receiver: Receiver,
-    /// Number of the latest transfer: an earlier one that is still running may not push any more.
+    /// Number of the latest transfer. An earlier one that is still running may not push any more
+    /// frames.
     turn: u64,
     touched: Instant,
 }
@@ -295,14 +297,14 @@ impl Slot {
         self.lock().begin_turn()
     }
 
-    /// Ends the transfer that is under way, if any, and returns what is there.
+    /// Ends the current transfer, if any, and returns its receiver.
     pub(crate) fn give_up(&self) -> ResumeToken {
         let mut held = self.lock();
         held.begin_turn();
         held.receiver.token()
     }
 
-    /// Returns how long ago it was that a transfer began or a frame came.
+    /// Returns the time since a transfer began or a frame arrived.
     pub(crate) fn untouched(&self) -> Duration {
         self.lock().touched.elapsed()
     }
@@ -321,8 +323,8 @@ impl Slot {
         let _ = self.in_turn(turn, Receiver::break_off);
     }
 
-    /// Takes the receiver at the end of a turn. An earlier call may still have the slot, as one whose connection
-    /// broke without a word and that waits for its next frame.
+    /// Takes the receiver at the end of a turn. An earlier call may still have the slot: its
+    /// connection broke unnoticed, and it waits for the next frame.
     pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
         self.in_turn(turn, |receiver| {
             let nothing = Receiver::in_memory(&ReceiveOptions::new());

@@ -45,7 +45,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits for bytes at `offset`, and returns where they end.
+    /// Waits for bytes at `offset`, and returns the end of those available.
     fn wait_for(&self, offset: u64) -> io::Result<u64> {
         let mut state = self.lock();
         while state.end <= offset {
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// The bytes of a growing file; reads wait for missing ones.
+/// The bytes of a growing file. Reads wait for missing bytes.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     file: Arc<File>,

@@ -8,7 +8,7 @@ use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data};
 use crate::{MAX_SESSION_SIZE, VERSION};
 
-/// Maximum decompressed size of a frame's piece, whatever it claims, in bytes: 64 MiB.
+/// Maximum decompressed size of a frame's piece, in bytes: 64 MiB.
 const MAX_PIECE_SIZE: u64 = 64 << 20;
 
 /// Fails if the options don't allow a transfer, or its numbers are impossible.
@@ -26,7 +26,7 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
         (
             "a trailer of",
             begin.trailer_size,
-            options.limits().max_trailer_size,
+            options.limits().get_max_trailer_size(),
         ),
     ] {
         if found > most {

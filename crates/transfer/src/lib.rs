@@ -1,7 +1,7 @@
 //! Messages of any size, sent as a sequence of small frames.
 //!
 //! gRPC, brokers and queues limit the size of one message; protobuf itself is limited to 2 GiB. A
-//! transfer is a message cut into chunks, and the chunks cut into [`Frame`](proto::Frame)s of at
+//! transfer is a message that is cut into chunks, which are cut into [`Frame`](proto::Frame)s of at
 //! most 1 MiB, which any peer with default limits accepts. [`Frames`] makes them, and a
 //! [`Receiver`] reassembles the message: in memory, as a typed message, or in a file. Neither does
 //! network I/O; the crate `proto-splitter-tonic` connects them to gRPC.

@@ -102,7 +102,7 @@ impl ReceiveOptions {
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.reading.limits
+        self.reading.get_limits()
     }
 
     pub(crate) fn check_type(&self, found: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data, End, Frame, ResumeToken};
 use crate::store::{Place, Spool, Store};
 
-/// Reassembles a message from its frames, in memory or in a temporary file.
+/// A receiver, which reassembles a message from its frames, in memory or in a temporary file.
 ///
 /// Nothing is trusted: [`ReceiveOptions`] bound all sizes, every chunk is compared with its
 /// checksum, and the merged message with the sender's.
@@ -126,8 +126,9 @@ impl Receiver {
         }
     }
 
-    /// Takes the frames of a transfer, to its end. After an error of kind [`ErrorKind::Io`], as when a
-    /// connection breaks, it can be called again with the frames of [`Frames::resume`](crate::Frames::resume).
+    /// Takes all frames of a transfer. After an error of kind [`ErrorKind::Io`], as when a
+    /// connection breaks, it can be called again with the frames of
+    /// [`Frames::resume`](crate::Frames::resume).
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl Receiver {
         (self.received, self.begin.chunk_count)
     }
 
-    /// Returns true if all of the message has arrived and was compared with its checksums.
+    /// Returns true if the whole message has arrived and was compared with its checksums.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Nothing)
     }
@@ -253,6 +254,8 @@ impl Receiver {
             let mut parsed = parsed.metadata().clone();
             check_trailer(&parsed, &self.begin)?;
             parsed.source_crc32c = None;
+            // Its nodes aren't sent.
+            parsed.merkle_tree = None;
             for info in &mut parsed.chunks {
                 (info.offset, info.file, info.crc32c) = (0, 0, None);
             }
@@ -329,7 +332,7 @@ impl Receiver {
         let Some(place) = places.get(chunk).and_then(|places| places.first()) else {
             return error;
         };
-        let root = self.options.get_reading().descriptor.as_ref();
+        let root = self.options.get_reading().get_descriptor();
         error.at_path(place.path.display(root))
     }
 

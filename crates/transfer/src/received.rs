@@ -1,4 +1,4 @@
-//! Uses of a received message: in memory, as a typed message, in a file, or as a handle.
+//! Ways to use a received message: in memory, as a typed message, in a file, or as a handle.
 
 use std::collections::VecDeque;
 use std::io::Write;

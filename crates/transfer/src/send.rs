@@ -60,16 +60,16 @@ impl SendOptions {
         self
     }
 
-    /// Sets the largest size of a frame, in bytes. Default: [`DEFAULT_MAX_FRAME_SIZE`]; at least
-    /// [`LEAST_MAX_FRAME_SIZE`].
+    /// Sets the largest size of a frame, in bytes. The minimum is [`LEAST_MAX_FRAME_SIZE`].
+    /// Default: [`DEFAULT_MAX_FRAME_SIZE`].
     #[must_use]
     pub const fn max_frame_size(mut self, size: usize) -> Self {
         self.max_frame_size = size;
         self
     }
 
-    /// Sets the level of zstd at which pieces that shrink are compressed. Default: `None`, which
-    /// compresses nothing.
+    /// Sets the level of zstd for pieces that compression makes smaller. Default: `None`, without
+    /// compression.
     #[must_use]
     pub const fn compression_level(mut self, level: Option<i32>) -> Self {
         self.compression_level = level;
@@ -78,7 +78,7 @@ impl SendOptions {
 
     /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed:
     /// at most [`MAX_SESSION_SIZE`] bytes that others can't guess. Default: empty, which allows
-    /// resuming only where the receiver identifies transfers in another way.
+    /// resuming only if the receiver identifies transfers in another way.
     #[must_use]
     pub fn session(mut self, name: impl Into<Bytes>) -> Self {
         self.session = name.into();
@@ -105,6 +105,16 @@ impl SendOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the options of the split.
+    pub const fn get_split(&self) -> &SplitOptions {
+        &self.split
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn check(&self) -> Result<()> {
@@ -151,7 +161,7 @@ pub struct Frames {
     state: State,
     options: SendOptions,
     meter: Meter,
-    /// First chunk to send; earlier ones are only read, for their checksums.
+    /// First chunk to send. Earlier chunks are only read, for their checksums.
     first_chunk: u64,
     /// A piece that didn't fit in the previous frame.
     pending: Option<Data>,
@@ -293,7 +303,8 @@ impl Frames {
             return Ok(Some(data));
         }
         loop {
-            // A nearly full frame is sent as it is: tiny pieces have more overhead than content.
+            // A nearly full frame is sent without another piece, since tiny pieces have more
+            // overhead than content.
             let len = if room < LEAST_MAX_FRAME_SIZE / 4 {
                 self.options.max_frame_size - 4 * DATA_OVERHEAD
             } else {
@@ -325,7 +336,7 @@ impl Frames {
         {
             let size = data.content.len() as u64;
             let compressed = compress(&data.content, level)?;
-            // The first piece of a chunk decides for all of it: weights hardly ever shrink.
+            // The first piece decides for the whole chunk, since weights hardly ever shrink.
             self.compresses = (compressed.len() as u64) < size - size / 8;
             if self.compresses {
                 data.content = compressed.into();

@@ -49,8 +49,8 @@ impl Store {
     pub(crate) fn add_whole(&mut self, chunk: Bytes) -> Result<()> {
         match self {
             Store::Memory { chunks, .. } => {
-                // Decoded frames share their memory: copying a small chunk doesn't keep a whole
-                // frame alive.
+                // Decoded frames share their memory. A small chunk is copied, so that it doesn't
+                // keep a whole frame alive.
                 let chunk = if chunk.len() < SMALL {
                     Bytes::from(BytesMut::from(&chunk[..]))
                 } else {
@@ -67,7 +67,7 @@ impl Store {
     pub(crate) fn begin(&mut self, size: u64) -> Result<()> {
         match self {
             Store::Memory { partial, .. } => {
-                // Whatever size is claimed, memory is allocated as bytes arrive.
+                // Memory is allocated as bytes arrive, not by the claimed size.
                 let ahead = usize::try_from(size.min(MOST_AHEAD)).unwrap_or_default();
                 *partial = Vec::with_capacity(ahead);
                 Ok(())
@@ -81,7 +81,7 @@ impl Store {
         match self {
             Store::Memory { partial, .. } => {
                 if partial.capacity() - partial.len() < piece.len() {
-                    // Twice the bytes so far, but no more than the chunk has.
+                    // The buffer doubles, but not beyond the size of the chunk.
                     let left = usize::try_from(left).unwrap_or(usize::MAX);
                     let more = partial.len().max(piece.len()).min(left);
                     partial.reserve_exact(more);

@@ -1,4 +1,4 @@
-//! An executable with its options, and the executable in it as bytes, read as one message.
+//! Executables with options that contain another executable as bytes, read as one message.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::split_proto::SplitProto;
 use crate::write::{Draft, WriteOptions};
 use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
 
-/// Full name of the type that XLA's own tool unpacks executables to.
+/// Full name of the type to which XLA's own tool unpacks executables.
 pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
 
 /// Fields of that type: the executable's options, and the executable.
@@ -35,7 +35,7 @@ pub(crate) struct Executable {
     pub(crate) message: Arc<dyn ReadAt>,
     /// The executable, if it is a split proto.
     pub(crate) split: Option<SplitProto>,
-    /// True if it is for GPUs.
+    /// True if the executable is for GPUs.
     is_on_gpu: bool,
     /// Ranges of the rest of the message.
     rest: Vec<Range<u64>>,
@@ -116,8 +116,8 @@ pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
     Ok(if is_on_cpu { &[3, 1, 1] } else { &[2, 1, 1] })
 }
 
-/// Writes the [unpacked](unpacked) executable as XLA reads it: for a GPU as a split proto in a
-/// split proto, for a CPU as a message in a message. Returns the number of bytes.
+/// Writes the [unpacked](unpacked) executable in the form that XLA reads: for a GPU a split proto
+/// in a split proto, for a CPU a message in a message. Returns the number of bytes.
 pub(crate) fn pack(
     tree: &Arc<dyn ReadAt>,
     target: &Path,

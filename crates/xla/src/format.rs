@@ -13,12 +13,11 @@ use proto_splitter_core::formats::{
 };
 use proto_splitter_core::size_tree::{MemberName, NameRule};
 use proto_splitter_core::spans::copy_range;
-use proto_splitter_core::{Error, ErrorKind, Result, threads};
+use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{Compression, ReadAt};
 
 use crate::executable::{pack, unpacked};
 use crate::layers::{Layer, is_wrapped, unwrapped};
-use crate::settings::no_more_settings;
 use crate::split_proto::{SplitProto, is_split_proto, manifest_of};
 use crate::write::{Draft, WriteOptions};
 use crate::{
@@ -27,8 +26,8 @@ use crate::{
 };
 use parts::{LAYER, Parts};
 
-/// XLA's modules and executables: split protos, `.hlo.pb` files, and executables after IFRT's
-/// metadata, also in entries of a compilation cache.
+/// XLA's modules and executables: split protos, `.hlo.pb` files, and executables that follow IFRT's
+/// metadata, including those in entries of a compilation cache.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -98,7 +97,7 @@ impl Format for XlaFormat {
     }
 
     fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
-        open(input, options).map_err(|error| error.context(input.path().display()))
+        open(input, options).map_err(|error| error.in_file(input.path()))
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
@@ -149,8 +148,8 @@ impl Format for XlaFormat {
         options: &ConvertOptions,
     ) -> Result<Converted> {
         if target.name == PLAIN {
-            no_more_settings(options, &[])?;
-            let bytes = opened.write_file_with(output, options.force)?;
+            options.check_settings(&[])?;
+            let bytes = opened.write_file_with(output, options.get_force())?;
             return Ok(Converted::new(vec![output.to_owned()], bytes));
         }
         let Some(descriptor) = opened.descriptor() else {
@@ -158,24 +157,17 @@ impl Format for XlaFormat {
                 "a split proto contains its message type, but the type of this message is unknown";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
-        let message: Arc<dyn ReadAt> = match (opened.merged()?, opened.plain()) {
-            (Some(merged), _) => Arc::new(merged),
-            (None, Some((message, _))) => Arc::clone(message),
-            (None, None) => {
-                let message = "there is no message in it";
-                return Err(Error::new(ErrorKind::InvalidConfig, message));
-            }
-        };
+        let message = opened.reader()?;
         let made_from = MadeFrom::files(opened.files());
         let mut is_for_xla = true;
         let bytes = match target.name {
             UNPACKED => {
-                no_more_settings(options, &[])?;
+                options.check_settings(&[])?;
                 check_type(descriptor.full_name(), EXECUTABLE_AND_OPTIONS, UNPACKED)?;
                 let tree = unpacked(&message)?;
                 let size = tree.size()?;
-                let meter = options.progress.meter(size);
-                AtomicFile::create(output, &made_from, options.force)?.write(|sink| {
+                let meter = options.get_progress().meter(size);
+                AtomicFile::create(output, &made_from, options.get_force())?.write(|sink| {
                     copy_range(&*tree, 0..size, &mut meter.written_to(sink))?;
                     Ok(size)
                 })?
@@ -185,7 +177,7 @@ impl Format for XlaFormat {
                 pack(&message, output, &made_from, &writing(options)?)?
             }
             _ => {
-                let draft = match options.settings.get(OVERSIZED).map(String::as_str) {
+                let draft = match options.get_settings().get(OVERSIZED).map(String::as_str) {
                     None | Some("refuse") => Draft::new(message, descriptor.full_name())?,
                     Some("extend") => Draft::extended(message, descriptor)?,
                     Some(other) => {
@@ -263,15 +255,14 @@ const OVERSIZED: &str = "oversized";
 
 /// Returns the options for writing a split proto.
 fn writing(options: &ConvertOptions) -> Result<WriteOptions> {
-    no_more_settings(options, &[COMPRESSION, OVERSIZED])?;
-    let compression = options.settings.get(COMPRESSION);
+    options.check_settings(&[COMPRESSION, OVERSIZED])?;
+    let compression = options.get_settings().get(COMPRESSION);
     let compression = compression.map(|value| value.parse::<Compression>());
-    let threads = threads::count(options.threads).get();
     Ok(WriteOptions::new()
         .compression(compression.transpose()?)
-        .threads(u32::try_from(threads).unwrap_or(1))
-        .force(options.force)
-        .progress(options.progress.clone()))
+        .threads(options.get_threads())
+        .force(options.get_force())
+        .progress(options.get_progress().clone()))
 }
 
 /// Fails if a message doesn't have the type that a form requires.
@@ -299,7 +290,7 @@ fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
 /// Returns the text that XLA writes instead of a module that it couldn't write.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
-    // Messages begin with a tag; a text would begin like a group or a fixed-length number.
+    // Messages begin with a tag. Text would begin like a group or a fixed-length number.
     let is_text = |text: &str| text.chars().all(|c| !c.is_control() || c == '\n');
     (text.len() < 1024 && text.starts_with("Failed ") && is_text(text)).then_some(text)
 }
@@ -316,7 +307,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     }
     let path = input.is_local().then_some(input.path());
     let (layers, source) = unwrapped(input.source()?)?;
-    let asked = options.descriptor.clone();
+    let asked = options.get_descriptor().cloned();
     let is_unpacked = |asked: &MessageDescriptor| asked.full_name() == HUMAN_READABLE_EXECUTABLE;
     let unpacks = asked.as_ref().is_some_and(is_unpacked);
     let executable = unpacks
@@ -333,7 +324,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     }
     let Some(split) = split else {
         let known = type_in_one_piece(input.path(), &layers);
-        let descriptor = options.descriptor.clone();
+        let descriptor = options.get_descriptor().cloned();
         let descriptor = descriptor.or_else(|| schema::message(known?));
         let name = descriptor
             .as_ref()
@@ -348,10 +339,10 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     };
     let split = split.called(input.path());
     let name = split.manifest().message_type().to_owned();
-    let given = options.schemas.as_ref();
+    let given = options.get_schemas();
     let descriptor = options
-        .descriptor
-        .clone()
+        .get_descriptor()
+        .cloned()
         .or_else(|| given?.get_message_by_name(&name))
         .or_else(|| schema::message(&name));
     let message = Arc::clone(split.message());

@@ -74,7 +74,7 @@ impl Codec {
         match head {
             #[cfg(feature = "codecs")]
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
-            // The check bits of a zlib header, for every level.
+            // These are the check bits of a zlib header, for every level.
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
             _ => None,
         }
@@ -114,7 +114,7 @@ pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     metadata(head).or_else(in_entry).is_some()
 }
 
-/// Returns the range of IFRT's metadata, if the bytes begin with it; they must include the metadata
+/// Returns the range of IFRT's metadata, if the bytes begin with it. They must include the metadata
 /// itself and the beginning of the executable.
 fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let (len, start) = decode_varint(head)?;
@@ -123,7 +123,7 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let metadata = IfrtMetadata::decode(read).ok()?;
     let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
     let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
-    // A length before a message could also begin a list of arbitrary messages.
+    // A length followed by a message could also begin a list of arbitrary messages.
     (is_records || names_runtime).then_some((start..end, metadata))
 }
 
@@ -166,7 +166,7 @@ fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
     part(source, std::iter::once(skipped.min(size)..size))
 }
 
-/// Returns the first bytes of a source, or all if there are fewer.
+/// Returns the first bytes of a source, or all of them if there are fewer.
 pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];

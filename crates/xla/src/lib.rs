@@ -1,4 +1,4 @@
-//! XLA's split protos and profiles: read as one message of any size, and written.
+//! XLA's split protos and profiles: reading them as one message of any size, and writing them.
 //!
 //! XLA stores messages that may become too large for protobuf as *split protos*: a Riegeli file
 //! whose first record is a manifest, and whose other records are parts of the message. GPU
@@ -13,9 +13,7 @@ mod layers;
 mod literals;
 mod manifest;
 mod profile;
-mod records;
 mod schema;
-mod settings;
 mod split_proto;
 mod write;
 

@@ -20,9 +20,9 @@ const MAX_SMALL: u64 = 1 << 20;
 enum Form {
     /// As in memory, in a bytes field or packed.
     Raw,
-    /// As packed varints, of which the given number of low bytes are used.
+    /// As packed varints. The given number of low bytes of each is used.
     Varints(usize),
-    /// In a form whose order of elements in a byte isn't known.
+    /// Packed. The order of the elements in a byte is unknown.
     Packed,
 }
 
@@ -95,7 +95,7 @@ impl Literals {
         }
     }
 
-    /// Returns their headers, in the order of the module.
+    /// Returns the headers of the constants, in the order of the module.
     pub(crate) fn infos(&self) -> Result<Vec<TensorInfo>> {
         Ok(self
             .list()?
@@ -308,7 +308,8 @@ impl Walk<'_> {
             return Ok(());
         };
         let mut values = self.fields_of(pieces, field)?;
-        // Bytes are one value, of which the last takes effect; packed numbers are concatenated.
+        // Bytes are a single value, so the last occurrence takes effect; packed numbers are
+        // concatenated.
         let is_list = matches!(field, 2 | 4..=9 | 12 | 18);
         if !is_list && values.len() > 1 {
             values.drain(..values.len() - 1);

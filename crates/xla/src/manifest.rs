@@ -37,7 +37,7 @@ pub(crate) mod proto {
     pub(crate) struct OverrideRecord {
         #[prost(message, repeated, tag = "1")]
         pub(crate) field_path: Vec<PathPart>,
-        /// Type of the field; 1 is a string or bytes, no other is defined.
+        /// Type of the field. Only 1 is defined, for a string or bytes.
         #[prost(int32, tag = "2")]
         pub(crate) field_type: i32,
     }
@@ -69,7 +69,7 @@ pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 /// Number of an override of a string or bytes.
 pub(crate) const TYPE_STRING: i32 = 1;
 
-/// Number of an override of a message. XLA has no such number.
+/// Number of an override of a message, which XLA doesn't define.
 pub(crate) const TYPE_MESSAGE: i32 = 1000;
 
 /// The purpose of one record of a split proto.
@@ -80,8 +80,8 @@ pub enum RecordKind {
     Merge,
     /// The value of the string or bytes field at this path.
     Override(FieldPath),
-    /// The bytes of the message at this path, replacing an earlier value: an extension that XLA's
-    /// reader refuses.
+    /// The bytes of the message at this path, which replace an earlier value. This is an extension
+    /// that XLA's reader refuses.
     OverrideMessage(FieldPath),
     /// Unknown; readers skip the record.
     Unknown,
@@ -113,8 +113,8 @@ impl Manifest {
     }
 
     /// Returns whether bytes are a manifest rather than another message: the type is a dotted name,
-    /// and every entry is one that a writer makes. Another message that begins with a string isn't
-    /// mistaken for one.
+    /// and every entry is one that writers make. So another message that begins with a string isn't
+    /// mistaken for a manifest.
     ///
     /// ```
     /// use proto_splitter_xla::Manifest;

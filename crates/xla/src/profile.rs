@@ -1,6 +1,6 @@
 //! Profiles: files of records that are each a part of one `tensorflow.profiler.XSpace`.
 
-mod cut;
+mod draft;
 mod merge;
 
 use std::path::Path;
@@ -9,20 +9,17 @@ use std::sync::Arc;
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
-    Converted, Format, OpenOptions, Opened, Verified,
+    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
+    OpenOptions, Opened,
 };
-use proto_splitter_core::progress::Progress;
-use proto_splitter_core::tensor::{TensorInfo, TensorReader};
 use proto_splitter_core::wire::{SourceInput, WireCursor, WireType};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, Result};
+use proto_splitter_sequences::Records;
 use record_file::{ReadAt, is_record_file};
 
-use crate::records::Records;
-use crate::settings::no_more_settings;
 use crate::{descriptor_pool, schema};
 
-pub use cut::ProfileDraft;
+pub use draft::ProfileDraft;
 
 /// Full name of the type of profiles.
 pub const XSPACE: &str = "tensorflow.profiler.XSpace";
@@ -30,9 +27,9 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 /// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files of records.
 ///
 /// Records are merged as XProf merges them: planes by their names, lines by their ids, metadata by
-/// its names. The events of a line keep the order of the records, where XProf sorts the events of a
-/// line that comes from several of them. The message stays in the records, except for events whose numbers or times change:
-/// those are written to a temporary file.
+/// its names. The events of a line keep the order of the records, whereas XProf sorts the events of
+/// a line that comes from several records. The message stays in the records, except for events
+/// whose numbers or times change, which are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -107,10 +104,10 @@ impl Format for ProfileFormat {
         let opened = || {
             let message = merge::message(Arc::clone(&source), options)?;
             let path = input.is_local().then_some(input.path());
-            let opened = Opened::of_reader(Arc::clone(&message), descriptor, options)?;
-            Ok(opened.reading(path).checked_by(Whole(message)))
+            let opened = Opened::of_reader(message, descriptor, options)?;
+            Ok(opened.reading(path).checked_when_read())
         };
-        opened().map_err(|error: Error| error.context(input.path().display()))
+        opened().map_err(|error: Error| error.in_file(input.path()))
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
@@ -132,20 +129,12 @@ impl Format for ProfileFormat {
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
-        no_more_settings(options, &[])?;
+        options.check_settings(&[])?;
         if target.name == PLAIN {
-            let bytes = opened.write_file_with(output, options.force)?;
+            let bytes = opened.write_file_with(output, options.get_force())?;
             return Ok(Converted::new(vec![output.to_owned()], bytes));
         }
-        let message: Arc<dyn ReadAt> = match (opened.merged()?, opened.plain()) {
-            (Some(merged), _) => Arc::new(merged),
-            (None, Some((message, _))) => Arc::clone(message),
-            (None, None) => {
-                let message = "there is no message in it";
-                return Err(Error::new(ErrorKind::InvalidConfig, message));
-            }
-        };
-        let draft = ProfileDraft::new(message)?;
+        let draft = ProfileDraft::new(opened.reader()?)?;
         let made_from = MadeFrom::files(opened.files());
         let bytes = draft.write_file(output, &made_from, options)?;
         let converted = Converted::new(vec![output.to_owned()], bytes);
@@ -158,7 +147,8 @@ impl Format for ProfileFormat {
     }
 }
 
-/// Returns true if the first record of a file may be a profile's: it has only fields of a profile.
+/// Returns true if the first record of a file may belong to a profile, since it has only fields of
+/// a profile.
 fn is_first_of_profile(source: Arc<dyn ReadAt>) -> Result<bool> {
     let Some(first) = Records::new(source)?.first(MAX_PROBED)? else {
         return Ok(false);
@@ -182,45 +172,4 @@ fn is_first_of_profile(source: Arc<dyn ReadAt>) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// The message of a profile, for verification.
-struct Whole(Arc<dyn ReadAt>);
-
-impl std::fmt::Debug for Whole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Whole")
-    }
-}
-
-impl Archive for Whole {
-    fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        Ok(Vec::new())
-    }
-
-    fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        let message = format!("there is no tensor {:?}", info.name);
-        Err(Error::new(ErrorKind::InvalidPath, message))
-    }
-
-    fn verify(&self, progress: &Progress) -> Result<Verified> {
-        let size = read_through(&*self.0, progress)?;
-        Ok(Verified::new(0, size, Checks::Checksums))
-    }
-}
-
-/// Reads a message to its end, and returns its size in bytes.
-pub(crate) fn read_through(message: &dyn ReadAt, progress: &Progress) -> Result<u64> {
-    let size = message.size()?;
-    let meter = progress.meter(size);
-    let mut buffer = vec![0; 256 << 10];
-    let mut at = 0;
-    while at < size {
-        let rest = usize::try_from(size - at).unwrap_or(usize::MAX);
-        let len = rest.min(buffer.len());
-        message.read_exact_at(at, &mut buffer[..len])?;
-        at += len as u64;
-        meter.advance(len as u64)?;
-    }
-    Ok(size)
 }

@@ -16,7 +16,7 @@ static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 /// ```
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
-    // A test decodes it; if decoding fails, no types are known.
+    // A test decodes the schema. If decoding failed, no types would be known.
     POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
 }
 

@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_sequences::Records;
 use record_file::{ReadAt, is_record_file};
 
 use crate::manifest::{MAX_MANIFEST, Manifest, RecordKind};
-use crate::records::Records;
 use crate::schema;
 
 pub use findings::Finding;
 
 /// An open split proto: the message that its records form, read by position.
 ///
-/// Opening reads only the manifest and the headers of chunks, unless an override leads into an
-/// element or an entry: then the messages on its path are read too. The bytes of the message are
-/// those of its merge records and, before the bytes of each override, its tag and length, all in
-/// the order of the records. Parsing them gives the same result as XLA's reader.
+/// Opening reads only the manifest and the headers of chunks. If an override leads into an element
+/// or an entry, the messages on its path are read too. The bytes of the message are those of its
+/// merge records and, before the bytes of each override, its tag and length, all in the order of
+/// the records. Parsing them gives the same result as XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -95,7 +95,7 @@ impl SplitProto {
         let path = path.as_ref();
         let file = std::fs::File::open(path).map_err(Error::from);
         let opened = file.and_then(|file| SplitProto::open(Arc::new(file), descriptor));
-        let opened = opened.map_err(|error| error.context(path.display()))?;
+        let opened = opened.map_err(|error| error.in_file(path))?;
         Ok(opened.called(path))
     }
 

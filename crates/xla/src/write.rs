@@ -1,10 +1,11 @@
-//! Writing split protos: the records that XLA's writers make of a message, and the file.
+//! Writing split protos: dividing a message into records like XLA's writers, and writing the file.
 
 mod cut;
 mod oversized;
 mod record;
 
 use std::io::{self, Read, Seek, Write};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::spans::{SpanList, SpanSource};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use crate::EXECUTABLE_AND_OPTIONS;
@@ -22,7 +23,7 @@ use record::Record;
 /// Largest merge record, in bytes: the limit of protobuf's parser.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 
-/// Size from which records are streamed, in bytes. They have a separate chunk either way.
+/// Minimum size of records that are streamed, in bytes. Records have a separate chunk in any case.
 const STREAM_FROM: u64 = 8 << 20;
 
 /// Compression of XLA's writers.
@@ -35,7 +36,7 @@ const MAX_SNAPPY: u64 = u32::MAX as u64 / 2;
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     compression: Option<Compression>,
-    threads: u32,
+    threads: Option<NonZeroUsize>,
     force: bool,
     progress: Progress,
 }
@@ -55,11 +56,11 @@ impl WriteOptions {
         self
     }
 
-    /// Sets the number of threads that compress chunks. The bytes stay the same. Default: 0, the
-    /// caller's thread.
+    /// Sets the number of threads that compress chunks. Default: the number of cores. The bytes
+    /// don't depend on it.
     #[must_use]
-    pub const fn threads(mut self, threads: u32) -> Self {
-        self.threads = threads;
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
@@ -75,6 +76,26 @@ impl WriteOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the compression of chunks.
+    pub const fn get_compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    /// Returns the number of threads that compress chunks.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns whether an existing file is replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 
     pub(crate) const fn is_forced(&self) -> bool {
@@ -96,7 +117,7 @@ impl WriteOptions {
 /// An `xla.HloProto` is cut into its module without computations, and each computation; an
 /// `xla.gpu.GpuExecutableProto` into its assembly, its binary, its compiled graphs, each constant,
 /// and the rest; an `xla.ExecutableAndOptionsProto` into the executable and the rest. Any other
-/// message is cut between its fields.
+/// message is cut between fields.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -214,9 +235,10 @@ impl Draft {
         options: &WriteOptions,
     ) -> Result<()> {
         let compression = options.compression_of(self.manifest.message_type());
+        let threads = u32::try_from(threads::count(options.threads).get()).unwrap_or(1);
         let settings = WriterOptions::new()
             .compression(compression)
-            .threads(options.threads);
+            .threads(threads);
         let mut writer = RecordWriter::new(sink, settings)?;
         let total = self.records.iter().map(SpanList::len).sum();
         let meter = options.progress.meter(total);

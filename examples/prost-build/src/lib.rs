@@ -7,12 +7,12 @@ use proto_splitter::schema::decode_descriptor_set;
 use proto_splitter::split::{SizeSplitter, Source, SplitExt, SplitOptions, Written};
 use proto_splitter::{Error, ErrorKind, Result};
 
-/// What prost-build makes of the schema.
+/// The code that prost-build generates from the schema.
 pub mod album {
     include!(concat!(env!("OUT_DIR"), "/album.rs"));
 }
 
-/// The type of an album, which tells a splitter where it can be cut.
+/// Returns the type of an album, which a splitter needs to find the places for cuts.
 ///
 /// # Errors
 ///

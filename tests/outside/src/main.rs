@@ -18,12 +18,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = DescriptorPool::from_file_descriptor_set(schema)?;
     let descriptor = pool.get_message_by_name("Album").ok_or("no Album")?;
     let source = Source::from_message(&album, descriptor);
-    let options = SplitOptions::new().max_chunk_size(4 << 20).embed_schema(true);
+    let options = SplitOptions::new()
+        .max_chunk_size(4 << 20)
+        .embed_schema(true);
     let prefix = std::env::temp_dir().join("outside-album");
     let written = SizeSplitter.write_with(source, prefix, &options.force(true))?;
     let file = proto_splitter::open(&written.path)?;
     assert_eq!(file.read::<Album>()?, album);
     assert_eq!(file.get("title")?, "Holiday");
-    println!("{} chunks of {}", written.chunks.len(), written.path.display());
+    println!(
+        "{} chunks of {}",
+        written.chunks.len(),
+        written.path.display()
+    );
     Ok(std::fs::remove_file(written.path)?)
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 #[cfg(feature = "columns")]
 use super::columns::ColumnsArgs;
-use super::printed::PrintedArgs;
+use super::output_file::OutputFileArgs;
 use super::reading::ReadingArgs;
 use super::values::{ValueSize, value_size};
 
@@ -54,7 +54,7 @@ pub(crate) struct CatArgs {
     #[command(flatten)]
     pub(crate) columns: ColumnsArgs,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
 }

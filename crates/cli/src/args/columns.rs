@@ -30,7 +30,7 @@ enum Unit {
 }
 
 impl ColumnsArgs {
-    /// Returns the first option given that applies only to tables.
+    /// Returns the first given option that applies only to tables.
     pub(crate) fn asked(&self) -> Option<&'static str> {
         [
             ("--columns", self.columns.is_some()),

@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
-use super::running::ThreadsArgs;
 use super::schema::SchemaArgs;
+use super::threads::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, file_size, value_size};
 
 pub(super) const HELP: &str = "\

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::printed::PrintedArgs;
+use super::output_file::OutputFileArgs;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
@@ -42,7 +42,7 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

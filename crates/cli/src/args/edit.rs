@@ -7,9 +7,9 @@ use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
 use super::reading::ReadingArgs;
-use super::running::ThreadsArgs;
+use super::rewrite::{FormArgs, NewValueArgs, RewriteArgs};
+use super::threads::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
-use super::writing::{FormArgs, NewValueArgs, RewriteArgs};
 use crate::size;
 
 /// The last paragraph of these commands' help.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::ValueParser;
 
-use super::running::ThreadsArgs;
+use super::threads::ThreadsArgs;
 use crate::size;
 
 pub(super) const EXTERNALIZE: &str = "\

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::printed::PrintedArgs;
+use super::output_file::OutputFileArgs;
 
 pub(super) const HELP: &str = "\
 Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and compares it with
@@ -22,7 +22,7 @@ pub(crate) struct FingerprintArgs {
     /// The folder of a SavedModel
     pub(crate) folder: PathBuf,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

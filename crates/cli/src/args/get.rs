@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
+use proto_splitter::container::MerkleRoot;
 
 use super::reading::ReadingArgs;
 
@@ -32,6 +33,9 @@ Examples:
   protosplit get model/ --tensor embedding --rows 0:100 --format npy -o some.npy
       Its first hundred rows; a .pb file's other rows are not read. A checksum of the whole
       tensor, as in a TensorFlow checkpoint, is only compared when all rows are read.
+  protosplit get model.cpb 'node[7].name' --format text --root 9f86d081884c7d65...
+      Checked against the Merkle root that `split --merkle-root` printed, before anything is
+      written. Only the chunks on the path and a few hashes are read, also from a store.
   protosplit get model.onnx 'graph.initializer[3]' -o weights.npy";
 
 #[derive(Args, Debug)]
@@ -57,6 +61,9 @@ pub(crate) struct GetArgs {
     /// Output format [default: npy if OUTPUT ends in .npy, else binary]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<GetFormat>,
+    /// Check all that is read against this Merkle root, which `split --merkle-root` printed
+    #[arg(long, value_name = "HEX")]
+    pub(crate) root: Option<MerkleRoot>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
     /// Overwrite existing output

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::printed::PrintedArgs;
-use super::reading::PartsArgs;
+use super::output_file::OutputFileArgs;
+use super::reading::ShardArgs;
 
 pub(super) const HELP: &str = "\
 Explains every byte of a .cpb file, or of any other Riegeli/records file: region by region,
@@ -28,9 +28,9 @@ pub(crate) struct LayoutArgs {
     #[arg(long)]
     pub(crate) blocks: bool,
     #[command(flatten)]
-    pub(crate) parts: PartsArgs,
+    pub(crate) shards: ShardArgs,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

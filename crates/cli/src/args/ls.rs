@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::printed::PrintedArgs;
-use super::reading::PartsArgs;
+use super::output_file::OutputFileArgs;
+use super::reading::ShardArgs;
 use super::schema::SchemaArgs;
 
 pub(super) const HELP: &str = "\
@@ -27,9 +27,9 @@ pub(crate) struct LsArgs {
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
     #[command(flatten)]
-    pub(crate) parts: PartsArgs,
+    pub(crate) shards: ShardArgs,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

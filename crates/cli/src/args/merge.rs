@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::in_parts::InPartsArgs;
+use super::parts::PartsArgs;
 use super::reading::ReadingArgs;
-use super::running::ThreadsArgs;
+use super::threads::ThreadsArgs;
 
 pub(super) const HELP: &str = "\
 INPUT is a .cpb file, or the prefix of one, and OUTPUT a file. Or INPUT is the
@@ -67,7 +67,7 @@ pub(crate) struct MergeArgs {
     #[arg(long, conflicts_with = "plan")]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) in_parts: InPartsArgs,
+    pub(crate) parts: PartsArgs,
 }
 
 impl MergeArgs {

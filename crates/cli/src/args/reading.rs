@@ -19,13 +19,13 @@ pub(crate) struct ReadingArgs {
     #[command(flatten)]
     pub(crate) depth: DepthArgs,
     #[command(flatten)]
-    pub(crate) parts: PartsArgs,
+    pub(crate) shards: ShardArgs,
 }
 
 impl ReadingArgs {
     /// Returns the limits on the input.
     pub(crate) fn limits(&self) -> Limits {
-        self.parts
+        self.shards
             .limits()
             .max_message_depth(self.depth.max_depth as usize)
     }
@@ -33,7 +33,7 @@ impl ReadingArgs {
 
 /// Limits on files whose chunks are in several files.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct PartsArgs {
+pub(crate) struct ShardArgs {
     /// Also read chunks from files outside FILE's folder, if FILE names them
     #[arg(long, hide_short_help = true, help_heading = "Limits")]
     pub(crate) allow_outside: bool,
@@ -45,7 +45,7 @@ pub(crate) struct PartsArgs {
     pub(crate) max_files: usize,
 }
 
-impl PartsArgs {
+impl ShardArgs {
     /// Returns the limits on the input.
     pub(crate) fn limits(self) -> Limits {
         Limits::new()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::running::ThreadsArgs;
+use super::threads::ThreadsArgs;
 
 pub(super) const HELP: &str = "\
 Signs a model, a file or a folder of any size, with a private key. The signature

@@ -8,9 +8,9 @@ use proto_splitter::record_file::WriterOptions;
 use proto_splitter::split::{ChunkCompression, Profile};
 
 use super::depth::DepthArgs;
-use super::in_parts::InPartsArgs;
-use super::running::ThreadsArgs;
+use super::parts::PartsArgs;
 use super::schema::SchemaArgs;
+use super::threads::ThreadsArgs;
 use super::values::{
     ValueSize, chunk_size, compression, file_size, largest_value, profile, records, slice_size,
     value_size,
@@ -62,6 +62,8 @@ Examples:
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --profile extended --max-file-size 4GiB
       To trace.cpb and, if needed, trace.00001-89abcdef.cpb and so on, each of at most
       4 GiB. They belong together.
+  protosplit split saved_model.pb -o model.cpb --merkle-root
+      Prints a root: a hash by which anybody can check all of the file, or any part of it.
   protosplit split saved_model.pb -o - --max-chunk-size 64MiB | ssh host 'cat > model.cpb'
       To a pipe. If the connection breaks, readers report the file as truncated.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
@@ -113,6 +115,9 @@ pub(crate) struct SplitArgs {
     /// Embed the schema, so that commands that read the file don't need --proto
     #[arg(long)]
     pub(crate) embed_schema: bool,
+    /// Store the hashes of a Merkle root, and print it: verify and get take it as --root
+    #[arg(long, conflicts_with_all = ["plan", "plan_only"])]
+    pub(crate) merkle_root: bool,
     /// Fail if a merge would be an equal message in other bytes
     #[arg(long)]
     pub(crate) require_byte_exact: bool,
@@ -131,7 +136,7 @@ pub(crate) struct SplitArgs {
     #[arg(long, conflicts_with = "plan")]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) in_parts: InPartsArgs,
+    pub(crate) parts: PartsArgs,
 }
 
 impl SplitArgs {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::printed::PrintedArgs;
+use super::output_file::OutputFileArgs;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
@@ -29,7 +29,7 @@ pub(crate) struct TensorsArgs {
     /// A file or folder with tensors, or a prefix of files; - for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,7 +8,8 @@ use proto_splitter::split::{
 
 use crate::size;
 
-/// Smallest value that becomes a separate chunk. Not an `Option`, which clap would take for an optional argument.
+/// Smallest value that becomes a separate chunk. This isn't an `Option`, since clap would treat that as an
+/// optional argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
 
@@ -18,7 +19,7 @@ const TWO_GIB: u64 = 2 << 30;
 pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         0 => Err("0 bytes are too few: a chunk has at least 1".into()),
-        // 2 GiB stands for the largest possible chunk.
+        // 2 GiB means the largest possible chunk.
         TWO_GIB => Ok(LARGEST_MAX_CHUNK_SIZE),
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
             "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"

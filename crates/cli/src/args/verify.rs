@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use proto_splitter::container::MerkleRoot;
 
-use super::in_parts::InPartsArgs;
-use super::printed::PrintedArgs;
+use super::output_file::OutputFileArgs;
+use super::parts::PartsArgs;
 use super::reading::ReadingArgs;
-use super::running::ThreadsArgs;
+use super::threads::ThreadsArgs;
 
 pub(super) const HELP: &str = "\
 Checks a .cpb file: every hash, size, position and path, and the size and checksum of the
@@ -25,6 +26,9 @@ Examples:
       the first difference. Exit status 1 if it is different.
   protosplit verify model/ --signature model.sig --key key.pub
       Finds forgeries, too: every file is as it was signed. Exit status 1 if not.
+  protosplit verify model.cpb --root 9f86d081884c7d65...
+      Finds forgeries, too: everything in the file is what this Merkle root was made of, which
+      `split --merkle-root` and `info` print. The root has to come from somebody you trust.
   protosplit verify model.cpb --plan-only plan --parts 100
   protosplit verify --plan plan --part 17
   protosplit verify --plan plan --commit
@@ -44,6 +48,9 @@ pub(crate) struct VerifyArgs {
     /// The signer's public key, in PEM
     #[arg(long, value_name = "KEY.pub", requires = "signature")]
     pub(crate) key: Option<PathBuf>,
+    /// Also compare everything with this Merkle root, which `split --merkle-root` printed
+    #[arg(long, value_name = "HEX", conflicts_with_all = ["signature", "plan", "plan_only"])]
+    pub(crate) root: Option<MerkleRoot>,
     /// Also parse the contents of chunks
     #[arg(long)]
     pub(crate) deep: bool,
@@ -52,12 +59,12 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
     #[command(flatten)]
-    pub(crate) printed: PrintedArgs,
+    pub(crate) output_file: OutputFileArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) in_parts: InPartsArgs,
+    pub(crate) parts: PartsArgs,
 }
 
 impl VerifyArgs {

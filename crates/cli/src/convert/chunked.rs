@@ -1,4 +1,4 @@
-//! An input of any format whose inputs are messages, as a file in chunks.
+//! Converting an input of any format with messages to a file in chunks.
 
 use std::path::Path;
 

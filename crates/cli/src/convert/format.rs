@@ -1,28 +1,32 @@
-//! Inputs of formats that have their own conversions.
+//! Converting inputs of formats that have their own conversions.
 
 use std::path::Path;
 
 use proto_splitter::formats::{ConvertOptions, ConvertTarget, Format};
 use proto_splitter::merge::Limits;
-use proto_splitter::ops::{ConvertReport, convert};
+use proto_splitter::ops::{CHUNKS, ConvertReport, convert, targets};
 use proto_splitter::{Error, ErrorKind, Opened};
 
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
-use crate::harmless::one_line;
 use crate::input::{self, Input, Opening, shown};
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::size;
+
+/// Value of `--to` that requests the list of forms.
+pub(super) const HELP: &str = "help";
 
 /// Opens the input if its format has its own forms.
 pub(super) fn open(args: &ConvertArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
     let companion = &args.schema.companion;
-    let is_said = args.schema.message.is_some() || companion.is_named();
+    let schema = &args.schema;
+    let is_said = schema.message.is_some() || schema.delimited.is_some() || companion.is_named();
     let place = match input::locate(&args.input, companion) {
         Ok(place) => place,
         Err(failure) if is_said || failure.exit() == Exit::Bad => return Err(failure),
-        // The code for SavedModels reports the error of a SavedModel's folder.
+        // For the folder of a SavedModel, the code for SavedModels reports the error.
         Err(_) => return Ok(None),
     };
     if place.folder.is_some() {
@@ -31,11 +35,14 @@ pub(super) fn open(args: &ConvertArgs, output: &Output<'_>) -> Result<Option<Inp
     let input = Opening::new(&args.schema, Limits::new(), output.objects())
         .settings(&args.set)
         .open_at(place)?;
-    let has_targets = |format: &dyn Format| !format.targets().is_empty();
-    Ok(Some(input).filter(|input| input.format().is_some_and(has_targets)))
+    let has_own = |input: &Input| input.format().is_some_and(|own| !own.targets().is_empty());
+    let has_named =
+        |input: &Input| args.to == CHUNKS || targets(input).any(|(_, form)| form.name == args.to);
+    let lists = args.to == HELP;
+    Ok(Some(input).filter(|input| lists || has_own(input) || has_named(input)))
 }
 
-/// Returns true if a setting applies to opening the input.
+/// Returns true if a setting affects how the input is opened.
 pub(super) fn is_read(opened: &Opened, name: &str) -> bool {
     let settings = opened.format().map(|format| format.open_settings());
     opened.chunked().is_none() && settings.unwrap_or_default().contains(&name)
@@ -47,10 +54,7 @@ pub(super) fn run(
     target: &Path,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let Some(format) = opened.format() else {
-        return Err(Failure::usage("no format is known for it"));
-    };
-    let form = form(format, &args.to)?;
+    let (format, form) = form(opened, &args.to)?;
     let mut options = ConvertOptions::new()
         .force(args.force)
         .threads(args.threads.threads)
@@ -73,30 +77,26 @@ pub(super) fn run(
 
 /// Returns the error of a conversion, which may concern a folder that leads to the output.
 pub(super) fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
-    let message = error.to_string();
-    let is_about = |folder: &&Path| {
-        let name = folder.display().to_string();
-        !name.is_empty() && message.starts_with(&format!("{name}: "))
-    };
-    let mut folders = target.ancestors().skip(1);
-    let folder = folders.find(|folder| error.kind() == ErrorKind::Io && is_about(folder));
+    let about = error.file().filter(|_| error.kind() == ErrorKind::Io);
+    let folder = about.filter(|about| target.ancestors().skip(1).any(|folder| folder == *about));
     Failure::of(folder.unwrap_or(opened.input()), error)
 }
 
-/// Returns the form of this name, or for `auto` the usual form, unless the format has one named `auto`.
+/// Returns the form with this name and the format that writes it. For `auto`, returns the default
+/// form of the input's own format, unless a form is named `auto`.
 pub(crate) fn form(
-    format: &'static dyn Format,
+    opened: &Opened,
     name: &str,
-) -> Result<&'static ConvertTarget, Failure> {
-    let targets = format.targets();
-    let named = targets.iter().find(|target| target.name == name);
-    let usual = || targets.first().filter(|_| name == "auto");
+) -> Result<(&'static dyn Format, &'static ConvertTarget), Failure> {
+    let named = targets(opened).find(|(_, target)| target.name == name);
+    let usual = || {
+        let format = opened.format().filter(|_| name == "auto")?;
+        Some((format, format.targets().first()?))
+    };
     named.or_else(usual).ok_or_else(|| {
-        let forms = targets
-            .iter()
-            .map(|target| format!("{} ({})", target.name, target.title));
+        let forms = targets(opened).map(|(_, form)| format!("{} ({})", form.name, form.title));
         let forms: Vec<String> = forms.collect();
-        let title = format.title();
+        let title = opened.format().map_or("message", |format| format.title());
         let forms = forms.join(", ");
         Failure::usage(format!(
             "--to {name}: the forms of a file of the kind {title}: {forms}"

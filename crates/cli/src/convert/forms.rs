@@ -10,9 +10,6 @@ use crate::table::facts;
 
 use super::{check_folder, format};
 
-/// Value of `--to` that requests the list.
-pub(super) const HELP: &str = "help";
-
 pub(super) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let report = match format::open(args, output)? {
         Some(opened) => forms(&opened),

@@ -1,5 +1,6 @@
 //! Values as JSON and as text.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
@@ -7,12 +8,14 @@ use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, PathQuery, Select, TargetKind};
 use proto_splitter::schema::check_decoded_size;
 use proto_splitter::size_tree::with_largest;
-use proto_splitter::view::MessageView;
+use proto_splitter::view::{MessageView, ScalarValue};
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
 use proto_splitter::{Error, ErrorKind};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::harmless;
+use super::sorted_json;
+use crate::sanitize;
 use crate::text;
 
 /// Largest memory for decoding a message to show, in bytes. Larger messages need `--format binary` or a longer path.
@@ -25,8 +28,8 @@ pub(super) fn json(view: &MessageView<'_>, path: &FieldPath, most: usize) -> Res
     json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
-/// Writes the value at a path: a message in text format, a string unchanged except for characters that harm a terminal, any other value as
-/// in JSON but without quotes. Without a type the result is a guess.
+/// Writes the value at a path: a message in text format; a string unchanged, except for characters that harm a terminal; any other value
+/// as in JSON, but without quotes. Without a type the result is a guess.
 pub(super) fn text(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -91,15 +94,62 @@ pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescript
 
 /// The type of a value, shared by all paths that differ only in indices and keys.
 pub(super) enum Shape {
-    Message(MessageDescriptor),
+    Message(MessageShape),
     Scalar(Kind, Holder),
+}
+
+/// The type of a message to show.
+pub(super) struct MessageShape {
+    descriptor: MessageDescriptor,
+    /// Size in bytes up to which a message is decoded without checking the memory that it takes.
+    unchecked: usize,
+}
+
+impl MessageShape {
+    fn new(descriptor: MessageDescriptor) -> MessageShape {
+        /// A byte takes at most 130 bytes in memory, unless an `Any` is decoded.
+        const SMALL: usize = 1 << 20;
+        let mut seen = HashSet::new();
+        let unchecked = if reaches_any(&descriptor, &mut seen) {
+            0
+        } else {
+            SMALL
+        };
+        MessageShape {
+            descriptor,
+            unchecked,
+        }
+    }
+
+    /// Decodes a message, unless that would exceed the memory limit.
+    fn decode(&self, bytes: Bytes) -> Result<DynamicMessage, Error> {
+        if bytes.len() > self.unchecked {
+            check_decoded_size(&bytes, &self.descriptor, MAX_SHOWN_MEMORY)?;
+        }
+        DynamicMessage::decode(self.descriptor.clone(), bytes).map_err(undecodable)
+    }
+}
+
+/// Returns true if a message may contain another in a `google.protobuf.Any`.
+fn reaches_any(message: &MessageDescriptor, seen: &mut HashSet<String>) -> bool {
+    if message.full_name() == "google.protobuf.Any" {
+        return true;
+    }
+    let is_new = seen.insert(message.full_name().to_owned());
+    let fields = message.fields().map(|field| field.kind());
+    let extensions = message.extensions().map(|extension| extension.kind());
+    is_new
+        && fields.chain(extensions).any(|kind| match kind {
+            Kind::Message(inner) => reaches_any(&inner, seen),
+            _ => false,
+        })
 }
 
 impl Shape {
     pub(super) fn of(path: &FieldPath, root: &MessageDescriptor) -> Result<Shape, Error> {
         match path.resolve(root)?.kind {
             TargetKind::Message(message) | TargetKind::Group(message) => {
-                Ok(Shape::Message(message))
+                Ok(Shape::Message(MessageShape::new(message)))
             }
             TargetKind::Scalar(kind) => match holder(path, root) {
                 Some(holder) => Ok(Shape::Scalar(kind, holder)),
@@ -111,11 +161,37 @@ impl Shape {
     /// Returns the value with these bytes in protobuf's JSON mapping.
     pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
         let mut json = match self {
-            Shape::Message(message) => to_json(&decoded(message, bytes)?, &SerializeOptions::new()),
+            Shape::Message(message) => to_json(&message.decode(bytes)?, &SerializeOptions::new()),
             Shape::Scalar(kind, holder) => scalar(&bytes, kind, holder),
         }?;
         shorten(&mut json, most);
         Ok(json)
+    }
+
+    /// Appends the value with these bytes in protobuf's JSON mapping, on one line.
+    pub(super) fn json_line(
+        &self,
+        bytes: Bytes,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let written = match self {
+            Shape::Message(message) => {
+                let message = Json(message.decode(bytes)?);
+                sorted_json::write(&message, most, out)
+            }
+            Shape::Scalar(kind, holder) => match simple(kind, &bytes) {
+                Some(Simple::Text(text)) => sorted_json::write(&text, most, out),
+                Some(Simple::Number(number)) => sorted_json::write(&number, most, out),
+                Some(Simple::Bool(value)) => sorted_json::write(&value, most, out),
+                None => {
+                    let mut value = scalar(&bytes, kind, holder)?;
+                    shorten(&mut value, most);
+                    serde_json::to_writer(sanitize::JsonWriter(out), &value)
+                }
+            },
+        };
+        written.map_err(undecodable)
     }
 
     /// Writes the value with these bytes.
@@ -126,19 +202,53 @@ impl Shape {
         sink: &mut impl Write,
     ) -> Result<(), Error> {
         match self {
-            Shape::Message(message) => Ok(text::message(&decoded(message, bytes)?, most, sink)?),
+            Shape::Message(message) => Ok(text::message(&message.decode(bytes)?, most, sink)?),
             Shape::Scalar(..) => Ok(match self.json(bytes, most)? {
-                Value::String(text) => writeln!(sink, "{}", harmless::value(&text)),
+                Value::String(text) => writeln!(sink, "{}", sanitize::value(&text)),
                 other => writeln!(sink, "{other}"),
             }?),
         }
     }
 }
 
-/// Decodes a message, unless that would exceed the memory limit.
-fn decoded(message: &MessageDescriptor, bytes: Bytes) -> Result<DynamicMessage, Error> {
-    check_decoded_size(&bytes, message, MAX_SHOWN_MEMORY)?;
-    DynamicMessage::decode(message.clone(), bytes).map_err(undecodable)
+/// A message in protobuf's JSON mapping.
+struct Json(DynamicMessage);
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0
+            .serialize_with_options(serializer, &SerializeOptions::new())
+    }
+}
+
+/// A scalar whose form in JSON depends only on its kind.
+enum Simple {
+    Text(String),
+    Number(i64),
+    Bool(bool),
+}
+
+/// Returns the scalar if it is of such a kind, and valid.
+fn simple(kind: &Kind, bytes: &Bytes) -> Option<Simple> {
+    match kind {
+        // The forms of these kinds have exceptions.
+        Kind::Enum(_) | Kind::Float | Kind::Double | Kind::Bytes | Kind::Message(_) => return None,
+        _ => {}
+    }
+    Some(match ScalarValue::decode(kind, bytes.clone())? {
+        ScalarValue::String(text) => Simple::Text(text),
+        ScalarValue::Bool(value) => Simple::Bool(value),
+        // 64-bit numbers are strings, as many readers of JSON parse numbers as doubles.
+        ScalarValue::Signed(value) => match kind {
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Simple::Text(value.to_string()),
+            _ => Simple::Number(value),
+        },
+        ScalarValue::Unsigned(value) => match kind {
+            Kind::Uint64 | Kind::Fixed64 => Simple::Text(value.to_string()),
+            _ => Simple::Number(i64::try_from(value).ok()?),
+        },
+        _ => return None,
+    })
 }
 
 fn undecodable(why: impl ToString) -> Error {

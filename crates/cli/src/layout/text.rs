@@ -2,8 +2,8 @@
 
 use proto_splitter::ops::{FileLayout, Layout, Region, RegionKind};
 
-use crate::harmless::one_line;
 use crate::input::shown;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table, facts};
 

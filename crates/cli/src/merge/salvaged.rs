@@ -13,9 +13,9 @@ use crate::Exit;
 use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::harmless::one_line;
 use crate::input::{self, PLAIN, Place, STANDARD, shown, with_extension};
 use crate::output::{Output, shown_path};
+use crate::sanitize::one_line;
 use crate::size;
 use crate::types::Types;
 

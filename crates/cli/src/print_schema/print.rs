@@ -283,7 +283,7 @@ impl Printer {
             options.push(("features.enum_type".to_owned(), "CLOSED".to_owned()));
         }
         self.statements(options);
-        // In declaration order: the first is the default.
+        // The values are in declaration order, since the first is the default.
         for proto in &proto.value {
             let known = values.values().find(|value| value.name() == proto.name());
             let options = known.map_or(Vec::new(), |value| self.options(&value.options()));
@@ -488,7 +488,7 @@ impl Printer {
         }
     }
 
-    /// Returns true if a name is taken by a type, a package or a field, any of which would hide another.
+    /// Returns true if a name belongs to a type, a package or a field, any of which would hide another one.
     fn has(&self, name: &str) -> bool {
         let is_package = |package: &str| {
             package

@@ -80,12 +80,14 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Split(args) => {
             replaces = args.force;
-            // The type is known without examining the input, and its format has no other files.
-            if args.schema.message.is_some() || is_model(args.input()) {
+            // The type is known without examining the input, and the format has no other files.
+            let schema = &args.schema;
+            let is_typed = schema.message.is_some() || schema.delimited.is_some();
+            if is_typed || is_model(args.input()) {
                 in_place = InPlace::Message;
             }
-            let in_parts = args.in_parts.plan_only.is_some();
-            if !in_parts && args.max_file_size.is_some() || args.input().is_dir() {
+            let parts = args.parts.plan_only.is_some();
+            if !parts && args.max_file_size.is_some() || args.input().is_dir() {
                 outputs.extend(&mut args.output);
             }
             inputs.extend(&mut args.input);

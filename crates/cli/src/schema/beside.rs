@@ -10,10 +10,10 @@ use super::read;
 /// Extensions of compiled schemas.
 const EXTENSIONS: [&str; 2] = ["desc", "binpb"];
 
-/// Largest schema to look into, in bytes: 16 MiB. Messages are called `.binpb` too.
+/// Largest schema to read, in bytes: 16 MiB. Files with other messages may be called `.binpb` too.
 const LARGEST: u64 = 16 << 20;
 
-/// Number of files of a folder to go through, and of schemas among them to read.
+/// Maximum number of files of a folder to inspect, and of schemas among them to read.
 const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 

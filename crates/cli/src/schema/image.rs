@@ -34,7 +34,7 @@ pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
     let set = DescriptorPool::global().get_message_by_name("google.protobuf.FileDescriptorSet");
     let set = set.ok_or("descriptors are not described")?;
-    // Buf says for each file whether it is an import, and options may be custom ones.
+    // Buf marks the files that are imports, and options may be custom ones.
     let options = DeserializeOptions::new().deny_unknown_fields(false);
     let set = DynamicMessage::deserialize_with_options(set, image, &options).map_err(no_image)?;
     Ok(set.encode_to_vec())

@@ -35,6 +35,9 @@ pub(super) struct Report {
     /// The other files that contain chunks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<OtherFile>,
+    /// The Merkle root, if the options ask for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merkle_root: Option<String>,
 }
 
 /// A file with chunks beside the main one.
@@ -70,7 +73,7 @@ struct Chunk {
 }
 
 impl Report {
-    /// Returns the report of a plan for this output, which is to be `written` or exists already.
+    /// Returns the report of a plan for this output, which will be `written` or already exists.
     pub(super) fn of_plan(
         plan: &SplitPlan,
         source: &Source,
@@ -104,6 +107,7 @@ impl Report {
             removed: None,
             removed_files: Vec::new(),
             files: Vec::new(),
+            merkle_root: None,
         }
     }
 
@@ -136,6 +140,7 @@ impl Report {
                 .map(|file| shown(file))
                 .collect(),
             files: written.files.iter().map(OtherFile::from).collect(),
+            merkle_root: written.merkle_root.map(|root| root.to_string()),
         }
     }
 
@@ -163,9 +168,12 @@ impl Report {
                     0 => "a file of".to_owned(),
                     others => format!("{} files, together", others + 1),
                 };
+                let root = self.merkle_root.as_ref();
+                let root = root.map(|root| format!("{name}: Merkle root {root}\n"));
                 format!(
-                    "{name}: {source} in {chunks}, {files} {}; a merge is {exact}\n",
-                    size::show(bytes)
+                    "{name}: {source} in {chunks}, {files} {}; a merge is {exact}\n{}",
+                    size::show(bytes),
+                    root.unwrap_or_default()
                 )
             }
             None => format!(

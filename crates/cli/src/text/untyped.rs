@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn fields_are_guessed_as_protoc_guesses_them() {
-        // A varint, a message in which a string is, a group, words of 4 and 8 bytes, and bytes.
+        // A varint, a message with a string, a group, words of 4 and 8 bytes, and bytes.
         let bytes = b"\x08\x96\x01\x12\x09\x0a\x07testing\x1b\x08\x05\x1c\x25\x01\x00\x00\x00\x29\x02\x00\x00\x00\x00\x00\x00\x00\x32\x02\xff\x00\x3a\x00";
         let mut out = Vec::new();
         value(bytes, None, 4, &mut out).unwrap();

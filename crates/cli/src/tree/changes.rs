@@ -3,8 +3,8 @@
 use proto_splitter::ops::{SizeChange, TreeDiffReport, WhatChanged};
 
 use super::text::{called, thousands};
-use crate::harmless::one_line;
 use crate::input::shown;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 

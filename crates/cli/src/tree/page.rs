@@ -66,7 +66,7 @@ pub(super) fn page(
     limits: TreeLimits,
     report: impl Fn(&TreeLimits) -> TreeReport,
 ) -> Result<String, Failure> {
-    let (mut depth, mut top) = (limits.max_depth(), limits.max_count());
+    let (mut depth, mut top) = (limits.get_depth(), limits.get_top());
     let mut limits = limits;
     loop {
         let report = report(&limits);
@@ -75,9 +75,9 @@ pub(super) fn page(
             return Ok(fill(&title(&report), &data));
         }
         let whole = report.tree.size;
-        let least = limits.least_size().of(whole);
+        let least = limits.get_min_size().of(whole);
         let least = least.max(whole >> 20).saturating_mul(4);
-        // All members of a field matter more than small ones of every field.
+        // Showing all members of a field is more useful than showing small members of every field.
         if least >= whole >> 12 {
             top = (top / 2).max(1);
         }
@@ -114,7 +114,7 @@ fn inside(field: &TreeField) -> Option<(String, Item)> {
     is_whole.then(|| (field.path.clone(), Item::of(field)))
 }
 
-/// Fills in the template, untrusted text last, so that none of it is taken for a placeholder.
+/// Fills in the template, with untrusted text last, so that placeholders in the text are not replaced.
 fn fill(title: &str, data: &str) -> String {
     let page = PAGE
         .replace("{{style}}", STYLE)

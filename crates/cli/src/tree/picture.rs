@@ -29,7 +29,7 @@ const CHARACTER: f64 = 7.0;
 
 const STYLE: &str = include_str!("assets/picture.css");
 
-/// A part of a field: a field, or a large member if members tell more.
+/// A part of a field: a field, or a large member if members are more informative.
 enum Part<'a> {
     Field(&'a TreeField),
     Member(&'a TreeMember),
@@ -87,7 +87,7 @@ fn share(size: u64, whole: u64) -> String {
     })
 }
 
-/// Returns the kind of field that determines its colour, as in the page.
+/// Returns the kind of field that determines its color, as in the page.
 fn kind(field: &TreeField) -> &'static str {
     if !field.fields.is_empty() || field.other_fields.is_some() {
         return "message";
@@ -126,7 +126,8 @@ fn parts(field: &TreeField) -> Vec<Part<'_>> {
     parts
 }
 
-/// Returns true if members tell more than fields: they have names, and the fields below have no names or only a few of the bytes.
+/// Returns true if members are more informative than fields: they have names, and the fields below have none or only a few of the
+/// bytes.
 fn by_member(field: &TreeField) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))

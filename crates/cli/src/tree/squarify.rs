@@ -26,8 +26,8 @@ impl Rect {
     }
 }
 
-/// Returns a rectangle for each size, in proportion; sizes come largest first. After Bruls, Huizing and van Wijk: a row along the shorter
-/// side takes parts as long as they become squarer.
+/// Returns a rectangle for each size, in proportion. The sizes must be in descending order. The algorithm is that of Bruls, Huizing and
+/// van Wijk: parts are added to a row along the shorter side as long as they become squarer.
 pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let sizes: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();

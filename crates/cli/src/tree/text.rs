@@ -2,7 +2,7 @@
 
 use proto_splitter::ops::{TreeField, TreeMember, TreeReport, TreeRest};
 
-use crate::harmless::one_line;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 
@@ -19,11 +19,11 @@ struct Line {
 pub(super) struct Look {
     /// Available width in columns.
     pub(super) width: Option<usize>,
-    /// True for whole paths of any length, instead of a drawn tree.
+    /// True to show whole paths, however long, instead of drawing a tree.
     pub(super) full_paths: bool,
     /// True for bars beside the shares, on a terminal.
     pub(super) bars: bool,
-    pub(super) colour: bool,
+    pub(super) color: bool,
 }
 
 /// Number of characters of a full bar.
@@ -73,7 +73,7 @@ pub(super) fn text(report: &TreeReport, look: Look) -> String {
         table.hide("chunk");
     }
     let text = table.render_within(look.width.filter(|_| !look.full_paths));
-    if look.colour { coloured(&text) } else { text }
+    if look.color { colored(&text) } else { text }
 }
 
 /// Title of the column of bars.
@@ -91,8 +91,8 @@ fn bar(share: f64) -> String {
     format!("{}{last}", "█".repeat(eighths / 8))
 }
 
-/// Returns the table with a bold header and coloured bars.
-fn coloured(text: &str) -> String {
+/// Returns the table with a bold header and colored bars.
+fn colored(text: &str) -> String {
     let is_bar = |c: char| c == '█' || EIGHTHS.iter().any(|part| part.starts_with(c));
     let mut lines = text.lines();
     let mut out = match lines.next() {
@@ -141,8 +141,8 @@ pub(super) fn chunks(listed: &[u64], more: bool) -> String {
     }
 }
 
-/// Appends the lines below a field: its members, then its fields. Both add up to the field, the fields together with its own bytes, so
-/// members have lines of another style.
+/// Appends the lines below a field: its members, then its fields. The members add up to the field, and so do the fields with its own
+/// bytes. Therefore members have lines of another style.
 fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[TreeMember] = if only_member(field).is_some() {
         &[]
@@ -253,7 +253,7 @@ fn rest_line(rest: TreeRest, tip: &str, what: &str) -> Line {
     }
 }
 
-/// Returns a member's name and detail, to follow its selector.
+/// Returns a member's name and detail, to be printed after its selector.
 pub(super) fn called(name: Option<&str>, detail: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(name) = name {
@@ -304,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn only_the_header_and_the_bars_are_coloured() {
-        let text = coloured("share\n  50%  ██▌  a █\n   0%  b\n");
+    fn only_the_header_and_the_bars_are_colored() {
+        let text = colored("share\n  50%  ██▌  a █\n   0%  b\n");
         let expected = "\u{1b}[1mshare\u{1b}[0m\n  50%  \u{1b}[36m██▌\u{1b}[0m  a █\n   0%  b\n";
         assert_eq!(text, expected);
     }

@@ -99,7 +99,7 @@ fn a_delimited_field_of_an_edition_is_printed_as_one() {
         &types,
     ])
     .ok();
-    // As protoc accepts it, for the same bytes on the wire.
+    // The form that protoc accepts, for the same bytes on the wire.
     let expected = r#"// edition_2023.proto
 
 edition = "2023";

@@ -211,7 +211,7 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
         done(&["tree", "small"]),
         bad(&["tree", "broken"]),
         wrong(&["tree", "small", "no_such.path"]),
-        wrong(&["tree", "small", "--sort", "colour"]),
+        wrong(&["tree", "small", "--sort", "color"]),
         done(&["tree", "small", "--diff", "other"]),
         bad(&["tree", "small", "--diff", "broken"]),
         wrong(&["tree", "-", "--diff", "-"]),
@@ -400,7 +400,7 @@ fn progress_is_shown_where_it_is_asked_for_and_goes_before_results_come() {
 }
 
 #[test]
-fn no_command_colours_what_it_says() {
+fn no_command_colors_what_it_says() {
     let dir = prepared();
     for (args, _) in REPORTING
         .iter()
@@ -409,8 +409,8 @@ fn no_command_colours_what_it_says() {
         for variable in ["NO_COLOR", "CLICOLOR_FORCE"] {
             let ran = command(&dir, args).env(variable, "1").output().unwrap();
             for stream in [ran.stdout, ran.stderr] {
-                let colours = stream.windows(2).any(|two| two == b"\x1b[");
-                assert!(!colours, "{args:?} with {variable}");
+                let colors = stream.windows(2).any(|two| two == b"\x1b[");
+                assert!(!colors, "{args:?} with {variable}");
             }
         }
     }

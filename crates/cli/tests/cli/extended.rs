@@ -143,7 +143,8 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         );
     }
 
-    // Another split has another number of files: leftover files of this one are removed and listed.
+    // Another split has a different number of files. Leftover files of this one are removed and
+    // listed.
     let (exit, _, err) = split(&["--max-chunk-size", "3KiB"]);
     assert_eq!(exit, Exit::Usage, "{err}");
     let (exit, out, err) = split(&["--max-chunk-size", "3KiB", "--force"]);

@@ -182,7 +182,7 @@ fn a_checkpoint_is_known_by_its_prefix_and_by_any_of_its_files() {
         let data = fs::read(prefix.with_extension("data-00000-of-00001")).unwrap();
         assert!(npy.ends_with(&data[..1200]));
     }
-    // In two data files, one of which is damaged afterwards.
+    // There are two data files, one of which is damaged afterwards.
     let info = run([&"info", &sharded, &"--json"]).json();
     assert_eq!(info["files"].as_array().unwrap().len(), 3);
     run([&"verify", &sharded]).ok();

@@ -1,5 +1,5 @@
-//! Every verb that writes, with its system calls failing or killing it in turn: a reader finds the old or the new state, and the status
-//! tells which.
+//! Every verb that writes, with its system calls failing or killing it in turn: a reader finds the old or the new state, and the exit
+//! status shows which.
 //!
 //! `strace` injects the failures; if it is missing or may not trace, nothing is tested. `PROTOSPLIT_FAULTS=1` tests every call, as
 //! `tests/faults/run.sh` does; otherwise only each [`STRIDE`]th.
@@ -27,7 +27,7 @@ use scenarios::{
 /// Interval between the tested calls in the short form.
 const STRIDE: usize = 97;
 
-/// The tested calls: all that change a file or folder, or report that they did.
+/// The tested calls: all those that change a file or folder, or report that this was done.
 const CALLS: [&str; 22] = [
     "openat",
     "read",
@@ -189,7 +189,7 @@ fn with_any_call_failing_the_status_says_whether_the_old_or_the_new_is_there() {
                         code == 0 || found == old,
                         "{what}: failed, and the new is there"
                     );
-                    // A file that can't be removed stays, as may one that a crash could bring back.
+                    // A file that can't be removed stays, and so may one that a crash could restore.
                     let may_stay = ["unlink", "unlinkat", "getdents64", "openat"].contains(&call)
                         || (code == 0 && call == "fsync");
                     if !may_stay {

@@ -58,6 +58,7 @@ const VERBS: &[&[&str]] = &[
     &["cat"],
     &["get", "1"],
     &["verify"],
+    &["layout"],
     &["tensors"],
     &["schema", "--message=tensorflow.GraphDef"],
     &["split", "--message=tensorflow.GraphDef", "-o", "OUT"],

@@ -110,7 +110,7 @@ fn a_float_has_no_more_digits_than_it_takes_to_tell_it() {
 
 #[test]
 fn a_tensor_is_a_numpy_array() {
-    // dtype DT_INT16, shape [2, 3], the elements 5, -1 and -1 again and again.
+    // dtype DT_INT16, shape [2, 3], the elements 5 and -1, the last one repeated.
     let by_value = b"\x08\x05\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03\x3a\x0b\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
     // dtype DT_FLOAT, shape [2], content.
     let by_content = b"\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08\x00\x00\x80\x3f\x00\x00\x00\x40";
@@ -588,7 +588,7 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
         let told = format!("did you mean `{GRAPH}.{meant}`?");
         assert!(error.ends_with(&told), "{typed}: {error}");
     }
-    // A valid path without a value: another spelling would be a wrong suggestion.
+    // A valid path without a value. Suggesting another spelling would be wrong.
     let error = run([
         &"get",
         &model,

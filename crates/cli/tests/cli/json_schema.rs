@@ -18,6 +18,7 @@ const REPORTS: &[(&str, &[&str])] = &[
         &[
             "split model -o split",
             "split model --dry-run --max-chunk-size 20KiB",
+            "split model -o rooted --max-chunk-size 20KiB --merkle-root",
         ],
     ),
     ("merge", &["merge small -o merged"]),
@@ -27,11 +28,13 @@ const REPORTS: &[(&str, &[&str])] = &[
             "verify small --deep --against model/saved_model.pb",
             "verify small --against other/saved_model.pb",
             "verify bad.cpb",
+            "verify whole",
+            "verify small --root 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
         ],
     ),
     ("tree", &["tree small --min-size 0"]),
     ("tree --diff", &["tree small --diff other"]),
-    ("info", &["info small"]),
+    ("info", &["info small", "info rooted"]),
     ("info of a model", &["info model.safetensors"]),
     ("ls", &["ls small"]),
     ("ls of an archive", &["ls model.safetensors"]),
@@ -185,6 +188,15 @@ fn the_schema_describes_the_report_of_every_command() {
     let dir = prepared();
     report(&dir, "export small -o model.safetensors");
     fs::rename(crate::samediff::model(&dir), dir.path("model.zip")).unwrap();
+    fs::create_dir_all(dir.path("whole/variables")).unwrap();
+    for file in [
+        "saved_model.pb",
+        "variables/variables.index",
+        "variables/variables.data-00000-of-00001",
+    ] {
+        let source = crate::support::fixture("keras_mlp").join(file);
+        fs::copy(source, dir.path("whole").join(file)).unwrap();
+    }
     let mut nested = Vec::new();
     let reports: serde_json::Map<_, _> = REPORTS
         .iter()

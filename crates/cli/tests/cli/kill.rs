@@ -75,7 +75,7 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
     let whole_run = started.elapsed();
     let (mut killed, mut side_by_side) = (0, 0);
     let mut to = "pb";
-    // Steps coprime to the number of kills cover everything, in no order.
+    // Steps that are coprime to the number of kills reach every moment, in mixed order.
     for kill in 0..KILLS {
         let mut child = convert(&model, to).stderr(Stdio::null()).spawn().unwrap();
         let share = u32::try_from(kill * 73 % KILLS).unwrap();
@@ -117,13 +117,19 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
 
 /// Runs `externalize --in-place`, killed at the `number`th call of this name.
 #[cfg(target_os = "linux")]
-fn externalize_killed(model: &Path, call: &str, number: usize) -> std::process::ExitStatus {
+fn externalize_killed(
+    model: &Path,
+    more: &[&str],
+    call: &str,
+    number: usize,
+) -> std::process::ExitStatus {
     let inject = format!("inject={call}:signal=KILL:when={number}");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", &inject]);
     command.arg(env!("CARGO_BIN_EXE_protosplit"));
     command.args(["externalize", "--in-place", "--min-size", "1KiB"]);
     command
+        .args(more)
         .arg(model)
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -154,7 +160,7 @@ fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_r
         }
         model
     };
-    let again = |model: &Path| {
+    let again = |model: &Path, more: &[&str]| {
         let words: [&dyn AsRef<Path>; 5] = [
             &"externalize",
             &"--in-place",
@@ -162,18 +168,20 @@ fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_r
             &"1KiB",
             &model,
         ];
-        crate::support::run(words)
+        let more = more.iter().map(|word| word as &dyn AsRef<Path>);
+        crate::support::run_all(words.into_iter().chain(more))
     };
     let mut killed = 0;
-    for chunked in [true, false] {
+    for (chunked, more) in [(true, &[][..]), (false, &[]), (false, &["--mmap"])] {
         let done = Dir::new();
         let model = prepare(&done, chunked);
-        again(&model).ok();
+        assert_eq!(again(&model, more).exit, protosplit_cli::Exit::Done);
         let expected = files(&model);
+        // A model that maps its constants says where it is.
+        let is_same = |file: &&String| more.is_empty() || file.contains("mapped/");
         let bytes = |model: &Path| {
-            let bytes = expected
-                .iter()
-                .map(|file| fs::read(model.join(file)).unwrap());
+            let bytes = expected.iter().filter(is_same);
+            let bytes = bytes.map(|file| fs::read(model.join(file)).unwrap());
             bytes.collect::<Vec<_>>()
         };
         let whole = bytes(&model);
@@ -185,23 +193,28 @@ fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_r
             "linkat",
             "unlink",
             "unlinkat",
+            "fsync",
         ] {
             for number in 1.. {
                 let dir = Dir::new();
                 let model = prepare(&dir, chunked);
-                if externalize_killed(&model, call, number).success() {
+                if externalize_killed(&model, more, call, number).success() {
                     break;
                 }
                 killed += 1;
-                let what = format!("chunked {chunked}, {call} {number}");
-                let ran = again(&model);
+                let what = format!("chunked {chunked}, {more:?}, {call} {number}");
+                let ran = again(&model, more);
                 assert_eq!(ran.exit, protosplit_cli::Exit::Done, "{what}: {ran:?}");
                 let mut left = files(&model);
                 left.retain(|file| !file.contains(".protosplit-"));
                 assert_eq!(left, expected, "{what}");
                 assert!(bytes(&model) == whole, "{what}");
+                let back = dir.path("back");
+                let words: [&dyn AsRef<Path>; 4] = [&"internalize", &model, &"-o", &back];
+                let ran = crate::support::run(words);
+                assert_eq!(ran.exit, protosplit_cli::Exit::Done, "{what}: {ran:?}");
             }
         }
     }
-    assert!(killed > 8, "{killed}");
+    assert!(killed > 16, "{killed}");
 }

@@ -1,4 +1,4 @@
-//! `protosplit layout` accounts for every byte, once.
+//! `protosplit layout` accounts for every byte exactly once.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -169,7 +169,7 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
         };
         assert_eq!(
             ran(&folder, "of-folder-"),
-            // A name of the same length, since a pair has it in its references.
+            // The names have the same length, since the references of a pair contain them.
             ran(&model, "of-model--"),
             "{command}"
         );
@@ -323,7 +323,7 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
             let has = |bytes: &[u8]| exported.windows(bytes.len()).any(|part| part == bytes);
             assert!(has(&noise(2, 8000)), "{}", out.display());
         }
-        // Six bits each in the model, a byte each in NumPy.
+        // Elements take six bits in the model and a byte in NumPy.
         let npy = dir.path(&format!("{at}.npy"));
         // By name, and by path.
         let name = ["c", "c", "graph.node[0].attribute[0].t"][at];

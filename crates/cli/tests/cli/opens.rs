@@ -81,6 +81,23 @@ const INPUTS: &[Input] = &[
         make: in_one_piece,
     },
     Input {
+        name: "delimited file",
+        argument: "files.log",
+        verbs: &[
+            "info IN --delimited google.protobuf.FileDescriptorProto",
+            "ls IN --delimited google.protobuf.FileDescriptorProto",
+            "tree IN --delimited google.protobuf.FileDescriptorProto",
+            "cat IN message[0].name --delimited google.protobuf.FileDescriptorProto",
+            "verify IN --delimited google.protobuf.FileDescriptorProto",
+            "edit IN --remove message[0] -o OUT/m.log --delimited google.protobuf.FileDescriptorProto",
+            "split IN -o OUT/m --max-chunk-size 8 --delimited google.protobuf.FileDescriptorProto",
+            "convert IN -o OUT/m.pb --to pb --delimited google.protobuf.FileDescriptorSet.file",
+            "convert IN -o OUT/m.log --to delimited --delimited google.protobuf.FileDescriptorProto",
+            "convert IN -o OUT/m.records --to records --delimited google.protobuf.FileDescriptorProto",
+        ],
+        make: delimited,
+    },
+    Input {
         name: "ONNX model",
         argument: "model.onnx",
         verbs: &[
@@ -238,6 +255,18 @@ fn in_chunks(folder: &Path) {
 fn in_one_piece(folder: &Path) {
     let model = fixture("functions_consts/saved_model.pb");
     fs::copy(model, folder.join("saved_model.pb")).unwrap();
+}
+
+fn delimited(folder: &Path) {
+    // Two messages with a name each.
+    let files = [
+        &[10, 0x0a, 8],
+        &b"one.prot"[..],
+        &[11, 0x0a, 9],
+        &b"two.proto"[..],
+    ]
+    .concat();
+    fs::write(folder.join("files.log"), files).unwrap();
 }
 
 fn onnx(folder: &Path) {

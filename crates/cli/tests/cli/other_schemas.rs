@@ -50,7 +50,7 @@ fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>
             report["chunks"].as_array().unwrap().len() > part / 2,
             "{report}"
         );
-        // Neither needs the schema: the file records every position.
+        // Neither command needs the schema, since the file records every position.
         let verified = run([&"verify", &prefix, &"--against", &file, &"--json"]).json();
         assert_eq!(verified["against"]["result"], "byte-exact");
         run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
@@ -89,9 +89,15 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
 #[test]
 fn where_only_the_schema_is_missing_that_is_asked_for() {
     let dir = Dir::new();
-    let proto = root("tests/data/schemas/perfetto_like.proto");
-    let message = "perfetto.protos.Trace";
-    let file = dir.file("trace.pftrace", perfetto());
+    // Perfetto's own types are built in.
+    let proto = std::fs::read_to_string(root("tests/data/schemas/perfetto_like.proto")).unwrap();
+    let proto = proto.replace("package perfetto.protos;", "package other.protos;");
+    let proto = dir.file(
+        "other.proto",
+        proto.replace("perfetto.protos.", "other.protos."),
+    );
+    let message = "other.protos.Trace";
+    let file = dir.file("trace.bin", perfetto());
     let prefix = dir.path("chunked");
     let by: [&dyn AsRef<Path>; 2] = [&"--proto", &proto];
     let max = [&"--max-chunk-size", &"1KiB"];
@@ -365,7 +371,7 @@ fn messages_of_editions_split_and_show_their_values() {
         ])
         .ok();
         assert_eq!(name, "kid 3\n");
-        // As protoc calls them: a field that is delimited has its own name, unlike a group of proto2.
+        // These are protoc's names: a delimited field has its own name, unlike a group of proto2.
         let with: [&dyn AsRef<Path>; 6] = [
             &"cat",
             &file,

@@ -1,4 +1,4 @@
-//! Queries as people try them: numbers of lists, conditions, counts and sums.
+//! Typical queries: numbers of lists, conditions, counts and sums.
 
 use std::path::{Path, PathBuf};
 
@@ -121,7 +121,7 @@ fn conditions_pick_all_elements_that_meet_them() {
             assert_eq!(found.join(" "), expected, "{picked} as {format}");
         }
     }
-    // Where one is wanted, several are an error, and none is one everywhere.
+    // Several values are an error where one is wanted, and no values are an error everywhere.
     let line = index.run("get", &["documents[size>1]"]).failed(Exit::Bad);
     assert!(
         line.contains("several values, where one is wanted"),
@@ -200,4 +200,45 @@ fn a_message_over_a_limit_fails_with_its_largest_parts() {
     let (_, largest) = line.split_once("the largest: ").unwrap();
     assert!(largest.contains("documents[1] 11 B"), "{line}");
     assert_eq!(largest.split(", ").count(), 3, "{line}");
+}
+
+#[test]
+fn what_precedes_a_value_that_cannot_be_read_is_printed_and_its_path_is_named() {
+    const WRONG: usize = 7000;
+    let index = index();
+    let documents = |wrong: Option<usize>| {
+        let mut bytes = Vec::new();
+        for number in 0..10_000 {
+            // Two bytes of invalid UTF-8.
+            let path: &[u8] = if wrong == Some(number) {
+                b"\xff\xfe"
+            } else {
+                b"ab"
+            };
+            bytes.extend_from_slice(b"\x0a\x06\x0a\x02");
+            bytes.extend_from_slice(path);
+            bytes.extend_from_slice(&[0x10, u8::try_from(number % 100 + 1).unwrap()]);
+        }
+        bytes
+    };
+    let line = |number: usize| {
+        format!(
+            "{{\"relativePath\":\"ab\",\"size\":\"{}\"}}\n",
+            number % 100 + 1
+        )
+    };
+    let all: String = (0..10_000).map(line).collect();
+    std::fs::write(&index.file, documents(None)).unwrap();
+    assert_eq!(index.cat(&["documents[*]", "--format", "jsonl"]), all);
+
+    std::fs::write(&index.file, documents(Some(WRONG))).unwrap();
+    for (path, text) in [
+        ("documents[*]", (0..WRONG).map(line).collect::<String>()),
+        ("documents[*].relative_path", "\"ab\"\n".repeat(WRONG)),
+    ] {
+        let ran = index.run("cat", &[path, "--format", "jsonl"]);
+        assert_eq!(ran.out, text, "{path}");
+        let line = ran.failed(Exit::Bad);
+        assert!(line.contains(&format!("documents[{WRONG}]")), "{line}");
+    }
 }

@@ -408,7 +408,7 @@ fn tags_are_listed_with_what_they_share() {
         ),
         (&json!(2), &json!(1), &json!(0))
     );
-    // The constant and the state are those of the first.
+    // The constant and the state are shared with the first.
     assert_eq!(second["bytes"], first["bytes"]);
     let shared = second["shared_bytes"].as_u64().unwrap();
     assert!(
@@ -548,7 +548,7 @@ fn files_that_nothing_refers_to_are_collected() {
             .filter(|there| there == b"params/9.fb")
             .count()
     };
-    // Its name precedes its data and is in the directory.
+    // The name of an entry is both before its data and in the directory.
     let file = fixture("other.zip");
     assert_eq!(bytes(&file), 2);
     let copy = converted(&dir, &file, "samediff", "copy.zip");

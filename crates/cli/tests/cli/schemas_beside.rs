@@ -46,7 +46,7 @@ fn the_only_schema_beside_an_input_that_fits_is_taken() {
     };
     let (_, err) = get("events[0].name", &[]);
     assert!(!err.contains("schema from"), "{err}");
-    // Neither a message, nor text, nor a schema of another message is one that fits.
+    // Messages, text and schemas of other messages don't fit.
     dir.file("message.binpb", b"\x0a\x04host");
     dir.file("text.desc", "this is not a descriptor set");
     let other = "syntax = \"proto3\"; message Other { uint64 host = 1; }";

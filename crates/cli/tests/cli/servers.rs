@@ -1,7 +1,7 @@
 //! Stores that respond wrongly or not at all, each accessed by a process with a separate environment.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Dir, fixture, run};
 
-/// The behaviour of a server.
+/// The behavior of a server.
 enum Server {
     /// No response for some seconds.
     Silent,
@@ -39,13 +39,24 @@ impl Server {
     }
 
     fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
-        let mut lines = BufReader::new(stream).lines();
-        let request = lines.next().unwrap_or(Ok(String::new()))?;
-        for line in lines {
-            if line?.is_empty() {
+        let mut reader = BufReader::new(stream);
+        let mut request = String::new();
+        reader.read_line(&mut request)?;
+        let mut body_len = 0;
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header)?;
+            let header = header.trim().to_ascii_lowercase();
+            if header.is_empty() {
                 break;
             }
+            if let Some(len) = header.strip_prefix("content-length:") {
+                body_len = len.trim().parse().unwrap();
+            }
         }
+        // A socket that is closed with bytes unread resets the connection, and
+        // the client may lose the response to that.
+        std::io::copy(&mut reader.take(body_len), &mut std::io::sink())?;
         let mut words = request.split_whitespace();
         let is_get = words.next() == Some("GET");
         let (status, body) = match self {

@@ -18,7 +18,7 @@ const SIZES: [(&str, u64); 4] = [
 fn concatenated_messages_come_back_byte_for_byte_and_what_cannot_is_refused_if_asked() {
     let dir = Dir::new();
     let node = |name: &str| [&[0x0a, 40, 0x0a, 38][..], name.repeat(38).as_bytes()].concat();
-    // Nodes, a version, and nodes again, as `cat a b` gives them.
+    // Nodes, a version, and nodes again, as in the output of `cat a b`.
     let graph = |name: &str| [node(name).repeat(40), vec![0x22, 2, 0x08, 27]].concat();
     let trace = dir.file("trace.pb", [graph("a"), graph("b")].concat());
     let turns = [node("c"), vec![0x18, 1]].concat().repeat(400);
@@ -54,6 +54,48 @@ fn concatenated_messages_come_back_byte_for_byte_and_what_cannot_is_refused_if_a
     }
     let error = split(&turns, "tensorflow").failed(Exit::Bad);
     assert!(error.contains("but not byte-exact"), "{error}");
+}
+
+#[test]
+fn records_are_written_by_riegelis_option_string() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts/saved_model.pb");
+    for (options, region, compression) in [
+        ("transpose,brotli:5", "transposed_records", "brotli"),
+        ("transpose,uncompressed", "transposed_records", "none"),
+        ("zstd:5", "records", "zstd"),
+        ("uncompressed", "records", "none"),
+    ] {
+        let written = dir.split(
+            &model,
+            "m",
+            &["--max-chunk-size", "20KiB", "--force", "--records", options],
+        );
+        let layout = run([&"layout", &written, &"--json"]).json();
+        let regions = layout["regions"].as_array().unwrap().iter();
+        let of_records: Vec<_> = regions
+            .filter(|region| region["what"].as_str().unwrap().contains("records"))
+            .collect();
+        assert!(!of_records.is_empty(), "{options}: {layout}");
+        for found in of_records {
+            assert_eq!(found["what"], region, "{options}");
+            assert_eq!(found["compression"], compression, "{options}");
+        }
+        let back = dir.path("back.pb");
+        run([&"merge", &written, &"-o", &back, &"--force"]).ok();
+        assert!(fs::read(&back).unwrap() == fs::read(&model).unwrap());
+    }
+    let bad = [
+        ("transposed", "transposed"),
+        ("brotli:99", "99"),
+        ("zstd,brotli", "brotli"),
+    ];
+    for (options, named) in bad {
+        let out = dir.path("bad");
+        let ran = run([&"split", &model, &"-o", &out, &"--records", &options]);
+        let error = ran.failed(Exit::Usage);
+        assert!(error.contains(named), "{options}: {error}");
+    }
 }
 
 #[test]

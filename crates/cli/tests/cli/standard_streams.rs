@@ -259,7 +259,7 @@ fn named_pipe(dir: &Dir, name: &str, bytes: &[u8]) -> PathBuf {
         assert!(made.success());
     }
     let (bytes, target) = (bytes.to_vec(), pipe.clone());
-    // Not joined: a command that doesn't open the pipe fails without it.
+    // The thread isn't joined, since it doesn't end if a failing command never opens the pipe.
     std::thread::spawn(move || fs::write(target, bytes));
     pipe
 }

@@ -22,6 +22,7 @@ struct Input {
     name: &'static str,
     /// Argument of the verbs, below the folder that `make` fills.
     argument: &'static str,
+    /// All files of the folder if empty.
     covered: &'static [&'static str],
     /// `IN` is the argument, `TWIN` an undamaged copy, and `OUT/NAME` an output.
     verbs: &'static [&'static str],
@@ -30,18 +31,74 @@ struct Input {
 
 const INPUTS: &[Input] = &[
     Input {
-        name: "file in chunks",
+        name: "file in chunks of the default compression",
         argument: "model.cpb",
-        covered: &["model.cpb"],
-        verbs: &[
-            "verify IN",
-            "verify IN --deep",
-            "merge IN -o OUT/m.pb",
-            "export IN -o OUT/a.npz",
-            "recompress IN -o OUT/m.cpb --compression zstd:1",
-            "diff IN TWIN",
-        ],
-        make: in_chunks,
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, ""),
+    },
+    Input {
+        name: "file in uncompressed chunks",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, " --compression none"),
+    },
+    Input {
+        name: "file in chunks of brotli",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, " --compression brotli"),
+    },
+    Input {
+        name: "file in chunks of snappy",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, " --compression snappy"),
+    },
+    Input {
+        name: "file in transposed chunks",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, " --records transpose,zstd"),
+    },
+    Input {
+        name: "extended profile",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, " --profile extended --compression zstd:1"),
+    },
+    Input {
+        name: "several files in uncompressed chunks",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, &format!("{SEVERAL} --compression none")),
+    },
+    Input {
+        name: "several files in chunks of brotli",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, &format!("{SEVERAL} --compression brotli:1")),
+    },
+    Input {
+        name: "several files in chunks of snappy",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, &format!("{SEVERAL} --compression snappy")),
+    },
+    Input {
+        name: "several files in chunks of zstd",
+        argument: "model.cpb",
+        covered: &[],
+        verbs: IN_CHUNKS,
+        make: |folder| in_chunks(folder, &format!("{SEVERAL} --compression zstd:1")),
     },
     Input {
         name: "checkpoint",
@@ -58,11 +115,26 @@ const INPUTS: &[Input] = &[
         name: "externalized model",
         argument: "runs",
         covered: &[
+            "runs/saved_model.pb",
             "runs/assets/proto_splitter_constants.data-00000-of-00001",
             "runs/assets.extra/proto_splitter_original.pb",
         ],
-        verbs: &["verify IN", "internalize IN -o OUT/back"],
-        make: externalized,
+        verbs: EXTERNALIZED,
+        make: |folder| externalized(folder, ""),
+    },
+    Input {
+        name: "externalized model whose constants are mapped",
+        argument: "runs",
+        covered: &[
+            "runs/saved_model.pb",
+            "runs/assets.extra/proto_splitter_original.pb",
+        ],
+        verbs: &[
+            "verify IN",
+            "internalize IN -o OUT/back",
+            "merge IN -o OUT/m.pb",
+        ],
+        make: |folder| externalized(folder, " --mmap"),
     },
     Input {
         name: "SameDiff archive of stored entries",
@@ -124,6 +196,29 @@ const INPUTS: &[Input] = &[
     },
 ];
 
+/// Options of a split to several files.
+const SEVERAL: &str = " --profile extended --max-file-size 64KiB";
+
+const IN_CHUNKS: &[&str] = &[
+    "verify IN",
+    "verify IN --deep",
+    "merge IN -o OUT/m.pb",
+    "merge IN --canonical -o OUT/m.pb",
+    "export IN -o OUT/a.npz",
+    "recompress IN -o OUT/m.cpb --compression zstd:1",
+    "strip IN --over 1KiB -o OUT/m.pb",
+    "edit IN --remove meta_graphs[0].graph_def.node[1] -o OUT/m.cpb",
+    "diff IN TWIN",
+];
+
+const EXTERNALIZED: &[&str] = &[
+    "verify IN",
+    "internalize IN -o OUT/back",
+    "export IN -o OUT/a.npz",
+    "merge IN -o OUT/m.pb",
+    "diff IN TWIN",
+];
+
 const SAMEDIFF: &[&str] = &[
     "verify IN",
     "export IN -o OUT/a.npz",
@@ -149,11 +244,11 @@ fn ran(words: &[PathBuf]) -> crate::support::Ran {
     run_all(words.iter().map(|word| word as &dyn AsRef<Path>))
 }
 
-fn in_chunks(folder: &Path) {
+fn in_chunks(folder: &Path, options: &str) {
     let model = fixture("functions_consts").join("saved_model.pb");
     let target = folder.join("model");
     let line = "split IN -o TWIN --message tensorflow.SavedModel --max-chunk-size 16KiB";
-    let words = words(line, &model, &target, folder);
+    let words = words(&format!("{line}{options}"), &model, &target, folder);
     assert_eq!(ran(&words).exit, Exit::Done);
 }
 
@@ -165,14 +260,10 @@ fn checkpoint(folder: &Path) {
     }
 }
 
-fn externalized(folder: &Path) {
+fn externalized(folder: &Path, options: &str) {
     let (model, runs) = (fixture("functions_consts"), folder.join("runs"));
-    let words = words(
-        "externalize IN -o TWIN --min-size 1KiB",
-        &model,
-        &runs,
-        folder,
-    );
+    let line = format!("externalize IN -o TWIN --min-size 1KiB{options}");
+    let words = words(&line, &model, &runs, folder);
     assert_eq!(ran(&words).exit, Exit::Done);
 }
 
@@ -253,8 +344,12 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
         let (dir, twin) = (Dir::new(), Dir::new());
         (input.make)(&dir.path(""));
         (input.make)(&twin.path(""));
-        let sound = |name: &str| fs::read(dir.path(name)).unwrap();
-        let sound: Vec<Vec<u8>> = input.covered.iter().map(|name| sound(name)).collect();
+        let covered: Vec<String> = match input.covered {
+            [] => dir.files(),
+            some => some.iter().map(ToString::to_string).collect(),
+        };
+        let sound = |name: &String| fs::read(dir.path(name)).unwrap();
+        let sound: Vec<Vec<u8>> = covered.iter().map(sound).collect();
         let mut refused = 0;
         for line in input.verbs {
             let run = || {
@@ -268,8 +363,8 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
             for _ in 0..FLIPS {
                 let which = random.below(sound.len() as u64);
                 let which = usize::try_from(which).unwrap();
-                let (file, mut bytes) = (dir.path(input.covered[which]), sound[which].clone());
-                let len = covered_len(input.covered[which], &bytes);
+                let (file, mut bytes) = (dir.path(&covered[which]), sound[which].clone());
+                let len = covered_len(&covered[which], &bytes);
                 let at = usize::try_from(random.below(len)).unwrap();
                 bytes[at] ^= 1 << random.below(8);
                 fs::write(&file, &bytes).unwrap();
@@ -289,7 +384,7 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
             }
         }
         let all = FLIPS * input.verbs.len();
-        // The others are in names, padding, or redundant data.
+        // The other flips are in names, padding, or redundant data.
         assert!(refused * 4 > all, "{}: {refused} of {all}", input.name);
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn run<const N: usize>(args: [&dyn AsRef<Path>; N]) -> Ran {
     run_all(args)
 }
 
-/// Does the same as [`run`] with any number of arguments.
+/// Runs the command like [`run`], with any number of arguments.
 pub(crate) fn run_all<'a>(args: impl IntoIterator<Item = &'a dyn AsRef<Path>>) -> Ran {
     let args = args
         .into_iter()

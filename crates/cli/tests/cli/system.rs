@@ -40,7 +40,7 @@ fn in_shell(dir: &Dir, before: &str, arguments: &str) -> Output {
 fn where_threads_cannot_begin_the_work_is_done_without_them() {
     let dir = Dir::new();
     model(&dir);
-    // There is not enough memory for the stacks of this many.
+    // There is not enough memory for the stacks of this many threads.
     let most = if cfg!(target_os = "linux") {
         "ulimit -v 200000"
     } else {

@@ -32,7 +32,7 @@ fn command(words: &[&dyn AsRef<Path>]) -> Ran {
     run_all(words.iter().copied())
 }
 
-/// Reads tensors in the ways of the wheel's `tensors[...]` and `tensors.load()`.
+/// Reads tensors like the wheel's `tensors[...]` and `tensors.load()`.
 fn as_the_wheel(path: &Path, wanted: impl Fn(&TensorInfo) -> bool) -> [Option<String>; 2] {
     let open = || {
         let opened = formats::ALL.open(path, &OpenOptions::new()).unwrap();
@@ -276,6 +276,105 @@ fn an_externalized_model_that_is_damaged_is_refused_by_every_verb() {
                 assert!(is_named, "{verb} {at} {bit}: {}", said.err);
             }
             assert!(!out.exists());
+        }
+    }
+}
+
+#[test]
+fn every_verb_that_reads_or_copies_a_model_in_a_folder_compares_its_variables() {
+    let dir = Dir::new();
+    let plain = dir.path("plain");
+    let files = ["index", "data-00000-of-00001"].map(|end| format!("variables.{end}"));
+    fs::create_dir_all(plain.join("variables")).unwrap();
+    let source = fixture("functions_consts");
+    for file in ["saved_model.pb"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(files.clone().map(|file| format!("variables/{file}")))
+    {
+        fs::copy(source.join(&file), plain.join(&file)).unwrap();
+    }
+    let (chunked, external) = (dir.path("chunked"), dir.path("external"));
+    let split: [&dyn AsRef<Path>; 6] = [
+        &"split",
+        &plain,
+        &"-o",
+        &chunked,
+        &"--max-chunk-size",
+        &"9KiB",
+    ];
+    assert_eq!(command(&split).exit, Exit::Done);
+    let out = dir.path("out");
+    let externalize: [&dyn AsRef<Path>; 6] = [
+        &"externalize",
+        &plain,
+        &"-o",
+        &external,
+        &"--min-size",
+        &"1KiB",
+    ];
+    assert_eq!(command(&externalize).exit, Exit::Done);
+    let verbs: [(&str, Vec<&dyn AsRef<Path>>); 10] = [
+        ("verify", vec![&"verify", &plain]),
+        ("verify, chunked", vec![&"verify", &chunked]),
+        ("verify, external", vec![&"verify", &external]),
+        ("split", {
+            let mut words = split.to_vec();
+            words[3] = &out;
+            words
+        }),
+        ("merge", vec![&"merge", &chunked, &"-o", &out]),
+        ("externalize", {
+            let mut words = externalize.to_vec();
+            words[3] = &out;
+            words
+        }),
+        ("internalize", vec![&"internalize", &external, &"-o", &out]),
+        (
+            "recompress",
+            vec![
+                &"recompress",
+                &chunked,
+                &"-o",
+                &out,
+                &"--compression",
+                &"none",
+            ],
+        ),
+        (
+            "strip",
+            vec![&"strip", &plain, &"-o", &out, &"--over", &"1KiB"],
+        ),
+        (
+            "convert",
+            vec![&"convert", &chunked, &"-o", &out, &"--to", &"pb"],
+        ),
+    ];
+    let check = |wanted: Exit, changed: &str| {
+        for (verb, words) in &verbs {
+            let ran = command(words);
+            assert_eq!(ran.exit, wanted, "{verb} {changed}: {ran:?}");
+            let is_named = ran.err.contains(changed);
+            assert!(is_named || wanted == Exit::Done, "{verb}: {}", ran.err);
+            assert!(!out.exists() || wanted == Exit::Done, "{verb} {changed}");
+            let _ = fs::remove_dir_all(&out);
+        }
+    };
+    check(Exit::Done, "");
+    for file in &files {
+        let sound = fs::read(source.join("variables").join(file)).unwrap();
+        // The footer of an index has no checksum, and mostly consists of padding.
+        let summed = sound.len() - if file.ends_with("index") { 48 } else { 0 };
+        for (at, bit) in places(summed, FLIPS / 4) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 1 << bit;
+            for folder in [&plain, &chunked, &external] {
+                fs::write(folder.join("variables").join(file), &bytes).unwrap();
+            }
+            check(Exit::Bad, file);
+        }
+        for folder in [&plain, &chunked, &external] {
+            fs::write(folder.join("variables").join(file), &sound).unwrap();
         }
     }
 }

@@ -266,7 +266,7 @@ fn a_page_lists_the_members_of_every_level_and_what_is_in_each() {
     assert!(node.starts_with(&format!("{path}.node_def[")), "{node}");
     step(&data["inside"][node], "attr[*]");
 
-    // Thousands of small ones are listed separately.
+    // Thousands of small nodes are listed separately.
     let node = |at: u32| [&[0x0a, 10, 0x0a, 8][..], format!("{at:08}").as_bytes()].concat();
     let many = dir.file("many.pb", (0..3645).flat_map(node).collect::<Vec<u8>>());
     let typed = "tensorflow.GraphDef";

@@ -57,7 +57,7 @@ fn what_is_found_does_not_depend_on_the_threads() {
         whole.len() / 60,
     ] {
         let mut damaged = whole.clone();
-        // Neither in the signature nor in the trailer.
+        // This is neither in the signature nor in the trailer.
         let last = whole.len() - whole.len() / 8;
         (100..last)
             .skip(step)
@@ -241,7 +241,8 @@ fn the_file_that_is_named_is_the_one_that_is_compared() {
     let named = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "x.pb");
     let chunked = dir.path("x.pb.cpb");
     fs::rename(split(&dir, "keras_mlp"), &chunked).unwrap();
-    // The same message in other bytes, so that it is read completely. The contents of `x.pb.cpb` aren't even of this type.
+    // The same message, encoded differently, so that it is read completely. The contents of `x.pb.cpb` aren't even of this
+    // type.
     let bytes = fs::read(&named).unwrap();
     let original = dir.file("same.pb", [&bytes[..], &[0x18, 0x00]].concat());
     let ran = run([

@@ -14,11 +14,11 @@ pub(super) type ElementEdits<'e> =
 #[derive(Default)]
 #[expect(missing_debug_implementations, reason = "it has a function")]
 pub struct Edits<'e> {
-    /// Replacement content, in canonical form, whatever the source has. A field with such an edit
+    /// Content in canonical form that replaces any content in the source. A field with such an edit
     /// counts as present in its parent.
     content: Option<Vec<u8>>,
     fields: Vec<(u32, Edits<'e>)>,
-    /// Changes to the values of map entries with string keys, for entries that exist.
+    /// Changes to the values of existing map entries with string keys.
     values: Vec<(u32, &'static str, Edits<'e>)>,
     elements: Option<(u32, ElementEdits<'e>)>,
 }

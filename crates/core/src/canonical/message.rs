@@ -27,7 +27,7 @@ enum Bucket {
     },
     /// Elements, each with its tag.
     List(Plan),
-    /// Content of a packed run, and its field if the source has exactly this run.
+    /// Content of a packed run, and the source's field if it is identical.
     Packed(Plan, Option<Field>),
     /// Map entries, each with its tag.
     Map(BTreeMap<Key, Kept>),
@@ -239,7 +239,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Adds an unknown field, with every encoding minimized that the wire format alone determines.
+    /// Adds an unknown field, minimizing all encodings that the wire format alone determines.
     fn unknown(&mut self, field: &Field, plan: &mut Plan, depth: u32) -> Result<()> {
         match field.wire_type {
             WireType::Len => plan.put_field(field.number, &span(field), Some(field)),

@@ -92,7 +92,7 @@ pub(super) fn span(field: &Field) -> Plan {
     plan
 }
 
-/// A compact plan for storing many at once: most are one span.
+/// A compact plan, for storing many of them: most consist of one span.
 #[derive(Debug)]
 pub enum Kept {
     Span(Range<u64>),

@@ -56,7 +56,7 @@ pub enum DifferenceKind {
 impl DifferenceKind {
     /// Describes the difference, calling the two messages `first` and `second`.
     pub fn said<'a>(&'a self, first: &'a str, second: &'a str) -> impl fmt::Display + 'a {
-        Said {
+        Description {
             how: self,
             first,
             second,
@@ -72,13 +72,13 @@ pub(super) fn is_implicit(field: &FieldRef) -> bool {
     }
 }
 
-struct Said<'a> {
+struct Description<'a> {
     how: &'a DifferenceKind,
     first: &'a str,
     second: &'a str,
 }
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for Description<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = (self.first, self.second);
         match self.how {

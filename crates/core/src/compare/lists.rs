@@ -41,7 +41,7 @@ struct Element {
     hash: u64,
 }
 
-/// The position from which two lists are matched: all elements before it were compared.
+/// The position from which two lists are matched. All elements before it have been compared.
 struct Rest<'a> {
     index: u64,
     a: Occurrences<'a>,

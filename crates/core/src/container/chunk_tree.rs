@@ -1,7 +1,7 @@
 //! The places of chunks: every path of a `ChunkedMessage`, nested ones made absolute, as one tree.
 
 mod build;
-mod order;
+mod field_lists;
 mod prune;
 
 use std::ops::Range;
@@ -11,9 +11,9 @@ use prost_reflect::MessageDescriptor;
 use crate::path::{FieldPath, Select, Step};
 use crate::wire::FieldNumber;
 
-pub(crate) use build::TreeOptions;
+pub(crate) use build::ChunkTreeOptions;
 
-/// A place in the message that a path names, or an ancestor of one.
+/// A place in the message: the target of a path, or an ancestor of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(u32);
 
@@ -34,9 +34,9 @@ pub(crate) struct ChunkRef {
     pub(crate) packed: bool,
     /// Field whose elements the chunk holds, if it is a slice and the trailer says so.
     pub(crate) slice_of: Option<FieldNumber>,
-    /// Number of those elements, if the trailer has it; otherwise 0.
+    /// Number of those elements; 0 if the trailer doesn't declare it.
     pub(crate) elements: u64,
-    /// True if the chunk continues its message at the end, whatever fields it has.
+    /// True if the chunk continues its message at the end, with any fields.
     pub(crate) tail: bool,
     /// True if the chunk begins within a field of the chunk before it.
     pub(crate) within: bool,
@@ -44,7 +44,7 @@ pub(crate) struct ChunkRef {
 
 #[derive(Debug)]
 struct Node {
-    /// Parent. Meaningless for the root, as is its step.
+    /// The parent. Meaningless for the root, as is the root's step.
     above: NodeId,
     step: Step,
     depth: u32,
@@ -97,7 +97,7 @@ impl ChunkTree {
         &self.nodes[id.index()]
     }
 
-    /// Returns the parent node, and the step from there; `None` for the root.
+    /// Returns the parent node and the step from the parent; `None` for the root.
     pub(crate) fn above(&self, id: NodeId) -> Option<(NodeId, &Step)> {
         let node = self.node(id);
         (id != NodeId::ROOT).then_some((node.above, &node.step))

@@ -25,8 +25,8 @@ pub(crate) fn with_largest_chunks(
     }
 }
 
-/// Returns the paths with the largest chunks; the slices of a field are one. A chunk is counted as
-/// many times as it is named.
+/// Returns the paths with the largest chunks. The slices of a field count as one chunk, and a chunk
+/// that several paths name counts once for each.
 fn largest_chunks(trailer: &Trailer, root: Option<&MessageDescriptor>) -> Vec<LargePart> {
     let (tree, infos) = (trailer.chunk_tree(), &trailer.metadata().chunks);
     let mut sizes: HashMap<(NodeId, Option<FieldNumber>), u64> = HashMap::new();

@@ -8,8 +8,8 @@ use crate::{Error, ErrorKind, Result};
 /// default.
 pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
 
-/// Default maximum nesting of `ChunkedMessage`s. Each level takes two of the hundred that the
-/// trailer's parser allows.
+/// Default maximum nesting of `ChunkedMessage`s. Each level takes two of the hundred levels that
+/// the trailer's parser allows.
 pub const DEFAULT_MAX_NESTING: usize = 48;
 
 /// Default maximum size of a trailer, in bytes: 64 MiB, enough for a million chunks.
@@ -19,12 +19,13 @@ pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 64 << 20;
 /// A chunk takes one or two KiB, depending on the length of its path.
 pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 
-/// Size that a merged message may always have, in bytes: 8 GiB. Beyond it the limit depends on the
-/// stored size, see [`LARGEST_EXPANSION`].
+/// Size up to which a merged message is always allowed, in bytes: 8 GiB. Larger messages are
+/// limited by their stored size: see [`LARGEST_EXPANSION`].
 pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 
-/// Maximum ratio, 4096, between a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its stored
-/// size. Compressed weights expand a few times; only runs of zeros expand more than this.
+/// Maximum ratio between the size of a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its
+/// stored size: 4096. Compressed weights expand a few times; only runs of zeros expand more than
+/// this.
 pub const LARGEST_EXPANSION: u64 = 4096;
 
 /// Default maximum size of a shared record chunk to decode once and cache, in bytes: 64 MiB, many
@@ -49,31 +50,21 @@ pub const LARGEST_DEPTH_LIMIT: u32 = 200;
 ///
 /// const LIMITS: Limits = Limits::new().max_message_size(4 << 30); // 4 GiB
 /// let options = ReadOptions::new().limits(LIMITS);
-/// assert_eq!(options.limits.max_message_depth, DEFAULT_MAX_MESSAGE_DEPTH);
+/// assert_eq!(options.get_limits().get_max_message_depth(), DEFAULT_MAX_MESSAGE_DEPTH);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum depth of a path, in messages.
-    pub max_message_depth: usize,
-    /// Maximum nesting of `ChunkedMessage`s.
-    pub max_nesting: usize,
-    /// Maximum size of a trailer, in bytes.
-    pub max_trailer_size: u64,
-    /// Maximum memory of a trailer, in bytes.
-    pub max_trailer_memory: u64,
-    /// Maximum number of times a trailer may itself be chunked.
-    pub max_trailer_levels: u32,
-    /// Maximum number of other files with chunks.
-    pub max_files: usize,
-    /// True if other files may be outside the folder.
-    pub allow_outside: bool,
-    /// Maximum size of a shared record chunk to cache, in bytes.
-    pub max_cached_size: u64,
-    /// Maximum size of a message in memory, in bytes.
-    pub max_message_size: u64,
-    /// Maximum size of the merged message, in bytes.
-    pub max_merged_size: Option<u64>,
+    pub(crate) max_message_depth: usize,
+    pub(crate) max_nesting: usize,
+    pub(crate) max_trailer_size: u64,
+    pub(crate) max_trailer_memory: u64,
+    pub(crate) max_trailer_levels: u32,
+    pub(crate) max_files: usize,
+    pub(crate) allow_outside: bool,
+    pub(crate) max_cached_size: u64,
+    pub(crate) max_message_size: u64,
+    pub(crate) max_merged_size: Option<u64>,
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
@@ -173,7 +164,8 @@ impl Limits {
 
     /// Sets the maximum size of the merged message, in bytes, whatever its destination. Default:
     /// [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size of its files if
-    /// that is more. A few bytes can claim that a thousand chunks are all the same record.
+    /// that is more. This guards against files in which a few bytes claim that a thousand chunks
+    /// are all the same record.
     #[must_use]
     pub fn max_merged_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_merged_size = bytes.into();
@@ -187,6 +179,64 @@ impl Limits {
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
+    }
+
+    /// Returns the maximum depth of a path, in messages.
+    pub const fn get_max_message_depth(&self) -> usize {
+        self.max_message_depth
+    }
+
+    /// Returns the maximum nesting of `ChunkedMessage`s.
+    pub const fn get_max_nesting(&self) -> usize {
+        self.max_nesting
+    }
+
+    /// Returns the maximum size of a trailer, in bytes.
+    pub const fn get_max_trailer_size(&self) -> u64 {
+        self.max_trailer_size
+    }
+
+    /// Returns the maximum memory of a trailer and the structures built from it, in bytes, as
+    /// estimated before it is parsed.
+    pub const fn get_max_trailer_memory(&self) -> u64 {
+        self.max_trailer_memory
+    }
+
+    /// Returns the maximum number of times a trailer may itself be chunked.
+    pub const fn get_max_trailer_levels(&self) -> u32 {
+        self.max_trailer_levels
+    }
+
+    /// Returns the maximum number of other files with chunks.
+    pub const fn get_max_files(&self) -> usize {
+        self.max_files
+    }
+
+    /// Returns whether the other files may be outside the folder of the file that names them.
+    pub const fn get_allow_outside(&self) -> bool {
+        self.allow_outside
+    }
+
+    /// Returns the maximum decoded size of a record chunk, in bytes, to cache for the other records
+    /// that share it.
+    pub const fn get_max_cached_size(&self) -> u64 {
+        self.max_cached_size
+    }
+
+    /// Returns the maximum size of a message merged into memory, in bytes.
+    pub const fn get_max_message_size(&self) -> u64 {
+        self.max_message_size
+    }
+
+    /// Returns the maximum size of the merged message, in bytes.
+    pub const fn get_max_merged_size(&self) -> Option<u64> {
+        self.max_merged_size
+    }
+
+    /// Returns the number of threads that look up a file's chunks when it is opened, if it has very
+    /// many.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
     }
 
     /// Fails if chunks of `merged` bytes in total exceed the limit for a file with `stored` bytes.

@@ -17,7 +17,7 @@ use prost_reflect::Kind;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// TensorFlow's own Merger can read the file: `join_version` 0.
+    /// TensorFlow's own Merger can read the file. It has `join_version` 0.
     #[default]
     TensorFlow,
     /// Only readers of `join_version` 1, such as this crate, can read the file; TensorFlow's
@@ -56,8 +56,8 @@ impl std::str::FromStr for Profile {
 }
 
 /// Returns true if a path may contain this key. TensorFlow's Merger truncates integers to an int32,
-/// and knows no other encodings than these. A merge without the type, as any of ours may be, can't
-/// tell zigzag from plain varints.
+/// and supports only these encodings. A merge without the type can't tell zigzag from plain
+/// varints.
 pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind, profile: Profile) -> bool {
     match profile {
         Profile::TensorFlow => is_plain(kind) && is_small(key),

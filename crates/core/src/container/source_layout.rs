@@ -1,4 +1,4 @@
-//! Source layouts: the origin of every source byte, stored in the trailer if a merge by the
+//! Source layouts: the origin of every source byte. A trailer has one if merging by the
 //! placeholders alone would produce an equal message with different bytes.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! run of its own:  varint 0, varint LENGTH, the bytes
 //! ```
 //!
-//! The runs are in source order. A chunk's bytes are used in order, so no byte is used twice.
+//! The runs are in source order. Runs of one chunk follow each other, so no byte is used twice.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ pub(crate) const MOST_RUNS: usize = 4 << 20;
 /// Maximum size of a layout to write, in bytes: 32 MiB, half of the maximum size of a trailer.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
-/// Memory that a reader accounts for each run, in bytes: the run's segment of the plan and that
-/// segment's entry in its chunk's list, including slack from doubling.
+/// Memory that a reader accounts for each run, in bytes: the run's segment in the plan and the
+/// segment's entry in its chunk's list, including unused capacity.
 const RUN_MEMORY: u64 = 128;
 
 /// A run of the source's bytes.

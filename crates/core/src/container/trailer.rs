@@ -5,9 +5,10 @@ use prost::Message;
 use super::chunk_tree::ChunkTree;
 use super::kind::ChunkKind;
 use super::limits::Limits;
+use super::merkle::{MerkleRoot, subtrees};
 use super::trailer_memory;
 use super::unknown_fields::Unknown;
-use crate::container::chunk_tree::TreeOptions;
+use crate::container::chunk_tree::ChunkTreeOptions;
 use crate::path::FieldPath;
 use crate::proto::chunk_info;
 use crate::proto::{ChunkMetadata, ChunkedMessage, VersionDef};
@@ -22,9 +23,9 @@ pub const MAX_JOIN_VERSION: i32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrailerUse {
-    /// The whole message: in a file with placeholders, every chunk has a place.
+    /// The whole message. In a file with placeholders, every chunk must have a place.
     Whole,
-    /// A part of the message, with metadata cut down by the caller: some chunks may be unused.
+    /// A part of the message. The caller reduced the metadata, so some chunks may be unused.
     Part,
 }
 
@@ -102,7 +103,7 @@ impl Trailer {
         Trailer::parse_level(bytes, limits)?.in_one_piece()
     }
 
-    /// Parses a trailer that may itself be in chunks, as its own metadata then describes.
+    /// Parses a trailer that may itself be in chunks, which its own metadata then describes.
     pub(crate) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
             let message = format!("the last record is not a trailer: {error}");
@@ -129,8 +130,7 @@ impl Trailer {
         Ok(Trailer { unknown, ..trailer })
     }
 
-    /// Returns the number of times the trailer was chunked to get to the content of this one's
-    /// chunks, if at all.
+    /// Returns how many times the trailer is chunked.
     pub(crate) fn level(&self) -> u32 {
         self.metadata.trailer_level
     }
@@ -174,6 +174,9 @@ impl Trailer {
                 }
             });
         }
+        if let Some(tree) = &metadata.merkle_tree {
+            subtrees(tree)?;
+        }
         let nothing = ChunkedMessage::default();
         let message = match &metadata.extended_message {
             Some(extended) if join_version >= 1 => extended,
@@ -192,7 +195,7 @@ impl Trailer {
         {
             return Err(invalid("the chunked message names no chunk"));
         }
-        let options = TreeOptions {
+        let options = ChunkTreeOptions {
             kinds: &kinds,
             marked: metadata.splice_marker,
             concatenates: join_version >= 1,
@@ -218,6 +221,39 @@ impl Trailer {
     /// change. `kept` marks the chunks that remain.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
+    }
+
+    /// Returns the Merkle root that follows from the trailer; `None` if the trailer has no hashes.
+    /// Whether the chunks have that root is another question, which
+    /// [`ChunkedFile::verify`](crate::ChunkedFile::verify) answers.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if this build lacks the feature `merkle`.
+    pub fn merkle_root(&self) -> Result<Option<MerkleRoot>> {
+        let Some(tree) = &self.metadata.merkle_tree else {
+            return Ok(None);
+        };
+        let root = match self.unknown.bytes() {
+            Some(bytes) => MerkleRoot::of(bytes, tree),
+            None => MerkleRoot::of(&self.metadata.encode_to_vec(), tree),
+        };
+        root.map(Some)
+    }
+
+    /// Compares the Merkle root that follows from the trailer with the expected one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::ChecksumMismatch`] if they differ, or the trailer has no hashes;
+    /// [`ErrorKind::InvalidConfig`] if this build lacks the feature `merkle`.
+    pub fn check_root(&self, expected: &MerkleRoot) -> Result<()> {
+        let message = match self.merkle_root()? {
+            Some(root) if root == *expected => return Ok(()),
+            Some(root) => format!("its Merkle root is {root}, where {expected} is expected"),
+            None => format!("it has no Merkle root, where {expected} is expected"),
+        };
+        Err(Error::new(ErrorKind::ChecksumMismatch, message))
     }
 
     /// Returns the metadata as it was read.
@@ -262,7 +298,7 @@ impl Trailer {
         Some(self.metadata.message_type.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the places of every chunk. Each has one, unless the file is unusual.
+    /// Returns the places of every chunk. Usually a chunk has one place.
     pub fn places(&self) -> Vec<Vec<ChunkPlace>> {
         let mut places = vec![Vec::new(); self.kinds.len()];
         for id in self.tree.ids() {
@@ -276,7 +312,8 @@ impl Trailer {
         places
     }
 
-    /// Returns the slices, each with its declared field and number of elements, or 0.
+    /// Returns the slices, each with its declared field and number of elements; 0 for undeclared
+    /// values.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.filter_map(|c| {
@@ -285,15 +322,15 @@ impl Trailer {
         })
     }
 
-    /// Returns true if a chunk begins within a field of another, so that neither is a message
+    /// Returns true if a chunk begins within a field of another one. Neither is then a message
     /// alone.
     pub(crate) fn cuts_within_fields(&self) -> bool {
         let mut chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.any(|c| c.within)
     }
 
-    /// Returns the chunks that others are spliced into, as far as the paths tell, in the order of a
-    /// plan's walk.
+    /// Returns the chunks that others are spliced into, according to the paths, in the order in
+    /// which a plan walks them.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
         let chunks = self.tree.ids_in_depth().flat_map(|id| {
             let chunks = self.tree.chunks(id);
@@ -389,7 +426,7 @@ pub(crate) fn check_version(version: &VersionDef) -> Result<i32> {
         );
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
-    // As a consumer, this reader has the highest version that it knows. A file that bars its own
+    // As a consumer, this reader has the highest version it supports. A file that bars its own
     // version bars every reader.
     let barred = [MAX_JOIN_VERSION, version.join_version];
     if let Some(bad) = version

@@ -31,8 +31,8 @@ impl Part {
         })
     }
 
-    /// Returns the memory that the part takes, in bytes, including slack from doubling and the
-    /// structures of an open file: a chunk's record, a field's and its path's nodes.
+    /// Returns the memory for the part, in bytes. Includes unused capacity, and the structures of
+    /// an open file: the records of chunks, and the nodes of fields and paths.
     fn cost(self) -> u64 {
         match self {
             Part::Metadata | Part::Version | Part::ChunkedMessage | Part::MapKey => 64,
@@ -52,7 +52,8 @@ impl Part {
     }
 }
 
-/// Maximum memory for one byte of a trailer: a message takes at least a tag and a length.
+/// Maximum memory for one byte of a trailer. The smallest message has two bytes: a tag and a
+/// length.
 const MOST_FOR_A_BYTE: u64 = 512;
 
 /// Memory for each byte outside of a message: the byte as read, and again in a string.

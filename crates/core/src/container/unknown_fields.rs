@@ -24,6 +24,11 @@ impl Unknown {
         Unknown(says_more.then(|| bytes.into()))
     }
 
+    /// Returns the bytes of the trailer, if they are not those that `metadata` encodes to.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        self.0.as_deref()
+    }
+
     /// Encodes an edited trailer, with the unknown fields of the `kept` chunks of `was`, and of all
     /// other unchanged parts.
     pub(super) fn encode(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use record_file::ReadAt;
 
 use super::find::Finder;
+use super::splice::{Splice, SpliceKind, Splicer, settle};
 use super::strip::Stripper;
-use super::weave::{How, Splice, Weaver, settle};
 use crate::member_names::NameRule;
 use crate::merge::ReadOptions;
 use crate::path::PathQuery;
@@ -85,7 +85,7 @@ pub struct Changed {
     pub inserted: u64,
     /// Number of values replaced.
     pub replaced: u64,
-    /// Number of values, and of fields with tensor elements, whose content was removed.
+    /// Number of values, and of fields with tensor elements, that were emptied.
     pub stripped: u64,
     /// Size of that content, in bytes.
     pub stripped_bytes: u64,
@@ -98,7 +98,7 @@ impl Changes {
         Changes::default()
     }
 
-    /// Removes everything that a query leads to: elements of a repeated field, entries of a map, or
+    /// Removes everything that a query matches: elements of a repeated field, entries of a map, or
     /// a whole field. Later elements move up.
     #[must_use]
     pub fn remove(mut self, query: PathQuery) -> Self {
@@ -115,7 +115,7 @@ impl Changes {
         self
     }
 
-    /// Replaces the value that a query leads to. The new value has the form that
+    /// Replaces the value that a query matches. The new value has the form that
     /// [`MessageView::get`] returns.
     #[must_use]
     pub fn replace(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
@@ -150,8 +150,8 @@ impl Changes {
         self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
     }
 
-    /// Applies the changes to the message that is all of `source`. Reads only names and the values
-    /// to insert. Takes about 100 bytes of memory for each changed place.
+    /// Applies the changes to the message in `source`, which has no other bytes. Reads only names
+    /// and the values to insert. Takes about 100 bytes of memory for each changed place.
     ///
     /// # Errors
     ///
@@ -188,16 +188,19 @@ impl Changes {
         }
         self.strip(&view, &*source, &mut splices)?;
         let splices = settle(splices)?;
-        Weaver::new(&*source, size, &mut builder, file, &values).message(0..size, &splices)?;
-        let count = |how: How| splices.iter().filter(|splice| splice.how == how).count() as u64;
+        Splicer::new(&*source, size, &mut builder, file, &values).message(0..size, &splices)?;
+        let count =
+            |kind: SpliceKind| splices.iter().filter(|splice| splice.kind == kind).count() as u64;
         let bytes = |splice: &Splice| splice.range.end - splice.range.start;
-        let stripped = splices.iter().filter(|splice| splice.how == How::Strip);
+        let stripped = splices
+            .iter()
+            .filter(|splice| splice.kind == SpliceKind::Strip);
         Ok(Changed {
             message: Arc::new(builder.finish()?),
-            removed: count(How::Remove),
-            inserted: count(How::Insert),
-            replaced: count(How::Replace),
-            stripped: count(How::Strip),
+            removed: count(SpliceKind::Remove),
+            inserted: count(SpliceKind::Insert),
+            replaced: count(SpliceKind::Replace),
+            stripped: count(SpliceKind::Strip),
             stripped_bytes: stripped.map(bytes).fold(0, u64::saturating_add),
         })
     }

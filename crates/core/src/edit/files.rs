@@ -1,4 +1,4 @@
-//! A check whether a file's chunks can go to several files.
+//! Checking whether a file's chunks can go to several files.
 
 use record_file::ReadAt;
 

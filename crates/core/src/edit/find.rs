@@ -6,7 +6,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::place::{check_as, check_value};
-use super::weave::{How, Part, Splice};
+use super::splice::{Replacement, Splice, SpliceKind};
 use crate::member_names::NameRule;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, PathQuery, Pick, Select, Step, TargetKind, is_key, key_codec,
@@ -46,7 +46,7 @@ impl<'a> Finder<'a> {
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
         let mut add = |field: Range<u64>| {
             found.push(Splice {
-                how: How::Remove,
+                kind: SpliceKind::Remove,
                 at: field.clone(),
                 range: field,
                 with: Vec::new(),
@@ -85,7 +85,7 @@ impl<'a> Finder<'a> {
         Ok(found)
     }
 
-    /// Returns the splice that replaces the value that a query leads to.
+    /// Returns the splice that replaces the value that a query matches.
     pub(super) fn replace(
         &mut self,
         query: &PathQuery,
@@ -100,24 +100,24 @@ impl<'a> Finder<'a> {
             check_as(value, kind.wire_type(), Some(&kind))
                 .map_err(|error| error.at_path(self.view.show(&path)))?;
             return Ok(Splice {
-                how: How::Replace,
+                kind: SpliceKind::Replace,
                 at: at.clone(),
                 range: at,
-                with: vec![Part::Value(number)],
+                with: vec![Replacement::Value(number)],
                 run: Some(field.value),
             });
         }
         let place = self.view.place(&path)?;
         check_value(value, &place).map_err(|error| error.at_path(self.view.show(&path)))?;
         let field = place.field;
-        let mut with = vec![Part::Value(number)];
+        let mut with = vec![Replacement::Value(number)];
         let mut range = field.value.clone();
         if field.wire_type == WireType::Len {
             range.start = field.tag_end;
-            with.insert(0, Part::Bytes(varint(value.size()?)));
+            with.insert(0, Replacement::Bytes(varint(value.size()?)));
         }
         Ok(Splice {
-            how: How::Replace,
+            kind: SpliceKind::Replace,
             at: field.start..field.end,
             range,
             with,
@@ -139,7 +139,7 @@ impl<'a> Finder<'a> {
             .map_err(|error| error.at_path(shown))
     }
 
-    /// Returns the path of an insertion, whose siblings may exist.
+    /// Returns the path of an insertion, which may have siblings.
     fn insertion(&self, query: &PathQuery) -> Result<FieldPath> {
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
         match (query.as_path(), &last.pick) {
@@ -180,7 +180,7 @@ impl<'a> Finder<'a> {
             Select::Index(index) => Some(*index),
             _ => None,
         };
-        // Keeps only these places, even among millions of elements.
+        // Only these places are stored, even among millions of elements.
         let (mut count, mut in_front, mut behind) = (0, None, (end.clone(), end.end));
         self.each(
             &pieces,
@@ -229,7 +229,7 @@ impl<'a> Finder<'a> {
             }
         };
         Ok(Splice {
-            how: How::Insert,
+            kind: SpliceKind::Insert,
             at: into,
             range: at..at,
             with: written(&field, key, value, number)?,
@@ -262,7 +262,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Returns the type of the messages that a query leads to, if types are known.
+    /// Returns the type of the messages that a query matches, if types are known.
     fn message_of(&self, query: &PathQuery) -> Result<Option<MessageDescriptor>> {
         let mut message = self.view.descriptor().cloned();
         for step in query.steps() {
@@ -274,8 +274,8 @@ impl<'a> Finder<'a> {
         Ok(message)
     }
 
-    /// Calls `each` with the occurrences of a field in a message given by its pieces, and the piece
-    /// of each: all occurrences, or those with an index or a key.
+    /// Calls `each` with the occurrences of a field in a message and their pieces: with all
+    /// occurrences, or those with an index or a key. The message is given by its pieces.
     fn each(
         &mut self,
         pieces: &[Range<u64>],
@@ -355,7 +355,7 @@ fn written(
     key: Option<Vec<u8>>,
     value: &dyn ReadAt,
     number: usize,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<Replacement>> {
     let kind = match (field.kind(), &key) {
         (Kind::Message(entry), Some(_)) => entry.map_entry_value_field().kind(),
         (kind, _) => kind,
@@ -392,9 +392,9 @@ fn written(
         front = entry;
     }
     Ok(vec![
-        Part::Bytes(front),
-        Part::Value(number),
-        Part::Bytes(behind),
+        Replacement::Bytes(front),
+        Replacement::Value(number),
+        Replacement::Bytes(behind),
     ])
 }
 

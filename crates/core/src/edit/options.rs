@@ -32,7 +32,8 @@ impl RewriteOptions {
         }
     }
 
-    /// Sets the compression of changed chunks. Default: [where it pays](DEFAULT_CHUNK_COMPRESSION).
+    /// Sets the compression of changed chunks. Default: [`DEFAULT_CHUNK_COMPRESSION`], which
+    /// compresses where it saves space.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
@@ -68,6 +69,26 @@ impl RewriteOptions {
         self.progress = progress;
         self
     }
+
+    /// Returns the compression of changed chunks.
+    pub const fn get_compression(&self) -> ChunkCompression {
+        self.compression
+    }
+
+    /// Returns the maximum size of a file, in bytes.
+    pub const fn get_max_file_size(&self) -> Option<u64> {
+        self.max_file_size
+    }
+
+    /// Returns whether existing files are overwritten.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
 }
 
 /// A report on a rewritten file.
@@ -82,6 +103,6 @@ pub struct Rewritten {
     pub size: u64,
     /// The other files with chunks, in the order of their numbers.
     pub files: Vec<WrittenFile>,
-    /// Files of an earlier multi-file split that were removed, as requested.
+    /// Files of an earlier split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,
 }

@@ -44,11 +44,11 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
-    /// The value, with everything below it: it is empty now.
+    /// The value and everything below it. It is now empty.
     Value,
     /// Some elements: later ones move up.
     Elements,
-    /// An intact value whose place is unknown, since elements before it are lost. It is left empty.
+    /// An intact value whose index is unknown, since elements before it are lost. It is left empty.
     Place,
 }
 
@@ -62,8 +62,8 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Opens a `.cpb` file without the chunks that are damaged or in missing files. Where a lost chunk
-/// belongs, the merge has an empty value.
+/// Opens a `.cpb` file without the chunks that are damaged or in missing files. Merging it leaves
+/// an empty value in place of each lost chunk.
 ///
 /// Reads every chunk once to find the damage, if all of them together are within
 /// [`max_merged_size`](Limits::max_merged_size).
@@ -127,7 +127,7 @@ fn damaged(
     let chunks = &trailer.metadata().chunks;
     let sizes = chunks.iter().map(|chunk| chunk.size);
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
-    // If the file can't be opened as a whole, the chunks of each file are checked as if they were all.
+    // If the file can't be opened as a whole, the chunks of each file are checked separately.
     let whole = ChunkedFile::open_with(path, &options.limits).ok();
     match &whole {
         Some(file) => file.store().check_merged_size()?,
@@ -153,7 +153,7 @@ fn damaged(
     Ok(check.damaged)
 }
 
-/// A pass over chunks that finds those that can't be read.
+/// A pass over chunks that finds unreadable ones.
 struct Check<'a> {
     path: &'a Path,
     trailer: &'a Trailer,
@@ -181,7 +181,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks of one file: as many at once as can be opened, since opening looks at all.
+    /// Reads these chunks of one file, as many at once as can be opened, since opening checks all
+    /// of them.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);
         match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {
@@ -205,8 +206,7 @@ fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
     let claimed = sum(&mut metadata.chunks.iter().map(|chunk| chunk.size));
     let files = sum(&mut metadata.files.iter().map(|file| file.size));
-    let main =
-        std::fs::metadata(path).map_err(|error| Error::from(error).context(path.display()))?;
+    let main = std::fs::metadata(path).map_err(|error| Error::from(error).in_file(path))?;
     limits.check_merged_size(claimed, files.saturating_add(main.len()))
 }
 
@@ -215,13 +215,13 @@ fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns metadata that describes only these chunks of one file, and no place in the message.
+/// Returns metadata that describes only these chunks of one file, without their places.
 fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
     let all = trailer.metadata();
     let infos = chunks.iter().filter_map(|&chunk| all.chunks.get(chunk));
     let file = infos.clone().next().map_or(0, |info| info.file as usize);
     let files = file.checked_sub(1).and_then(|at| all.files.get(at));
-    // A value is read here as if it were a message, since nothing parses it.
+    // Values are declared as messages, since nothing parses them.
     let chunks: Vec<ChunkInfo> = infos
         .map(|info| ChunkInfo {
             r#type: crate::proto::chunk_info::Type::Message.into(),
@@ -271,6 +271,7 @@ impl Gone {
         let mut metadata = trailer.metadata().clone();
         metadata.source_layout.clear();
         metadata.byte_exact = false;
+        metadata.merkle_tree = None;
         let real = match &mut metadata.extended_message {
             Some(extended) => Some(extended),
             None => metadata.message.as_mut(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
-use super::weave::{How, Part, Splice};
+use super::splice::{Replacement, Splice, SpliceKind};
 use crate::path::FieldRef;
 use crate::progress::Meter;
 use crate::tensor::{TensorRule, leading};
@@ -19,7 +19,7 @@ pub(super) struct Stripper<'a> {
     /// Minimum size of a value to strip, in bytes.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
-    /// Types that contain tensors, directly or further down.
+    /// Types that contain tensors, directly or nested.
     leads: HashSet<String>,
     meter: &'a Meter,
     pub(super) found: Vec<Splice>,
@@ -113,13 +113,13 @@ impl<'a> Stripper<'a> {
         let size = field.value.end - field.value.start;
         if field.wire_type == WireType::Len && self.least.is_some_and(|least| size >= least) {
             let range = field.tag_end..field.value.end;
-            self.add(field, range, vec![Part::Bytes(vec![0])]);
+            self.add(field, range, vec![Replacement::Bytes(vec![0])]);
         }
     }
 
-    fn add(&mut self, field: &Field, range: Range<u64>, with: Vec<Part>) {
+    fn add(&mut self, field: &Field, range: Range<u64>, with: Vec<Replacement>) {
         self.found.push(Splice {
-            how: How::Strip,
+            kind: SpliceKind::Strip,
             at: field.start..field.end,
             range,
             with,

@@ -1,7 +1,7 @@
 //! Writing the result to one or several files. Either all of them appear complete, or none.
 
-use super::copy::Rewrite;
 use super::options::{RewriteOptions, Rewritten};
+use super::rewrite::Rewrite;
 use crate::Result;
 use crate::chunked_file::ChunkedFile;
 use crate::io::folder_lock::recover;

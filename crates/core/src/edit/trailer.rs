@@ -103,7 +103,7 @@ fn prune(
                 below.chunked_fields.clear();
             } else {
                 prune(below, &place, path, but)?;
-                // A message that contained only removed parts.
+                // The message contained only removed parts.
                 if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
                     continue;
                 }

@@ -55,8 +55,8 @@ pub trait Archive: Any + Debug + Send + Sync {
         None
     }
 
-    /// Returns everything that takes up space, for lists and size trees. Default: the tensors.
-    /// Names separate their parts by `/`.
+    /// Returns everything that takes up space, for lists and size trees. Default: the tensors. The
+    /// parts of a name are separated by `/`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! An input as formats see it to recognise it.
+//! The view of an input that formats recognize it by.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -37,11 +37,11 @@ pub enum CandidateKind {
     File,
     /// A folder.
     Folder,
-    /// No such item: the path may be the common prefix of several file names.
+    /// The path doesn't exist. It may be the common prefix of several file names.
     Prefix,
 }
 
-/// An input for formats to recognise and open: its path, the kind of item there, and the bytes of a
+/// An input for formats to recognize and open: its path, the kind of item there, and the bytes of a
 /// file. A file is opened on the first read, and only once: all readers share the open file.
 ///
 /// ```
@@ -66,7 +66,7 @@ pub struct Candidate<'a> {
     bytes: OnceCell<Bytes>,
     head: OnceCell<Vec<u8>>,
     tail: OnceCell<Vec<u8>>,
-    /// Opener of the other files that a file in chunks names.
+    /// Opens the other files that a file in chunks names.
     beside: Option<Beside<'a>>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Candidate<'a> {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the path can't be inspected, or leads to neither
     /// a file nor a folder. A path that doesn't exist is a [`Prefix`](CandidateKind::Prefix).
     pub fn new(path: &'a Path) -> Result<Candidate<'a>> {
-        let failed = |error: io::Error| Error::from(error).context(path.display());
+        let failed = |error: io::Error| Error::from(error).in_file(path);
         let (kind, size) = match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => (CandidateKind::File, metadata.len()),
             Ok(metadata) if metadata.is_dir() => (CandidateKind::Folder, 0),
@@ -137,7 +137,7 @@ impl<'a> Candidate<'a> {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file's size is unavailable.
     pub fn of_file(path: &'a Path, file: File) -> Result<Candidate<'a>> {
         let metadata = file.metadata();
-        let size = metadata.map_err(|error| Error::from(error).context(path.display()))?;
+        let size = metadata.map_err(|error| Error::from(error).in_file(path))?;
         let bytes = OnceCell::from(Bytes::File(Arc::new(file)));
         Ok(Candidate::of(path, CandidateKind::File, size.len(), bytes))
     }
@@ -162,7 +162,7 @@ impl<'a> Candidate<'a> {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the source's size is unavailable.
     pub fn of_source(path: &'a Path, source: Arc<dyn ReadAt>) -> Result<Candidate<'a>> {
         let size = source.size();
-        let size = size.map_err(|error| Error::from(error).context(path.display()))?;
+        let size = size.map_err(|error| Error::from(error).in_file(path))?;
         let bytes = OnceCell::from(Bytes::Source(source));
         Ok(Candidate::of(path, CandidateKind::File, size, bytes))
     }
@@ -194,7 +194,7 @@ impl<'a> Candidate<'a> {
     #[cold]
     pub fn needs_file(&self) -> Error {
         let message = "this format can only be read from local files";
-        Error::new(ErrorKind::NeedsFile, message).context(self.path.display())
+        Error::new(ErrorKind::NeedsFile, message).in_file(self.path)
     }
 
     /// Returns the whole file as a message of this type, to be split.
@@ -206,7 +206,7 @@ impl<'a> Candidate<'a> {
         match self.file()? {
             Some(file) => {
                 let source = Source::of_opened(file, self.path, descriptor);
-                source.map_err(|error| Error::from(error).context(self.path.display()))
+                source.map_err(|error| Error::from(error).in_file(self.path))
             }
             None => Ok(Source::from_reader(self.source()?, self.size, descriptor)),
         }
@@ -237,7 +237,7 @@ impl<'a> Candidate<'a> {
             Bytes::File(file) => {
                 let file = file.try_clone();
                 file.map(Some)
-                    .map_err(|error| Error::from(error).context(self.path.display()))
+                    .map_err(|error| Error::from(error).in_file(self.path))
             }
             Bytes::Source(_) => Ok(None),
         }
@@ -267,7 +267,7 @@ impl<'a> Candidate<'a> {
         }
         if self.kind == CandidateKind::Folder {
             let error = Error::from(io::Error::from(io::ErrorKind::IsADirectory));
-            return Err(error.context(self.path.display()));
+            return Err(error.in_file(self.path));
         }
         let file = Arc::new(open_file(self.path)?);
         Ok(self.bytes.get_or_init(|| Bytes::File(file)))
@@ -288,7 +288,7 @@ impl<'a> Candidate<'a> {
             return Ok(true);
         }
         let is_chunked = self.read_head().and_then(|head| Ok(is_record_file(head)?));
-        is_chunked.map_err(|error| error.context(self.path.display()))
+        is_chunked.map_err(|error| error.in_file(self.path))
     }
 
     /// Opens the file as a message in chunks.
@@ -333,7 +333,7 @@ impl<'a> Candidate<'a> {
         self.kind == CandidateKind::Folder && self.path.join(name).is_file()
     }
 
-    /// Returns the existing file whose path is this path followed by `ending`, if there is one.
+    /// Returns the path followed by `ending`, if a file with that path exists.
     pub fn continued(&self, ending: &str) -> Option<PathBuf> {
         let mut path = self.path.as_os_str().to_owned();
         path.push(ending);
@@ -351,7 +351,8 @@ impl<'a> Candidate<'a> {
         self.end(&self.head, 0)
     }
 
-    /// Returns the last bytes of the file, at most 4 KiB, like [`head`](Self::head) the first.
+    /// Returns the last bytes of the file, at most 4 KiB. Empty if the input is not a file, or
+    /// can't be read.
     pub fn tail(&self) -> &[u8] {
         let tail = self.end(&self.tail, self.size.saturating_sub(END_LEN));
         tail.map_or(&[], Vec::as_slice)

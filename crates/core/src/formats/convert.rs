@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::progress::Progress;
+use crate::{Error, ErrorKind, Result};
 
 /// A form that a format can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ pub struct ConvertTarget {
 /// A format-specific setting of conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvertSetting {
-    /// Name in [`ConvertOptions::settings`], such as `alignment`.
+    /// Name for [`ConvertOptions::setting`], such as `alignment`.
     pub name: &'static str,
     /// Description in a sentence, without an article.
     pub title: &'static str,
@@ -33,15 +34,10 @@ pub struct ConvertSetting {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// Whether to overwrite existing output. Default: no.
-    pub force: bool,
-    /// Number of threads. Default: the number of cores.
-    pub threads: Option<NonZeroUsize>,
-    /// Progress reporting and cancellation. Default: none.
-    pub progress: Progress,
-    /// Format-specific settings, such as `alignment` = `4096`. Default: none. A format refuses
-    /// unknown names.
-    pub settings: BTreeMap<String, String>,
+    pub(crate) force: bool,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) progress: Progress,
+    pub(crate) settings: BTreeMap<String, String>,
 }
 
 impl ConvertOptions {
@@ -72,11 +68,53 @@ impl ConvertOptions {
         self
     }
 
+    /// Fails if there are unknown settings.
+    ///
+    /// ```
+    /// use proto_splitter_core::formats::ConvertOptions;
+    ///
+    /// let options = ConvertOptions::new().setting("alignment", "4096");
+    /// assert!(options.check_settings(&["alignment", "shards"]).is_ok());
+    /// assert!(options.check_settings(&[]).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] with the name of the first unknown setting.
+    pub fn check_settings(&self, known: &[&str]) -> Result<()> {
+        let mut names = self.settings.keys();
+        let Some(name) = names.find(|name| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        let message = format!("there is no setting {name:?} for this form");
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    }
+
     /// Sets format-specific settings. Default: none.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
         self
+    }
+
+    /// Returns whether to overwrite existing output.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the number of threads.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns the format-specific settings, by name.
+    pub const fn get_settings(&self) -> &BTreeMap<String, String> {
+        &self.settings
     }
 }
 

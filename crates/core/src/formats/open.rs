@@ -5,31 +5,32 @@ use std::sync::Arc;
 
 use record_file::{ReadAt, is_record_file};
 
-use super::foreign::no_chunks;
 use super::opened::Opened;
+use super::other_files::no_chunks;
 use super::registry::Registry;
 use super::{Candidate, CandidateKind, Confidence, Format, OpenOptions};
 use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits, PLAIN_EXTENSION};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
-    /// Opens an input of any format: a file in chunks, a file or a folder that a format recognises,
-    /// or any other file, which is read as a message. A path without a file is a prefix: of
-    /// `PREFIX.cpb`, else of `PREFIX.pb`, else of files that a format recognises.
+    /// Opens an input of any format: a file in chunks, a file or a folder that a format recognizes,
+    /// or any other file, which is read as a message. If there is no file at the path, the path is
+    /// the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in this order.
     ///
-    /// A type set in the options determines the format, rather than the input.
+    /// A type in the options determines the format instead of the input.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the path doesn't exist or can't be read; [`ErrorKind::InvalidConfig`]
-    /// if it is a folder that no format recognises; any error of [`check`](Self::check) or the
+    /// if it is a folder that no format recognizes; any error of [`check`](Self::check) or the
     /// format.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
         self.open_input(&Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input like [`open`](Self::open): an inspected one, which isn't opened again, or one
-    /// that isn't a file, such as an object in a store. For an object, no other names are tried.
+    /// Opens an input like [`open`](Self::open), but one that was already inspected, which isn't
+    /// opened again, or one that isn't a file, such as an object in a store. For an object, no
+    /// other names are tried.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -64,11 +65,11 @@ impl Registry {
         let is_claimed = is_records && self.is_claimed(input);
         if is_records && !is_claimed {
             if companion.is_some() {
-                return Err(alone("a file in chunks").context(path.display()));
+                return Err(alone("a file in chunks").in_file(path));
             }
             let opened = Opened::of_chunks(input, |name| self.message(name), options)
                 .map_err(|error| no_chunks(error, input))?;
-            // A writer that records no type may have given the file a telling name.
+            // If the file doesn't record its type, its name may tell.
             let by_name = || self.message(self.recognize(input)?.message_type(path)?);
             return Ok(opened.of_type(by_name).named(path).found_by(*self, None));
         }
@@ -81,11 +82,12 @@ impl Registry {
         }
         match input.kind() {
             CandidateKind::File if companion.is_some() => {
-                Err(alone("a message of no known format").context(path.display()))
+                Err(alone("a message of no known format").in_file(path))
             }
-            CandidateKind::File => Ok(Opened::of_input(input, None, options)?
+            CandidateKind::File => Opened::of_input(input, None, options)?
                 .named(path)
-                .found_by(*self, None)),
+                .found_by(*self, None)
+                .with_required_root(options),
             CandidateKind::Folder => Err(self.unknown_folder(path)),
             CandidateKind::Prefix => Err(nothing_there(path)),
         }
@@ -119,7 +121,7 @@ impl Registry {
             && input.chunked(&Limits::new()).is_err()
     }
 
-    /// Opens an input as this format, which needn't recognise it.
+    /// Opens an input as this format, even if the format doesn't recognize it.
     ///
     /// # Errors
     ///
@@ -134,8 +136,8 @@ impl Registry {
         self.open_input_as(format, &Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input as this format, like [`open_as`](Self::open_as): an inspected one, or one
-    /// that isn't a file.
+    /// Opens an input as this format, like [`open_as`](Self::open_as), but one that was already
+    /// inspected or isn't a file.
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl Registry {
         let path = input.path();
         if options.companion.is_some() && format.companion().is_none() {
             let what = format!("a file of the kind {}", format.title());
-            return Err(alone(&what).context(path.display()));
+            return Err(alone(&what).in_file(path));
         }
         // A given schema takes precedence over a built-in one.
         let given = || {
@@ -165,11 +167,14 @@ impl Registry {
             },
             Some(_) => format.open(input, options),
         };
-        Ok(opened?.named(path).found_by(*self, Some(format)))
+        opened?
+            .named(path)
+            .found_by(*self, Some(format))
+            .with_required_root(options)
     }
 
     /// Opens a message that is not a file, in chunks or in one piece. Its type, from the options or
-    /// the chunks, determines the format. Nothing is recognised by content, unlike in
+    /// the chunks, determines the format. Nothing is recognized by content, unlike in
     /// [`open_input`](Self::open_input).
     ///
     /// ```
@@ -199,10 +204,12 @@ impl Registry {
             let file = ChunkedFile::from_source(bytes, &options.limits)?;
             return self.open_chunks(file, options);
         }
-        Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None))
+        Opened::of_reader(bytes, None, options)?
+            .found_by(*self, None)
+            .with_required_root(options)
     }
 
-    /// Opens a message in chunks, wherever these are. Its type, from the options or the file,
+    /// Opens a message in chunks, which may be anywhere. Its type, from the options or the file,
     /// determines the format.
     ///
     /// # Errors
@@ -236,7 +243,7 @@ impl Registry {
     fn unknown_folder(&self, path: &Path) -> Error {
         let titles: Vec<&str> = self.formats.iter().map(|format| format.title()).collect();
         let message = format!("the folder has none of these files: {}", titles.join(", "));
-        Error::new(ErrorKind::InvalidConfig, message).context(path.display())
+        Error::new(ErrorKind::InvalidConfig, message).in_file(path)
     }
 }
 

@@ -1,5 +1,6 @@
 //! An open input of any format.
 
+mod construct;
 mod outside;
 mod tensors;
 mod write;
@@ -13,9 +14,8 @@ use bytes::Bytes;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
-use super::archive::no_tensor;
 use super::tensor_table::{Shared, TensorTable};
-use super::{Archive, Candidate, Checks, Format, OpenOptions, Registry, Verified};
+use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::canonical::canonical;
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
@@ -24,12 +24,13 @@ use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::progress::Progress;
 use crate::size_tree::{SizeTree, TreeOptions, measure};
+use crate::spans::read_through;
 use crate::split::Source;
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
-/// An open input: a message, wherever its bytes are; or an archive of named tensors; or both.
-/// [`Registry::open`] and the [formats](Format) create it.
+/// An open input: a message, an archive of named tensors, or both. [`Registry::open`] and the
+/// [formats](Format) create it.
 ///
 /// Opening reads headers. Everything else is read on demand.
 #[derive(Debug)]
@@ -38,7 +39,9 @@ pub struct Opened {
     archive: Option<Box<dyn Archive>>,
     /// Owner of bytes of the message, with checksums of them.
     checked_by: Option<Box<dyn Archive>>,
-    /// The path or URL that was opened; empty if the bytes were given.
+    /// True if reading the bytes of the message compares their checksums.
+    is_checked_when_read: bool,
+    /// Path or URL of the input; empty if it was opened from bytes.
     input: PathBuf,
     files: Vec<PathBuf>,
     /// Files that the message refers to without including their bytes.
@@ -80,226 +83,9 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// Constructors, for formats.
-impl Opened {
-    /// Opens a file that is a message, like [`of_input`](Self::of_input).
-    ///
-    /// # Errors
-    ///
-    /// As [`of_input`](Self::of_input).
-    pub fn of_file(
-        path: impl AsRef<Path>,
-        descriptor: impl Into<Option<MessageDescriptor>>,
-        options: &OpenOptions,
-    ) -> Result<Opened> {
-        Opened::of_input(&Candidate::new(path.as_ref())?, descriptor, options)
-    }
-
-    /// Opens an input that is a message, in chunks or in one piece. A type in the options takes
-    /// precedence over `descriptor`, which takes precedence over the type in a file in chunks.
-    ///
-    /// # Errors
-    ///
-    /// If the input can't be opened, or is in chunks and damaged.
-    pub fn of_input(
-        input: &Candidate<'_>,
-        descriptor: impl Into<Option<MessageDescriptor>>,
-        options: &OpenOptions,
-    ) -> Result<Opened> {
-        let located = |error: Error| error.context(input.path().display());
-        let descriptor = descriptor.into();
-        if input.is_chunked()? {
-            return Opened::of_chunks(input, |_| descriptor, options);
-        }
-        let opened = Opened::of_reader(input.source()?, descriptor, options);
-        let mut opened = opened.map_err(located)?;
-        let handle = input.file()?;
-        if let Some(Message {
-            stored: Stored::Plain {
-                is_single, file, ..
-            },
-            ..
-        }) = &mut opened.message
-        {
-            *is_single = true;
-            *file = handle.map(|handle| (input.path().to_owned(), Arc::new(handle)));
-        }
-        let path = input.is_local().then_some(input.path());
-        Ok(opened.reading(path))
-    }
-
-    /// Wraps a whole message that is read by position, such as one composed of several files.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Io`] if its size is unavailable.
-    pub fn of_reader(
-        bytes: Arc<dyn ReadAt>,
-        descriptor: impl Into<Option<MessageDescriptor>>,
-        options: &OpenOptions,
-    ) -> Result<Opened> {
-        let size = bytes.size()?;
-        let descriptor = options.descriptor.clone().or_else(|| descriptor.into());
-        Ok(Opened {
-            message: Some(Message {
-                stored: Stored::Plain {
-                    bytes,
-                    size,
-                    is_single: false,
-                    file: None,
-                },
-                descriptor,
-            }),
-            archive: None,
-            checked_by: None,
-            input: PathBuf::new(),
-            files: Vec::new(),
-            outside: Vec::new(),
-            format: None,
-            registry: Registry::new(&[]),
-            table: OnceLock::new(),
-            options: options.clone(),
-        })
-    }
-
-    /// Wraps named tensors that aren't in a message.
-    pub fn of_archive(archive: impl Archive + 'static) -> Opened {
-        Opened {
-            message: None,
-            archive: Some(Box::new(archive)),
-            checked_by: None,
-            input: PathBuf::new(),
-            files: Vec::new(),
-            outside: Vec::new(),
-            format: None,
-            registry: Registry::new(&[]),
-            table: OnceLock::new(),
-            options: OpenOptions::new(),
-        }
-    }
-
-    /// Sets the archive that provides the message's tensors by name.
-    #[must_use]
-    pub fn with_archive(mut self, archive: impl Archive + 'static) -> Self {
-        self.archive = Some(Box::new(archive));
-        self
-    }
-
-    /// Sets the archive that some of the message's bytes come from, so that verifying the message
-    /// verifies the archive.
-    #[must_use]
-    pub fn checked_by(mut self, archive: impl Archive + 'static) -> Self {
-        self.checked_by = Some(Box::new(archive));
-        self
-    }
-
-    /// Adds files that the input is also read from.
-    #[must_use]
-    pub fn reading<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
-        self.files.extend(files.into_iter().map(Into::into));
-        self
-    }
-
-    /// Opens a file in chunks. `known` looks up the type by the name in the file.
-    pub(super) fn of_chunks(
-        input: &Candidate<'_>,
-        known: impl FnOnce(&str) -> Option<MessageDescriptor>,
-        options: &OpenOptions,
-    ) -> Result<Opened> {
-        let file = input.chunked(&options.limits);
-        let opened = file.and_then(|file| Opened::of_chunked(file, known, options));
-        let opened = opened.map_err(|error| error.context(input.path().display()))?;
-        Ok(opened.reading_chunks(input))
-    }
-
-    /// Wraps a message in chunks. `known` looks up the type by the name in the file.
-    pub(super) fn of_chunked(
-        file: ChunkedFile<Shared>,
-        known: impl FnOnce(&str) -> Option<MessageDescriptor>,
-        options: &OpenOptions,
-    ) -> Result<Opened> {
-        let descriptor = type_of(&file, known, options)?;
-        Ok(Opened {
-            message: Some(Message {
-                stored: Stored::Chunked(Arc::new(file)),
-                descriptor,
-            }),
-            archive: None,
-            checked_by: None,
-            input: PathBuf::new(),
-            files: Vec::new(),
-            outside: Vec::new(),
-            format: None,
-            registry: Registry::new(&[]),
-            table: OnceLock::new(),
-            options: options.clone(),
-        })
-    }
-
-    /// Sets the files of a message in chunks: this one, and those that it names.
-    pub(super) fn reading_chunks(self, input: &Candidate<'_>) -> Self {
-        if !input.is_local() {
-            return self;
-        }
-        let others = self.chunked().map(|file| file.store().paths());
-        let others = others.unwrap_or_default().iter().skip(1).cloned();
-        let path = input.path().to_owned();
-        let files: Vec<_> = [path].into_iter().chain(others).collect();
-        self.reading(files)
-    }
-
-    /// Sets the type of a message in chunks, unless it is known otherwise.
-    pub(super) fn of_type(mut self, known: impl FnOnce() -> Option<MessageDescriptor>) -> Self {
-        let said = self
-            .chunked()
-            .and_then(|file| file.trailer().message_type());
-        if said.is_none()
-            && let Some(message) = &mut self.message
-            && message.descriptor.is_none()
-        {
-            message.descriptor = known();
-        }
-        self
-    }
-
-    /// Sets the path or URL that errors and reports use for the input.
-    #[must_use]
-    pub fn named(mut self, input: impl Into<PathBuf>) -> Self {
-        self.input = input.into();
-        self
-    }
-
-    pub(super) fn found_by(
-        mut self,
-        registry: Registry,
-        format: Option<&'static dyn Format>,
-    ) -> Self {
-        let of_type = || registry.of_type(self.descriptor()?.full_name());
-        self.format = format.or_else(of_type);
-        self.registry = registry;
-        self
-    }
-}
-
 #[cold]
 fn untyped() -> Error {
     Error::new(ErrorKind::SchemaNeeded, "no type is known for the message")
-}
-
-/// Returns the type of a message in chunks: from the options, else from `known` by the name in the
-/// file, else from the schema in the file.
-fn type_of(
-    file: &ChunkedFile<Shared>,
-    known: impl FnOnce(&str) -> Option<MessageDescriptor>,
-    options: &OpenOptions,
-) -> Result<Option<MessageDescriptor>> {
-    let name = file.trailer().message_type();
-    let given = || options.schemas.as_ref()?.get_message_by_name(name?);
-    let asked = options.descriptor.clone().or_else(given);
-    match asked.or_else(|| known(name.unwrap_or_default())) {
-        Some(known) => Ok(Some(known)),
-        None => file.descriptor(),
-    }
 }
 
 /// Accessors and readers. A path is a [`PathQuery`] that leads to one value, such as
@@ -326,7 +112,7 @@ impl Opened {
         self.registry
     }
 
-    /// Returns the path or URL that was opened; empty for bytes that were given.
+    /// Returns the path or URL of the input; empty if it was opened from bytes.
     pub fn input(&self) -> &Path {
         &self.input
     }
@@ -398,6 +184,40 @@ impl Opened {
         }
     }
 
+    /// Returns true if reading the bytes of the message compares checksums of them, as
+    /// [`checked_when_read`](Self::checked_when_read) declares.
+    pub fn is_checked_when_read(&self) -> bool {
+        self.is_checked_when_read
+    }
+
+    /// Returns the message, wherever its bytes are, for random access. A message in chunks is merged
+    /// while it is read.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// use record_file::ReadAt;
+    ///
+    /// let opened = Opened::of_reader(Arc::new(b"\x08\x07".to_vec()), None, &OpenOptions::new())?;
+    /// let mut value = [0];
+    /// opened.reader()?.read_exact_at(1, &mut value)?;
+    /// assert_eq!(value, [7]);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`merged`](Self::merged); [`ErrorKind::InvalidConfig`] if there is no message.
+    pub fn reader(&self) -> Result<Arc<dyn ReadAt>> {
+        match &self.message()?.stored {
+            Stored::Chunked(file) => {
+                let descriptor = self.descriptor().cloned();
+                Ok(Arc::new(MergedMessage::new(Arc::clone(file), descriptor)?))
+            }
+            Stored::Plain { bytes, .. } => Ok(Arc::clone(bytes)),
+        }
+    }
+
     /// Returns the same input with its message in canonical form, as C++ serializes it
     /// deterministically: fields by number, map entries by key, and unknown fields last. Values
     /// stay in their sources.
@@ -424,11 +244,7 @@ impl Opened {
             let message = "the canonical form of a message depends on its type, and none is known";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
-        let bytes: Arc<dyn ReadAt> = match (self.merged()?, self.plain()) {
-            (Some(merged), _) => Arc::new(merged),
-            (None, plain) => Arc::clone(plain.ok_or_else(|| no_tensor("message"))?.0),
-        };
-        let canonical = Arc::new(canonical(&bytes, descriptor)?);
+        let canonical = Arc::new(canonical(&self.reader()?, descriptor)?);
         let opened = Opened::of_reader(canonical, descriptor.clone(), &self.options)?;
         let opened = opened.reading(self.files.clone());
         Ok(opened.found_by(self.registry, self.format))
@@ -584,9 +400,13 @@ impl Opened {
                     None => Ok(Verified::new(0, found.bytes(), Checks::Checksums)),
                 }
             }
-            Stored::Plain { size, .. } => {
+            Stored::Plain { size, bytes, .. } => {
                 let sizes = TreeOptions::new().top(0);
                 measure(&self.view_with(options)?, &FieldPath::root(), &sizes)?;
+                if self.is_checked_when_read {
+                    read_through(bytes, progress)?;
+                    return Ok(Verified::new(0, *size, Checks::Checksums));
+                }
                 let Some(archive) = &self.checked_by else {
                     return Ok(Verified::new(0, *size, Checks::Structure));
                 };
@@ -619,7 +439,7 @@ impl Opened {
         match file {
             Some((path, file)) => {
                 let source = Source::of_opened(file.try_clone()?, path, descriptor);
-                source.map_err(|error| Error::from(error).context(path.display()))
+                source.map_err(|error| Error::from(error).in_file(path))
             }
             None => {
                 let source = Source::from_reader(Arc::clone(bytes), *size, descriptor);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
+use crate::container::MerkleRoot;
 use crate::merge::{Limits, ReadOptions};
 use crate::progress::Progress;
 
@@ -13,27 +14,16 @@ use crate::progress::Progress;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Type of the message, which takes precedence over the input's.
-    pub descriptor: Option<MessageDescriptor>,
-    /// Schemas in which to look up the type of an input in chunks first.
-    pub schemas: Option<DescriptorPool>,
-    /// The file that accompanies the input, if it isn't where its format looks for it: the program
-    /// of a parameter file.
-    pub companion: Option<PathBuf>,
-    /// Limits on the input.
-    pub limits: Limits,
-    /// Number of threads for reading; `None` for the number of cores.
-    pub threads: Option<NonZeroUsize>,
-    /// Progress reporting and cancellation.
-    pub progress: Progress,
-    /// True if files that the input refers to may be missing, for callers that inspect a message
-    /// without needing their content. See [`Opened::outside_files`](super::Opened::outside_files).
-    pub allow_missing_files: bool,
-    /// True to merge without the message's type, with the plainest interpretation.
-    pub assume_plain: bool,
-    /// Format-specific settings by name, as in
-    /// [`Format::open_settings`](super::Format::open_settings).
-    pub settings: BTreeMap<String, String>,
+    pub(crate) descriptor: Option<MessageDescriptor>,
+    pub(crate) schemas: Option<DescriptorPool>,
+    pub(crate) companion: Option<PathBuf>,
+    pub(crate) limits: Limits,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) progress: Progress,
+    pub(crate) allow_missing_files: bool,
+    pub(crate) assume_plain: bool,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) root: Option<MerkleRoot>,
 }
 
 // Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
@@ -49,6 +39,7 @@ impl std::fmt::Debug for OpenOptions {
             .field("allow_missing_files", &self.allow_missing_files)
             .field("assume_plain", &self.assume_plain)
             .field("settings", &self.settings)
+            .field("root", &self.root)
             .finish_non_exhaustive()
     }
 }
@@ -124,6 +115,67 @@ impl OpenOptions {
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
         self
+    }
+
+    /// Sets the Merkle root that the input must have. Everything that is read from it is checked
+    /// against the root first, as by
+    /// [`ChunkedFile::require_root`](crate::ChunkedFile::require_root). Default: none. Only messages
+    /// in chunks have roots; other inputs are refused.
+    #[must_use]
+    pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
+        self.root = root.into();
+        self
+    }
+
+    /// Returns the type of the message.
+    pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
+        self.descriptor.as_ref()
+    }
+
+    /// Returns schemas in which to look up the type of an input in chunks first.
+    pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
+        self.schemas.as_ref()
+    }
+
+    /// Returns the file that accompanies the input.
+    pub fn get_companion(&self) -> Option<&Path> {
+        self.companion.as_deref()
+    }
+
+    /// Returns the limits on the input.
+    pub const fn get_limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the number of threads for reading.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns whether files that the input refers to may be missing.
+    pub const fn get_allow_missing_files(&self) -> bool {
+        self.allow_missing_files
+    }
+
+    /// Returns whether to merge without the message's type where the type would matter, like
+    /// [`ReadOptions::assume_plain`].
+    pub const fn get_assume_plain(&self) -> bool {
+        self.assume_plain
+    }
+
+    /// Returns the format-specific settings, by name.
+    pub const fn get_settings(&self) -> &BTreeMap<String, String> {
+        &self.settings
+    }
+
+    /// Returns the Merkle root that the input must have.
+    pub const fn get_root(&self) -> Option<&MerkleRoot> {
+        self.root.as_ref()
     }
 
     /// Returns the equivalent options for reading a message of this type.

@@ -87,8 +87,8 @@ impl Opened {
     }
 
     /// Returns the strings of a tensor in a message, in element order. If there are fewer strings
-    /// than its shape has elements, the last string stands for all further elements, or all are
-    /// empty if there is no string.
+    /// than elements in the shape, the last string is repeated; without any string, all elements
+    /// are empty.
     ///
     /// # Errors
     ///

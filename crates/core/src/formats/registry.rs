@@ -35,12 +35,12 @@ impl Registry {
     pub fn of_type(&self, message_type: &str) -> Option<&'static dyn Format> {
         let is_of = |format: &dyn Format| format.message_types().contains(&message_type);
         // A format without types of its own stores another format's types in a different way, for
-        // inputs that are recognised.
+        // inputs that are recognized.
         let own = self.find(|format| is_of(format) && format.descriptor_pool().is_some());
         own.or_else(|| self.find(is_of))
     }
 
-    /// Returns the type with this full name, if a format has it or it is one of protobuf's own, such
+    /// Returns the type with this full name, if a format has it or it is built into protobuf, such
     /// as `google.protobuf.FileDescriptorSet`.
     pub fn message(&self, full_name: &str) -> Option<MessageDescriptor> {
         let mut pools = self
@@ -49,7 +49,7 @@ impl Registry {
             .filter_map(|format| format.descriptor_pool());
         let found = pools.find_map(|pool| pool.get_message_by_name(full_name));
         found.or_else(|| {
-            // The global pool has types of the program, too.
+            // The global pool also has the program's types.
             let is_own = full_name.starts_with("google.protobuf.");
             is_own.then(|| DescriptorPool::global().get_message_by_name(full_name))?
         })
@@ -82,8 +82,8 @@ impl Registry {
         rules.find(|rule| rule.message == message_type)
     }
 
-    /// Returns the format of an input that may have a companion file: the format that recognises
-    /// the input, or else the one that recognises the companion.
+    /// Returns the format of an input that may have a companion file: the format that recognizes
+    /// the input, or else the one that recognizes the companion.
     pub fn recognize_with(
         &self,
         candidate: &Candidate<'_>,
@@ -95,7 +95,7 @@ impl Registry {
         })
     }
 
-    /// Returns the most confident format for an input; `None` if no format recognises it.
+    /// Returns the most confident format for an input; `None` if no format recognizes it.
     pub fn recognize(&self, candidate: &Candidate<'_>) -> Option<&'static dyn Format> {
         self.surest(candidate).map(|(_, format)| format)
     }

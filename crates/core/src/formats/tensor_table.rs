@@ -10,7 +10,7 @@ use record_file::ReadAt;
 use crate::Result;
 use crate::merged_message::MergedMessage;
 use crate::progress::Meter;
-use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, fill_together};
+use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 
 /// Number of bytes of a message in one piece to read between two checks for cancellation: 32 MiB,
 /// which is several loads for each of a few threads.
@@ -19,7 +19,7 @@ const STEP: usize = 32 << 20;
 /// The source of a message: a file, or an object in a store.
 pub(super) type Shared = Arc<dyn ReadAt>;
 
-/// A message for random access, in whose coordinates the places of tensors are given.
+/// A message for random access. The places of tensors are offsets in it.
 #[derive(Clone)]
 pub(super) enum Whole {
     Plain(Shared),
@@ -117,7 +117,7 @@ impl TensorTable {
         }
     }
 
-    /// Returns the message whose coordinates the places use.
+    /// Returns the message that the places of tensors refer to.
     pub(super) fn whole(&self) -> &Whole {
         &self.whole
     }
@@ -193,11 +193,11 @@ fn read_plain(
             step.push((bytes, at, part));
             (at, filled) = (at + len as u64, filled + len);
             if filled >= STEP {
-                fill_together(std::mem::take(&mut step), threads)?;
+                read_many_into(std::mem::take(&mut step), threads)?;
                 meter.advance(std::mem::take(&mut filled) as u64)?;
             }
         }
     }
-    fill_together(step, threads)?;
+    read_many_into(step, threads)?;
     meter.advance(filled as u64)
 }

@@ -18,14 +18,16 @@ pub use super::target::{at_target, check_folder, check_space, names_folder, same
 pub use super::temporary::TemporaryFolder;
 use super::temporary::file_beside;
 #[doc(hidden)]
-pub use super::temporary::{hold_shared, remove_abandoned};
+pub use super::temporary::{
+    discard, discard_detached, has_detached, hold_shared, remove_abandoned,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Number of bytes to gather for a sequential write: 256 KiB.
 const GATHER: usize = 256 << 10;
 
-/// The inputs of an output: a new file is no more readable than its inputs, and replaces none of
-/// them.
+/// The inputs of an output. The permissions of a new file allow no more than those of its inputs,
+/// and it replaces none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
     /// Files that the output must not replace.
@@ -40,8 +42,7 @@ pub enum MadeFrom {
 }
 
 impl MadeFrom {
-    /// Returns the inputs for these files. An input that is not a file, such as a stream, doesn't
-    /// belong here.
+    /// Returns the inputs for these files. Omit inputs that are not files, such as streams.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -105,9 +106,9 @@ impl MadeFrom {
                 Ok(metadata) => metadata,
                 // An object in a store has a name, but no mode.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(Error::from(error).context(file.display())),
+                Err(error) => return Err(Error::from(error).in_file(file)),
             };
-            // A file without a name is a copy of data from a pipe, which anyone might see.
+            // An unnamed file is a copy of data from a pipe, which has no permissions to preserve.
             if metadata.nlink() > 0 {
                 mode &= metadata.permissions().mode();
             }
@@ -116,8 +117,8 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder that appears complete or not at all; it is no more readable than its
-/// inputs.
+/// Creates a file in a folder that appears complete or not at all. Its permissions allow no more
+/// than those of its inputs.
 ///
 /// ```
 /// use proto_splitter_core::atomic::{MadeFrom, create_new};
@@ -170,8 +171,8 @@ pub struct AtomicFile {
     force: bool,
 }
 
-/// The sink of [`AtomicFile::write`]: written in order, except for what a format patches
-/// afterwards.
+/// The sink of [`AtomicFile::write`]. It is written in order, except for bytes that a format
+/// patches afterwards.
 pub trait FileSink: Write + Seek {}
 
 impl<W: Write + Seek> FileSink for W {}
@@ -194,7 +195,8 @@ pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
 impl AtomicFile {
     /// Starts a file that becomes `target`. If the target is a symlink, writes through it.
     ///
-    /// A new file is no more readable than its inputs; an existing one keeps its mode.
+    /// The permissions of a new file allow no more than those of its inputs; an existing file keeps
+    /// its mode.
     ///
     /// # Errors
     ///
@@ -232,13 +234,13 @@ impl AtomicFile {
                 NewMode::Of(file) => Some(file.metadata()?.permissions()),
                 NewMode::AtMost(_) => existing,
             };
-            // The umask applies to a new file, as to any other.
+            // The umask applies to the new file.
             #[cfg(unix)]
             let permissions = {
                 use std::os::unix::fs::PermissionsExt;
                 Some(match (&like, mode) {
                     (None, NewMode::AtMost(made_from)) => {
-                        // The umask applies to a new file, as to any other.
+                        // The umask applies to the new file.
                         fs::Permissions::from_mode(0o666 & made_from.mode()?)
                     }
                     (like, _) => like.clone().unwrap_or(fs::Permissions::from_mode(0o600)),
@@ -263,13 +265,13 @@ impl AtomicFile {
             let error = Error::from(error);
             match error.kind() {
                 ErrorKind::AlreadyExists | ErrorKind::NoFolder => error,
-                _ => error.context(target.display()),
+                _ => error.in_file(target),
             }
         })
     }
 
-    /// Starts a file in the folder of this one and with its mode, whose name isn't known yet:
-    /// [`commit_as`](Self::commit_as) names it.
+    /// Starts a file with the mode of this one in the same folder. [`commit_as`](Self::commit_as)
+    /// names it.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
         AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))
@@ -285,8 +287,8 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Returns a writer from this offset of the file on, which starts writing back to the disk
-    /// meanwhile. Several threads may write to parts of one file.
+    /// Returns a writer that begins at this offset of the file, and starts writing back to the disk
+    /// early. Several threads may write to parts of one file.
     ///
     /// ```
     /// use std::io::Write;
@@ -306,8 +308,7 @@ impl AtomicFile {
         writer_at(self.as_file(), offset)
     }
 
-    /// Fails if the file system has fewer than this many bytes free, before a long write begins in
-    /// vain.
+    /// Fails if the file system has fewer than this many bytes free. Call it before a long write.
     ///
     /// # Errors
     ///
@@ -375,7 +376,7 @@ impl AtomicFile {
     #[doc(hidden)]
     pub fn sync(&self) -> Result<()> {
         let synced = self.as_file().sync_all();
-        synced.map_err(|error| Error::from(error).context(self.target.display()))
+        synced.map_err(|error| Error::from(error).in_file(&self.target))
     }
 
     /// Moves the file to its target, without a [`sync`](Self::sync) of the file or its folder.
@@ -395,7 +396,7 @@ impl AtomicFile {
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(already_exists(&target))
             }
-            Err(error) => Err(Error::from(error.error).context(target.display())),
+            Err(error) => Err(Error::from(error.error).in_file(&target)),
         }
     }
 

@@ -10,8 +10,8 @@ use super::combine;
 /// memory.
 const MOST_PIECES: usize = 4096;
 
-/// Computes the crc32c of `len` bytes while they are read, so that they are read only once:
-/// adjacent pieces merge into one.
+/// The crc32c of `len` bytes, computed while they are read, so that they are read only once.
+/// Adjacent pieces merge into one.
 ///
 /// ```
 /// use proto_splitter_core::checksum::CrcOfPieces;
@@ -44,7 +44,7 @@ impl CrcOfPieces {
     }
 
     /// Adds bytes that were read at `at`. If these complete all bytes, returns the crc32c of all of
-    /// them and starts over, so that reading the bytes again compares them again.
+    /// them and starts over, so that bytes that are read again are verified again.
     pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;

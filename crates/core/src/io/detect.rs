@@ -10,8 +10,8 @@ use crate::{Error, Result};
 
 /// Returns true if the message in a file is in chunks.
 ///
-/// A name ending in `.cpb` means chunks. A file with any other name, such as `model.onnx`, is
-/// judged by its first bytes, since even a `.pb` file may hold chunks instead of a plain message.
+/// A file whose name ends in `.cpb` is in chunks. Any other file, such as `model.onnx`, is judged
+/// by its first bytes, since even a `.pb` file may contain chunks instead of a plain message.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
         return Ok(true);
     }
     let file = open_file(path)?;
-    is_record_file(&file).map_err(|error| Error::from(error).context(path.display()))
+    is_record_file(&file).map_err(|error| Error::from(error).in_file(path))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 /// A sink that fails once. After a failed write it accepts and discards all bytes.
 ///
-/// A writer that completes its file on drop, such as that of a zip archive, would otherwise fail
-/// again there, and could only print the error to the terminal.
+/// Otherwise a writer that completes its file on drop, such as the writer of a zip archive, would
+/// fail again there, and could only print the error to the terminal.
 ///
 /// ```
 /// use std::io::Write;
@@ -21,7 +21,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 pub struct FailsOnce<W> {
     inner: W,
     has_failed: bool,
-    /// Position and length of the sink as its user sees them, in bytes.
+    /// Apparent position and length of the sink, in bytes.
     at: u64,
     len: u64,
 }

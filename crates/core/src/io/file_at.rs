@@ -15,7 +15,7 @@ const SENT_FROM: u64 = 8 << 20;
 pub const WRITE_LEN: usize = 1 << 20;
 
 /// A writer at a position in a file, with its own offset, so that several can write to one file.
-/// The file is synced in the end, so writes needn't wait for that.
+/// The file is synced once at the end, so writes don't wait for the disk.
 #[derive(Debug)]
 pub(crate) struct FileAt<F> {
     file: F,

@@ -10,8 +10,8 @@ use record_file::ReadAt;
 use super::open::open_file;
 use super::stamp::Stamp;
 
-/// Maximum number of open files in a pool. A process can usually have 1,024 open, and more would
-/// only help as many threads.
+/// Maximum number of open files in a pool. A process can usually have 1,024 files open, and more
+/// would only help with that many threads.
 const MOST_OPEN: usize = 64;
 
 /// A set of files that are opened on reading, and closed when too many others are open.

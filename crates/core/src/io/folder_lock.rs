@@ -1,12 +1,12 @@
 //! A lock between writers that put several files in place.
 //!
-//! One file is put in place by one rename. Several can't be: a writer checks which files of an
-//! earlier split exist, moves its own into place, and removes the others. Another writer doing the
-//! same at that time would remove needed files.
+//! One rename puts one file in place. For several files, a writer checks which files of an earlier
+//! split exist, moves its own into place, and removes the others. Another writer doing the same at
+//! that time would remove needed files.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::owner::{Fate, Owner};
 use super::target::folder;
@@ -20,12 +20,17 @@ use crate::progress::Progress;
 /// the lock is held. The system releases the lock of a killed process, and the next writer takes
 /// the file over. The file lists the files that were about to be put in place next to the main
 /// file. If the main file doesn't exist, nothing refers to them, and the next holder of the lock
-/// removes them.
+/// removes them. It also lists the files that were about to be replaced by ones of other names.
 #[derive(Debug)]
 pub struct FolderLock {
     /// Releases the lock when dropped.
     held: system::Held,
+    /// Files that a killed writer was about to replace, and that are unchanged since.
+    replaced: Vec<PathBuf>,
 }
+
+/// First character of the lines that list replaced files. No name has it.
+const REPLACED: char = '/';
 
 impl FolderLock {
     /// Waits for the lock of the main file `main`.
@@ -36,8 +41,32 @@ impl FolderLock {
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
         let held = system::take(main, progress)?;
-        finish(main, &held.listed());
-        Ok(FolderLock { held })
+        let listed = held.listed();
+        finish(main, &listed);
+        let lines = listed.lines().skip(1);
+        let replaced = lines.filter_map(|line| replaced(main, line)).collect();
+        Ok(FolderLock { held, replaced })
+    }
+
+    /// Returns the files next to the main file that a killed writer had listed as
+    /// [replaced](Self::list_replaced), except those that have changed since. The main file may
+    /// still refer to them.
+    pub fn replaced(&self) -> &[PathBuf] {
+        &self.replaced
+    }
+
+    /// Lists files next to the main file that the next one no longer refers to, so that the next
+    /// holder of the lock finds them if this process is killed before it removes them.
+    pub fn list_replaced<'a>(&self, files: impl Iterator<Item = &'a Path>) {
+        let lines = files.filter_map(|file| {
+            let name = file.file_name()?.to_str()?;
+            let stamp = system::stamp(file)?;
+            Some(format!("\n{REPLACED}{stamp}{REPLACED}{name}"))
+        });
+        let text: String = lines.collect();
+        if !text.is_empty() {
+            self.held.add(&format!("{text}\n"));
+        }
     }
 
     /// Lists files that are about to be put in place next to the main file.
@@ -49,6 +78,13 @@ impl FolderLock {
         }
         self.held.list(&text);
     }
+}
+
+/// Returns the file of a line that lists a replaced file, if it is unchanged.
+fn replaced(main: &Path, line: &str) -> Option<PathBuf> {
+    let (stamp, name) = line.strip_prefix(REPLACED)?.split_once(REPLACED)?;
+    let path = main.with_file_name(Path::new(name).file_name().filter(|only| *only == name)?);
+    (system::stamp(&path)? == stamp).then_some(path)
 }
 
 /// Removes the leftovers of a killed writer next to the main file `main`.
@@ -97,7 +133,7 @@ fn finish(main: &Path, listed: &str) {
 #[cfg(unix)]
 mod system {
     use std::fs::{self, File, OpenOptions, Permissions};
-    use std::io::{self, Read, Seek, Write};
+    use std::io::{self, Read, Seek, SeekFrom, Write};
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::{Path, PathBuf};
     use std::thread::sleep;
@@ -110,7 +146,7 @@ mod system {
     use crate::progress::Progress;
     use crate::{Error, Result};
 
-    /// Time to wait before trying the lock again: it is held for a few renames.
+    /// Time to wait before trying the lock again. A lock is held for a few renames.
     const WAIT: Duration = Duration::from_millis(2);
 
     /// Maximum size of a list, in bytes.
@@ -135,6 +171,22 @@ mod system {
             let _ = file.set_len(0);
             let _ = file.write_all(text.as_bytes());
         }
+
+        /// Adds lines to the list. Failing to write them is harmless.
+        pub(super) fn add(&self, text: &str) {
+            let mut file = &self.0;
+            let _ = file.seek(SeekFrom::End(0));
+            let _ = file.write_all(text.as_bytes());
+        }
+    }
+
+    /// Returns a text that changes if a file is modified or replaced; `None` if it isn't a file.
+    pub(super) fn stamp(path: &Path) -> Option<String> {
+        let there = fs::symlink_metadata(path).ok()?;
+        let (len, number) = (there.len(), there.ino());
+        let modified = (there.mtime(), there.mtime_nsec());
+        let stamp = format!("{number} {len} {}.{}", modified.0, modified.1);
+        there.is_file().then_some(stamp)
     }
 
     pub(super) fn is_left(main: &Path) -> bool {
@@ -143,7 +195,7 @@ mod system {
 
     pub(super) fn take(main: &Path, progress: &Progress) -> Result<Held> {
         let path = path_beside(main);
-        let at = |error: io::Error| Error::from(error).context(main.display());
+        let at = |error: io::Error| Error::from(error).in_file(main);
         loop {
             let file = match open(&path) {
                 Ok(file) => file,
@@ -157,8 +209,8 @@ mod system {
                 Err(error) => return Err(at(error)),
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // A lock file that was removed in the meantime excludes nobody, so it doesn't
-                // count.
+                // A lock file that was removed in the meantime doesn't exclude other writers, so it
+                // doesn't count.
                 Ok(()) if is_at(&file, &path) => return Ok(Held(file, path)),
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -171,7 +223,7 @@ mod system {
         }
     }
 
-    fn path_beside(main: &Path) -> PathBuf {
+    pub(super) fn path_beside(main: &Path) -> PathBuf {
         let name = main.file_name().unwrap_or_default().as_encoded_bytes();
         let name = format!(".protosplit-lock-{:08x}.tmp", crc32c::crc32c(name));
         folder(main).join(name)
@@ -183,7 +235,7 @@ mod system {
         options.read(true).write(true).mode(0o644);
         match options.clone().create_new(true).open(path) {
             Ok(file) => {
-                // Regardless of the umask, since others must be able to see the lock.
+                // The umask is overridden, since other users must be able to open the lock file.
                 let _ = file.set_permissions(Permissions::from_mode(0o644));
                 Ok(file)
             }
@@ -205,8 +257,8 @@ mod system {
         fn drop(&mut self) {
             // Waiting writers notice that it is gone, and create another.
             let _ = fs::remove_file(&self.1);
-            // Closing isn't enough: a process that is just being started has the file open too,
-            // until it executes its program.
+            // Closing isn't enough, since a child process between fork and exec has the file open
+            // too.
             let _ = flock(&self.0, FlockOperation::Unlock);
         }
     }
@@ -228,6 +280,12 @@ mod system {
         }
 
         pub(super) fn list(&self, _text: &str) {}
+
+        pub(super) fn add(&self, _text: &str) {}
+    }
+
+    pub(super) fn stamp(_path: &Path) -> Option<String> {
+        None
     }
 
     pub(super) fn is_left(_main: &Path) -> bool {
@@ -314,6 +372,41 @@ mod tests {
             assert!(path("n.cpb").exists() && path("m.1").exists());
             assert!(path("m.00003-00000000.cpb").exists() && !left.exists());
         }
+    }
+
+    #[test]
+    fn the_files_that_a_killed_writer_was_about_to_replace_are_known_unless_they_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let main = path("m.onnx");
+        let names = ["m-00001.data", "m-00002.data", "m-00003.data"];
+        for name in [&names[..], &["m.onnx"]].concat() {
+            fs::write(path(name), name).unwrap();
+        }
+        fs::create_dir(path("m.folder")).unwrap();
+        let lock = FolderLock::take(&main, &Progress::none()).unwrap();
+        assert!(lock.replaced().is_empty());
+        let others = names.iter().copied().chain(["m.folder", "absent"]);
+        let others: Vec<_> = others.map(path).collect();
+        lock.list_replaced(others[..1].iter().map(PathBuf::as_path));
+        lock.list_replaced(others[1..].iter().map(PathBuf::as_path));
+        let left = system::path_beside(&main);
+        let list = fs::read_to_string(&left).unwrap();
+        drop(lock);
+        fs::write(path(names[1]), "another text").unwrap();
+        // The last line is cut, as when the disk is full.
+        let elsewhere = list.replace("m-00001.data", "../m.onnx");
+        for (list, expected) in [
+            (&*list, &others[..1]),
+            (&elsewhere, &[]),
+            (&list[..20], &[]),
+        ] {
+            fs::write(&left, list).unwrap();
+            fs::remove_file(path(names[2])).ok();
+            let lock = FolderLock::take(&main, &Progress::none()).unwrap();
+            assert_eq!(lock.replaced(), expected);
+        }
+        assert!(path(names[0]).exists() && !left.exists());
     }
 
     #[test]

@@ -11,5 +11,5 @@ use crate::{Error, Result};
 ///
 /// [`ErrorKind::Io`](crate::ErrorKind::Io) with its path.
 pub fn open_file(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| Error::from(error).context(path.display()))
+    File::open(path).map_err(|error| Error::from(error).in_file(path))
 }

@@ -1,5 +1,5 @@
-//! The process that writes a file, by host and number, recorded where locks don't tell other hosts
-//! whether it is still running.
+//! The process that writes a file, by host and number. It is recorded where other hosts can't tell
+//! from locks whether the process is still running.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Detecting whether a file is still the one that was opened, with unchanged content.
+//! Detecting whether a file was replaced or modified since it was opened.
 
 use std::fs::Metadata;
 use std::time::SystemTime;

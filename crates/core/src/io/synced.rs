@@ -9,8 +9,8 @@ use super::target::folder;
 
 /// Syncs the folder of `placed`. Returns true on success; logs a warning if it fails.
 ///
-/// For use after the decisive rename: the operation is complete by then, and an error would claim
-/// otherwise.
+/// Call it after the decisive rename. The operation is then complete, and returning an error would
+/// claim otherwise.
 #[doc(hidden)]
 pub fn warn_unless_synced(placed: &Path) -> bool {
     let synced = sync_folder(folder(placed));
@@ -72,7 +72,7 @@ pub(crate) mod injected {
     }
 
     /// Runs a function in which call number `number` (from 0) of this kind on this thread fails.
-    /// Returns its result, and whether that call was made.
+    /// Returns the result of `run`, and whether that call was made.
     pub(crate) fn failing<T>(call: Call, number: usize, run: impl FnOnce() -> T) -> (T, bool) {
         NEXT.set(Some((call, number)));
         let result = run();

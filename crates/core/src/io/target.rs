@@ -69,7 +69,7 @@ pub(super) fn check_name(target: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails unless the existing item is a file, since a device or a pipe must not be replaced.
+/// Fails if the existing item is not a file, since a device or a pipe must not be replaced.
 pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
     let message = if there.is_file() {
         return Ok(());
@@ -83,7 +83,7 @@ pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
 
 const A_FOLDER: &str = "expected a file, found a folder";
 
-/// Adds the name of the written file to an error about a full disk, which lacks it.
+/// Adds the name of the written file to an error about a full disk.
 ///
 /// ```
 /// use std::io;
@@ -111,7 +111,7 @@ pub fn at_target(error: Error, target: &Path) -> Error {
         })
     });
     if no_room {
-        error.context(target.display())
+        error.in_file(target)
     } else {
         error
     }
@@ -128,12 +128,12 @@ pub fn check_absent(path: &Path, force: bool) -> Result<()> {
         Ok(_) if !force => Err(already_exists(path)),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::from(error).context(path.display())),
+        Err(error) => Err(Error::from(error).in_file(path)),
     }
 }
 
-/// Fails if the file system of `target` has fewer than `bytes` bytes free, before a long write
-/// begins in vain.
+/// Fails if the file system of `target` has fewer than `bytes` bytes free. Call it before a long
+/// write.
 ///
 /// ```
 /// use proto_splitter_core::atomic::check_space;

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
@@ -19,8 +19,8 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 use super::owner::{Fate, Owner};
 use super::target::folder;
 
-/// Prefix of all names that may be removed. It is followed by a number for the target, a hyphen,
-/// and any text.
+/// Prefix of the names of all items that may be removed. A number for the target, a hyphen, and any
+/// text follow it.
 const PREFIX: &str = ".protosplit-";
 
 const SUFFIX: &str = ".tmp";
@@ -28,11 +28,11 @@ const SUFFIX: &str = ".tmp";
 /// Number of digits of the number for the target.
 const DIGITS: usize = 8;
 
-/// Maximum number of attempts to create an item when another process removes it as a leftover,
-/// which is only possible in the moment between its creation and its locking.
+/// Maximum number of attempts to create an item. Another process may remove a new item as a
+/// leftover before it is locked.
 const MOST_TRIES: usize = 100;
 
-/// Age from which on an item that another host writes, or left, is logged.
+/// Minimum age of an item of another host to be logged.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
 /// Creates a file next to `target`, with these permissions if any are given.
@@ -77,9 +77,9 @@ pub struct TemporaryFolder {
     _held: Option<Held>,
 }
 
-/// The lock of a folder, which is given up when this is dropped. Closing wouldn't do: a process that is
-/// just being started has the folder open too, until it becomes its program, and by then the folder may
-/// be a model that others lock.
+/// The lock of a folder, released on drop. Closing the folder isn't enough: a child process between
+/// fork and exec has it open too, and by the time that ends, the folder may be a model that others
+/// lock.
 #[derive(Debug)]
 struct Held(File);
 
@@ -120,16 +120,19 @@ impl TemporaryFolder {
         self.folder.path()
     }
 
-    /// Renames the folder so that no later process takes it for a leftover. Call it before the name
-    /// may come to refer to another folder, as after an exchange.
+    /// Renames the folder so that no later process takes it for a leftover, unless it writes to the
+    /// same target. Call it before another folder can get this name, as in an exchange, and hold
+    /// the lock of the target from then on.
     ///
     /// # Errors
     ///
     /// Any error of the system while renaming the folder, which is then removed.
-    pub fn detach(self) -> io::Result<TempDir> {
+    pub fn detach(self, target: &Path) -> io::Result<TempDir> {
         let parent = folder(self.path());
+        let owner = owner_in(parent).map_or_else(String::new, |owner| owner.to_string());
+        let prefix = format!("{}{owner}", detached_prefix(target));
         let mut builder = Builder::new();
-        builder.prefix(PREFIX).suffix(SUFFIX);
+        builder.prefix(&prefix).suffix(SUFFIX);
         let detached = builder.tempdir_in(parent)?;
         fs::remove_dir(detached.path())?;
         fs::rename(self.path(), detached.path())?;
@@ -152,12 +155,7 @@ fn beside<T>(
 ) -> io::Result<T> {
     sweep_once(folder(target));
     let of = target.file_name().unwrap_or_default().as_encoded_bytes();
-    let owner = if system::are_locks_shared(folder(target)) {
-        None
-    } else {
-        Owner::this()
-    };
-    let prefix = prefix(of, owner);
+    let prefix = prefix(of, owner_in(folder(target)));
     let mut builder = Builder::new();
     builder.prefix(&prefix).suffix(SUFFIX);
     if let Some(permissions) = permissions {
@@ -173,8 +171,86 @@ fn beside<T>(
     ))
 }
 
-/// Returns the prefix of the names of temporary files for the target `of`, with the writing process
-/// if that has to be recorded.
+/// Returns this process where locks can't tell other hosts that it is running.
+fn owner_in(folder: &Path) -> Option<Owner> {
+    let locks = system::are_locks_shared(folder);
+    (!locks).then(Owner::this).flatten()
+}
+
+/// Returns the prefix of the names of folders that are [detached](TemporaryFolder::detach) next to
+/// this target.
+fn detached_prefix(target: &Path) -> String {
+    let of = target.file_name().unwrap_or_default().as_encoded_bytes();
+    format!("{PREFIX}swap-{:0DIGITS$x}-", crc32c::crc32c(of))
+}
+
+/// Removes a folder so that the next process that writes next to it removes what is left, if this
+/// one is killed.
+#[doc(hidden)]
+pub fn discard(path: &Path) -> io::Result<()> {
+    let doomed = beside(path, None, |builder| {
+        builder.tempdir_in(folder(path)).map(Some)
+    })?;
+    let doomed = doomed.keep();
+    // Not every system replaces an empty folder.
+    let _ = fs::remove_dir(&doomed);
+    fs::rename(path, &doomed)?;
+    match fs::remove_dir_all(&doomed) {
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Returns true if there are [detached](TemporaryFolder::detach) folders next to `target`.
+#[doc(hidden)]
+pub fn has_detached(target: &Path) -> bool {
+    detached(target).next().is_some()
+}
+
+/// Returns the detached folders next to `target`, and the process that each name records.
+fn detached(target: &Path) -> impl Iterator<Item = (PathBuf, Option<Owner>)> {
+    let prefix = detached_prefix(target);
+    let entries = fs::read_dir(folder(target)).into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let name = entry.file_name();
+        let rest = name.to_str()?.strip_prefix(&prefix)?;
+        Some((entry.path(), Owner::parse(rest)))
+    })
+}
+
+/// Removes the folders that killed processes had [detached](TemporaryFolder::detach) next to
+/// `target`, if they are empty or `may_go` returns true for them; otherwise logs them. Requires the
+/// lock of the target.
+#[doc(hidden)]
+pub fn discard_detached(target: &Path, may_go: impl Fn(&Path) -> bool) {
+    let locks = system::are_locks_shared(folder(target));
+    for (path, owner) in detached(target) {
+        let owner = owner.filter(|_| !locks);
+        match owner.map_or(Fate::Unknown, |owner| owner.fate()) {
+            Fate::Runs => continue,
+            Fate::Unknown if !locks => {
+                name_if_old(&path);
+                continue;
+            }
+            Fate::Unknown | Fate::Ended => {}
+        }
+        if fs::remove_dir(&path).is_ok() {
+            continue;
+        }
+        let shown = path.display();
+        if !may_go(&path) {
+            tracing::warn!(
+                "{shown} is kept: a killed process had moved it there, and did not make it"
+            );
+        } else if let Err(error) = discard(&path) {
+            tracing::warn!("{shown}, left by a killed process, could not be removed: {error}");
+        }
+    }
+}
+
+/// Returns the prefix of the names of temporary files for the target `of`. It includes the writing
+/// process if that has to be recorded.
 fn prefix(of: &[u8], owner: Option<Owner>) -> String {
     let owner = owner.map_or_else(String::new, |owner| owner.to_string());
     format!("{PREFIX}{:0DIGITS$x}-{owner}", crc32c::crc32c(of))
@@ -227,8 +303,8 @@ pub(super) fn are_locks_shared(folder: &Path) -> bool {
     system::are_locks_shared(folder)
 }
 
-/// Removes a file that processes [lock](hold_shared) while they use it, if none does. Where locks
-/// can't tell, logs the file instead.
+/// Removes a file if none of the processes that [lock](hold_shared) it is still using it. Where
+/// locks are unreliable, logs the file instead.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {
     if system::are_locks_shared(folder(path)) {
@@ -245,7 +321,7 @@ pub fn hold_shared(file: &File) {
     system::hold_shared(file);
 }
 
-/// Logs an item that another host writes, or left, if it is old.
+/// Logs an item of another host, if it is old.
 fn name_if_old(path: &Path) {
     let changed = fs::symlink_metadata(path).and_then(|there| there.modified());
     let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
@@ -327,7 +403,7 @@ mod system {
         is_at(&file, path).then_some(file)
     }
 
-    /// Gives up a lock, even while another process has the same handle.
+    /// Releases a lock, even while another process has the same handle.
     pub(super) fn release(file: &File) {
         let _ = flock(file, FlockOperation::Unlock);
     }
@@ -419,7 +495,6 @@ mod system {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
@@ -470,7 +545,7 @@ mod tests {
         let file = file_beside(&target, None).unwrap();
         let inner = TemporaryFolder::beside(&target, None).unwrap();
         let detached = TemporaryFolder::beside(&target, None).unwrap();
-        let detached = detached.detach().unwrap();
+        let detached = detached.detach(&target).unwrap();
         let others = [
             ".protosplit-lock-01234567.tmp",
             ".protosplit-0123456789abcdef.tmp",
@@ -484,6 +559,31 @@ mod tests {
         sweep(folder.path());
         assert_eq!(names(folder.path()), before);
         assert!(file.path().exists() && inner.path().exists() && detached.path().exists());
+    }
+
+    #[test]
+    fn folders_that_a_killed_process_detached_go_with_the_next_run_for_their_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        let detach = |target: &Path, file: &str| {
+            let new = TemporaryFolder::beside(target, None).unwrap();
+            fs::write(new.path().join(file), b"content").unwrap();
+            new.detach(target).unwrap().keep()
+        };
+        let [first, second] = [detach(&one, "model"), detach(&one, "precious")];
+        let third = detach(&other, "model");
+        let empty = detach(&one, "model");
+        fs::remove_file(empty.join("model")).unwrap();
+        // No other run takes them for its own leftovers.
+        sweep(folder.path());
+        let is_model = |path: &Path| path.join("model").is_file();
+        discard_detached(&one, is_model);
+        let left = [&first, &second, &third, &empty].map(|path| path.exists());
+        assert_eq!(left, [false, true, true, false]);
+        assert!(has_detached(&one) && has_detached(&other));
+        discard(&second).unwrap();
+        assert!(!has_detached(&one));
+        assert_eq!(names(folder.path()).len(), 1);
     }
 
     #[test]
@@ -525,7 +625,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let target = parent.path().join("model");
         let folder = TemporaryFolder::beside(&target, None).unwrap();
-        // As a process has it that is being started meanwhile.
+        // A child process between fork and exec has such a handle.
         let inherited = folder._held.as_ref().unwrap().0.try_clone().unwrap();
         fs::rename(folder.path(), &target).unwrap();
         folder.keep();

@@ -21,7 +21,7 @@ pub fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
 }
 
 /// Spawns up to `count` threads that run the same function, and returns the number that the system
-/// allowed to start. A limit on processes or memory is no reason to fail if other threads do the
+/// allowed to start. Reaching a limit on processes or memory isn't an error if other threads do the
 /// work.
 pub(crate) fn spawn_up_to<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
@@ -122,10 +122,10 @@ pub(crate) fn in_order<T: Send>(
     each_in_order(threads, jobs, ahead, make, take)
 }
 
-/// Passes the result of `make` for each of these jobs, which come with their sizes, to `take`, in
-/// order, on this thread. Meanwhile, this many other threads make results `ahead`; with none, this
-/// thread does both in turns. The iterator of jobs also runs on this thread, once there is room for
-/// another job. A job of size `u64::MAX` runs when all earlier ones are finished.
+/// Calls `make` for each job, and passes the results to `take` in order, on this thread. Other
+/// threads make results `ahead`, within these bounds; without other threads, this one does both in
+/// turns. Each job comes with its size. The iterator of jobs also runs on this thread, once there
+/// is room for another job. A job of size `u64::MAX` runs when all earlier ones are finished.
 ///
 /// `make` receives a flag that is set once its result is no longer wanted, so that it can end
 /// early.
@@ -160,7 +160,7 @@ pub fn each_in_order<J: Send, T: Send>(
         if spawn_up_to(scope, threads.get().min(most), work) == 0 {
             return jobs.try_for_each(|(_, job)| take(make(job, &abandoned)?));
         }
-        // Dropped before the scope ends, this tells the threads that there is no more work.
+        // Dropping this before the scope ends tells the threads that there is no more work.
         let _abandons = Abandons(&abandoned);
         let begun = begun;
         let mut waiting: VecDeque<(u64, Receiver<Result<T>>)> = VecDeque::new();

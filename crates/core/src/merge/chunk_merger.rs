@@ -4,7 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 
-use super::plan::planner::plan;
+use super::plan::build::plan;
 use crate::container::{Trailer, TrailerUse};
 use crate::merge::write::execute::{Merged, check_chunk, execute, to_bytes};
 use crate::newtypes::ChunkIndex;

@@ -21,23 +21,24 @@ use crate::io::{
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::buffer::reserve;
 use crate::merge::write::chunk_cache::with_plan;
-use crate::merge::write::counting_writer::Sink;
+use crate::merge::write::counting_writer::CountingWriter;
 use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
 use crate::proto::ChunkMetadata;
 use crate::read_options::ReadOptions;
 use crate::wire::{SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// Merges chunks back into the message they were cut from, by reflection: it walks messages by
-/// their descriptors, or by the placeholders in them, and needs no generated code for the message's
+/// A merger of chunks into the message they were cut from. It works by reflection: it walks
+/// messages by their descriptors or placeholders, and needs no generated code for the message's
 /// type.
 ///
-/// A merger has [options](MergeOptions), and can be reused.
+/// It has [options](MergeOptions), and can be reused.
 ///
-/// Files are named by their prefix: reads `PREFIX.cpb` if it exists, else `PREFIX.pb`, which is the
-/// message itself. The name of a `.cpb` or `.pb` file is also accepted and means that very file,
-/// even if it is the prefix of another, as `x.pb` is of `x.pb.cpb`. Any other file, such as
-/// `x.onnx`, is read if it isn't the prefix of one; [`is_chunked`] detects how it is stored.
+/// Files are named by their prefix. A merger reads `PREFIX.cpb` if it exists, else `PREFIX.pb`,
+/// which is the message itself. The name of an existing `.cpb` or `.pb` file always means that
+/// file, even if it is also the prefix of another one: `x.pb` doesn't mean `x.pb.cpb`. Any other
+/// file, such as `x.onnx`, is read if its name isn't a prefix; [`is_chunked`] detects how it is
+/// stored.
 ///
 /// ```
 /// use proto_splitter_core::merge::Merger;
@@ -385,7 +386,7 @@ impl Found {
     }
 }
 
-/// Returns the file that a prefix, or a file's own name, means. A file's own name takes precedence:
+/// Returns the file that a prefix or a file name refers to. A file's own name takes precedence:
 /// `x.pb` doesn't mean `x.pb.cpb`.
 pub(crate) fn find(prefix: &Path) -> Result<Found> {
     let is_named = prefix
@@ -420,7 +421,7 @@ pub(crate) fn at_file(error: Error, path: &Path) -> Error {
         ErrorKind::NotChunked
         | ErrorKind::Record
         | ErrorKind::Io
-        | ErrorKind::UnsupportedVersion => error.context(path.display()),
+        | ErrorKind::UnsupportedVersion => error.in_file(path),
         _ => error,
     }
 }
@@ -430,7 +431,7 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
 }
 
 /// Opens a file with a message in one piece. Checks the top-level fields, but not their content,
-/// which would need the type.
+/// since that requires the type.
 fn open_plain(path: &Path) -> Result<File> {
     let file = open_file(path)?;
     check_plain(path, &file)?;
@@ -444,7 +445,7 @@ fn check_plain(path: &Path, file: &File) -> Result<()> {
         while cursor.next()?.is_some() {}
         Ok(())
     };
-    check().map_err(|error| error.context(path.display()))
+    check().map_err(|error| error.in_file(path))
 }
 
 /// Copies an open file with a message in one piece.
@@ -481,7 +482,7 @@ pub(crate) fn write_to_sink(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<Merged> {
     let meter = options.progress.meter(size);
-    let mut sink = Sink::new(sink, &meter);
+    let mut sink = CountingWriter::new(sink, &meter);
     write(&mut sink)?;
     let (size, crc32c) = sink.finish()?;
     Ok(copied(input, size, crc32c))
@@ -500,7 +501,7 @@ fn copied(input: PathBuf, size: u64, crc32c: u32) -> Merged {
 }
 
 fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
-    let at = |error: std::io::Error| Error::from(error).context(path.display());
+    let at = |error: std::io::Error| Error::from(error).in_file(path);
     let file = open_plain(path)?;
     let size = file.metadata().map_err(at)?.len();
     let mut out = reserve(size, size, options)?;
@@ -526,12 +527,11 @@ fn copy_plain(
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let meter = options.progress.meter(size);
     let _span = tracing::debug_span!("copy", bytes = size).entered();
-    let mut sink = Sink::new(sink, &meter);
+    let mut sink = CountingWriter::new(sink, &meter);
     // Another handle may have moved the position.
     let rewound = file.rewind();
-    rewound.map_err(|error| Error::from(error).context(path.display()))?;
-    std::io::copy(&mut file, &mut sink)
-        .map_err(|error| Error::from(error).context(path.display()))?;
+    rewound.map_err(|error| Error::from(error).in_file(path))?;
+    std::io::copy(&mut file, &mut sink).map_err(|error| Error::from(error).in_file(path))?;
     let (size, crc32c) = sink.finish()?;
     Ok(copied(path.to_owned(), size, crc32c))
 }

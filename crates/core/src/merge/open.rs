@@ -5,6 +5,7 @@ mod external_files;
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use external_files::ExternalFiles;
@@ -97,8 +98,7 @@ pub(crate) fn open_path_with(
 /// Opens a chunked message whose chunks may be in several sources. `open` opens one of the others
 /// by its name.
 ///
-/// Each source is checked to be the one that the trailer names: [`ErrorKind::ChecksumMismatch`] if
-/// it isn't.
+/// Fails with [`ErrorKind::ChecksumMismatch`] if a source isn't the one that the trailer names.
 ///
 /// # Errors
 ///
@@ -125,7 +125,7 @@ fn open_all<S: ReadAt>(
     })
 }
 
-/// Reads the trailer of a `.cpb` file, whatever the state of its chunks.
+/// Reads the trailer of a `.cpb` file, even if its chunks are damaged.
 pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
     let begun = read_trailer_of(FileSource::given(open_file(path)?), limits);
     match begun {
@@ -182,6 +182,10 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
         _ => error,
     })?;
     let (file, trailer, cache, mut trailer_chunks) = unfold(file, end, trailer, cache, limits)?;
+    // The nodes of a Merkle tree belong to the trailer.
+    let nodes = trailer.metadata().merkle_tree.as_ref();
+    let nodes = nodes.map(|tree| tree.nodes_offset).filter(|&at| at > 0);
+    trailer_chunks.extend(nodes);
     trailer_chunks.push(end.chunk_begin().0);
     Ok((file, end, trailer, cache, trailer_chunks))
 }
@@ -236,6 +240,7 @@ fn complete<S: ReadAt>(
         cache,
         paths: Vec::new(),
         limits: limits.clone(),
+        root: OnceLock::new(),
     };
     store.check_offsets()?;
     Ok(store)
@@ -252,8 +257,8 @@ fn last_record<S: ReadAt>(
     };
     let chunk = file.chunk_header_at(end.chunk_begin())?;
     let size = chunk.header.decoded_data_size;
-    // Alone in a record chunk it may be as large as a trailer; together with others, as large as a
-    // cached record chunk.
+    // A record that is alone in its record chunk may be as large as a trailer; one that shares it,
+    // as large as a cached record chunk.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
         let message = format!("a trailer of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
@@ -274,7 +279,7 @@ type Unfolded<S> = (
     Vec<u64>,
 );
 
-/// Merges a trailer that is itself in chunks, as many times as it was chunked.
+/// Merges a trailer that is itself in chunks, repeatedly if it was chunked several times.
 fn unfold<S: ReadAt>(
     mut file: RecordFile<FileSource<S>>,
     end: RecordPosition,

@@ -4,7 +4,7 @@ use crate::read_options::ReadOptions;
 
 /// Options for reading a message with a [`Merger`](super::Merger), and for writing it.
 ///
-/// Each field has a setter method of the same name. Functions that only read take [`ReadOptions`],
+/// Functions that only read take [`ReadOptions`],
 /// which convert to these with defaults for the other options.
 ///
 /// ```
@@ -13,17 +13,15 @@ use crate::read_options::ReadOptions;
 ///
 /// let reading = ReadOptions::new().assume_plain(true);
 /// let options = MergeOptions::new().reading(reading.clone()).force(true);
-/// assert!(options.reading.assume_plain && options.force);
+/// assert!(options.get_reading().get_assume_plain() && options.get_force());
 /// let merger = Merger::new().options(&reading);
 /// # let _ = merger;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// Options for reading the message.
-    pub reading: ReadOptions,
-    /// True to overwrite an existing file.
-    pub force: bool,
+    pub(crate) reading: ReadOptions,
+    pub(crate) force: bool,
 }
 
 impl MergeOptions {
@@ -48,6 +46,16 @@ impl MergeOptions {
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
+    }
+
+    /// Returns the options for reading the message.
+    pub const fn get_reading(&self) -> &ReadOptions {
+        &self.reading
+    }
+
+    /// Returns whether a merge overwrites an existing file.
+    pub const fn get_force(&self) -> bool {
+        self.force
     }
 }
 

@@ -1,5 +1,6 @@
 //! From the chunks and their places to a [`MergePlan`](merge_plan::MergePlan).
 
+pub(super) mod build;
 pub(super) mod layout;
 pub(super) mod map_entries;
 pub(super) mod map_keys;
@@ -8,7 +9,6 @@ pub(super) mod node_state;
 pub(super) mod node_types;
 pub(super) mod placeholders;
 pub(super) mod planner;
-pub(super) mod planning;
 pub(super) mod scalar_text;
 pub(super) mod segment_list;
 pub(super) mod tensorflow;

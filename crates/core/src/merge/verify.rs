@@ -5,12 +5,13 @@ use std::io;
 
 use record_file::{Chunk, ChunkOffset, ChunkType, ReadAt, RecordFile, RecordPosition};
 
+use super::against_root::check_against_root;
 use super::read::chunk_store::ChunkStore;
 use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::first_field::first_field;
 use crate::merge::read::record_store::RecordStore;
-use crate::merge::write::checksum_pass::{Asked, ChecksumPass, read_all};
+use crate::merge::write::checksum_pass::{ChecksumPass, ChecksumRequest, read_all};
 use crate::merge::write::chunk_cache::with_walked;
 use crate::merge::write::execute::{check_size, compared};
 use crate::merge::write::parallel::combined;
@@ -38,7 +39,7 @@ pub enum MergeCheck {
         size: u64,
         /// crc32c of the message.
         crc32c: u32,
-        /// Comparison with the split message, if the file describes it.
+        /// The comparison with the split message, if the file describes that.
         source: Option<SourceCheck>,
     },
     /// The check depends on the message's type, for this reason.
@@ -53,7 +54,8 @@ pub enum MergeCheck {
 pub enum SourceCheck {
     /// The same bytes: size and crc32c are equal.
     Same,
-    /// An equal message; the split determined that its bytes can't be the same.
+    /// An equal message, but not necessarily the same bytes: when splitting, it was determined that
+    /// a merge can't reproduce them.
     EqualAsMessage,
 }
 
@@ -68,7 +70,7 @@ impl Verification {
         self.bytes
     }
 
-    /// Returns all problems that others didn't hide.
+    /// Returns all problems, except those hidden by others.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }
@@ -96,7 +98,7 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         problems: Vec::new(),
         merge: MergeCheck::Failed,
     };
-    // The time to read all chunks depends on their size, not on the file's.
+    // The time to read all chunks depends on their sizes, not on the size of the file.
     if let Err(error) = store.check_merged_size() {
         report.problems.push(error);
         return report;
@@ -117,7 +119,7 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         // reported separately.
         let plan = chunks.plan(store.trailer(), options);
         let _span = tracing::debug_span!("read", chunks = store.len(), bytes).entered();
-        let asked = Asked {
+        let asked = ChecksumRequest {
             plan: plan.as_ref().ok(),
             slices: &slices,
         };
@@ -127,8 +129,9 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     let (plan, pass) = read.unwrap_or_else(|error| (Err(error), ChecksumPass::default()));
     report.bytes = pass.bytes;
     report.problems.extend(pass.problems);
+    report.check_tree(store, options);
     if is_late {
-        // The headers of the chunks are known by now, and need no more reads.
+        // The headers of the chunks are already known, and need no more reads.
         check_others(store, |_| true, &mut report.records, &mut report.problems);
     }
     let plan = match plan {
@@ -159,6 +162,33 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     report.problems.extend(counts);
     say_places(&mut report.problems, store.trailer(), options);
     report
+}
+
+impl Verification {
+    /// Compares the chunks with the hashes of a Merkle tree, if the file has one and this build can
+    /// hash.
+    fn check_tree<S: ReadAt>(&mut self, store: &RecordStore<S>, options: &ReadOptions) {
+        let found = match store.trailer().merkle_root() {
+            Ok(Some(root)) => check_against_root(store, &root, options),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        let found = found.unwrap_or_else(|error| match error.kind() {
+            ErrorKind::InvalidConfig => Vec::new(),
+            _ => vec![error],
+        });
+        for problem in found {
+            // Damage that the checksums show isn't reported twice.
+            let is_known = |known: &Error| {
+                problem.chunk().is_some()
+                    && known.chunk() == problem.chunk()
+                    && known.kind() == problem.kind()
+            };
+            if !self.problems.iter().any(is_known) {
+                self.problems.push(problem);
+            }
+        }
+    }
 }
 
 /// Returns the slices to count, with their fields: those whose number of elements is in the
@@ -204,7 +234,7 @@ pub struct PartVerification {
     pub crcs: Vec<u32>,
 }
 
-/// Reads the chunks of these groups, and in the given files everything that is not a chunk.
+/// Reads the chunks of these groups, and everything in the given files that is not a chunk.
 pub fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -226,7 +256,7 @@ pub fn verify_part<S: ReadAt>(
     let read = with_walked(store.trailer(), store, |walked| {
         let plan = walked.plan(store.trailer(), options);
         let plan = plan.as_ref().ok();
-        let asked = Asked {
+        let asked = ChecksumRequest {
             plan,
             slices: &slices,
         };
@@ -252,7 +282,7 @@ pub fn verify_part<S: ReadAt>(
     report
 }
 
-/// Adds to the problems of damaged chunks the places of these chunks.
+/// Adds the places of damaged chunks to their problems.
 fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOptions) {
     let is_unsaid = |error: &Error| error.chunk().is_some() && error.path().is_none();
     if !problems.iter().any(is_unsaid) {
@@ -272,7 +302,7 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
             return error;
         };
         let path = match slices.get(&chunk) {
-            // A problem of the trailer may be that very field.
+            // The problem may be this very field of the trailer.
             Some(field) if error.kind() != ErrorKind::InvalidTrailer => {
                 place.path.join(Step::field(field.0))
             }
@@ -419,7 +449,7 @@ impl Verification {
 /// records that the trailer doesn't name.
 fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
     match (chunk.header.kind, chunk.header.num_records) {
-        // Its 64 bytes were compared when the file was opened.
+        // The signature's 64 bytes were compared when the file was opened.
         (ChunkType::Signature, _) => {}
         (ChunkType::Metadata, _) => drop(file.metadata()?),
         (ChunkType::Simple, 1) => {

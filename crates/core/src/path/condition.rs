@@ -1,4 +1,4 @@
-//! Conditions that elements of a query have to meet.
+//! Conditions on the elements that a query selects.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -99,8 +99,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Condition {
-    /// Returns the condition for values of this kind, or `None` if no value of the kind is written
-    /// like this. If `implicit`, an absent value counts as 0 or empty.
+    /// Returns the condition for values of this kind, or `None` if the text isn't a value of the
+    /// kind. If `implicit`, an absent value counts as 0 or empty.
     pub(super) fn typed(
         path: FieldPath,
         operator: Operator,
@@ -182,8 +182,8 @@ impl Condition {
         }
     }
 
-    /// Returns the number of leading bytes of a value of `len` bytes that decide whether it
-    /// [holds](Self::holds).
+    /// Returns the number of leading bytes of a value of `len` bytes that determine whether the
+    /// condition [holds](Self::holds).
     pub(crate) fn told_by(&self, len: u64) -> u64 {
         let most = match &self.test {
             Test::Is(expected) | Test::IsNot(expected) => expected.longest() + 1,

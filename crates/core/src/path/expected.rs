@@ -4,7 +4,7 @@ use prost_reflect::Kind;
 
 use crate::wire::{decode_varint, put_varint, wire_type, zigzag};
 
-/// A length that exceeds that of any number, in bytes.
+/// A length in bytes that exceeds that of any number.
 pub(super) const MOST_OF_NUMBER: u64 = 16;
 
 /// A value to compare with.
@@ -22,7 +22,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Returns the value that a text in a query means, in the wire form of the field's kind.
+    /// Parses a value in a query to the wire form of the field's kind.
     pub(super) fn parse(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
         let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
         let fixed = wire_type(kind, false).width().is_some();

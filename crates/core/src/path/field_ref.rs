@@ -139,8 +139,8 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if the type encodes the field differently: readers would treat it as unknown, and the
-/// message is most likely of another type than declared.
+/// Fails if the type encodes the field differently. Readers would treat it as unknown, and most
+/// likely the message is not of the declared type.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {

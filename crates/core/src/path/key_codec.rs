@@ -56,7 +56,7 @@ impl KeyCodec {
         }
     }
 
-    /// Returns this codec, or the one for the same keys that has this wire type.
+    /// Returns this codec, or the one with this wire type for the same keys.
     fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,
@@ -128,8 +128,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the key of an entry, if a path with it represents the wire exactly: text is valid,
-    /// and a number needn't be truncated to the key's type.
+    /// Returns the key of an entry, if a path can represent it exactly: text is valid, and a number
+    /// needn't be truncated to the key's type.
     pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
         let is_exact = match entry {
             EntryKey::Absent => true,
@@ -194,7 +194,7 @@ pub(crate) fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
 pub(crate) enum KeyForm {
     /// The encoding of the map's type.
     Typed(KeyCodec),
-    /// Without a type: the default encoding of a path's key, or fixed width.
+    /// The type is unknown: the default encoding of a path's key, or fixed width.
     Plain(KeyCodec),
 }
 
@@ -263,8 +263,8 @@ impl<'a> EntryKey<'a> {
 /// Finds the key in the first bytes of an entry of `len` bytes. Returns the key, and the offset up
 /// to which the entry was searched.
 ///
-/// The last field with the keys' wire type counts. Writers put the key first; the caller bounds how
-/// much of the entry to search.
+/// Of several fields with the keys' wire type, the last counts. Writers put the key first; the
+/// caller limits the bytes to search.
 pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);

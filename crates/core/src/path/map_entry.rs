@@ -17,8 +17,8 @@ const LONGEST_KEY: u64 = 64 << 10;
 /// MiB. Readers skip larger ones without parsing them.
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
-/// Returns true if readers reach the value of a map entry, if it stays there, before they know its
-/// key, and can't hold it until they do.
+/// Returns true if readers would reach a value left in its map entry before they know the key, and
+/// can't hold the entry until they do.
 pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
     value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
 }
@@ -26,7 +26,7 @@ pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
 /// A map entry with at most one key and one value, and nothing else.
 pub(crate) struct MapEntry {
     pub(crate) key: MapKey,
-    /// `None` if it is the default, which some writers omit.
+    /// `None` if the entry has none, since some writers omit default values.
     pub(crate) value: Option<Field>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Calls `look` with the key of an entry: the last one, wherever it is, as in every reader.
+/// Calls `look` with the key of an entry. Of several keys the last counts, as for every reader.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,

@@ -147,7 +147,7 @@ fn take_name(text: &str) -> Result<(&str, &str)> {
     Ok((name, &text[end..]))
 }
 
-/// Splits off the content of brackets, whose opening one was already removed.
+/// Splits off the content of brackets. The opening bracket was already removed.
 fn take_pick<'a>(text: &'a str, field: Option<&FieldRef>) -> Result<(Pick, &'a str)> {
     let (pick, rest) = if text.starts_with(['"', '\'']) {
         let (token, rest) = take_quoted(text)?;
@@ -224,8 +224,8 @@ fn place(token: &str) -> Result<Option<Place>> {
     }
 }
 
-/// Where the first operator of a condition is, in what stands between brackets; `None` if the bracket
-/// closes before there is one.
+/// Returns the position of the first operator of a condition in brackets; `None` if the bracket
+/// closes before any operator.
 fn operator_at(text: &str) -> Result<Option<usize>> {
     let (mut depth, mut at) = (0, 0);
     while let Some(c) = text[at..].chars().next() {
@@ -246,7 +246,7 @@ fn operator_at(text: &str) -> Result<Option<usize>> {
     Err(invalid("a [ without its ]"))
 }
 
-/// Conditions with commas between them, and what follows the last.
+/// Parses conditions separated by commas. Returns them and the remaining text.
 fn take_conditions<'a>(
     text: &'a str,
     field: Option<&FieldRef>,

@@ -1,4 +1,4 @@
-//! Paths that may lead to several values, or that select an element by name or by a value in it.
+//! Paths that may select several values, or an element by its name or by a value in it.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A path whose steps may select elements by more than an index or key.
 ///
-/// The text of a [`FieldPath`] alone identifies a value. The values that a query leads to depend on
+/// The text of a [`FieldPath`] alone identifies a value. The values that a query selects depend on
 /// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.
 ///
 /// | in brackets | selects |
@@ -100,22 +100,20 @@ impl PathQuery {
         PathQuery::from(field).each_element()
     }
 
-    /// Returns true if a step selects several elements by its syntax, `[*]` or `[a:b]`, whatever
-    /// the message has.
+    /// Returns true if the syntax of a step selects several elements: `[*]` or `[a:b]`.
     pub fn is_plural(&self) -> bool {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         self.steps.iter().any(plural)
     }
 
-    /// Whether it may lead to several values: a step picks elements by their names or values, or
-    /// [by what it says](Self::is_plural).
+    /// Returns true if the query may select several values: a step selects elements by their names
+    /// or values, or [several of them](Self::is_plural).
     pub fn picks_several(&self) -> bool {
         let several = |step: &QueryStep| !matches!(step.pick, Pick::One(_) | Pick::FromEnd(_));
         self.steps.iter().any(several)
     }
 
-    /// Returns the query for each element of what this one leads to, where that is a whole repeated
-    /// field.
+    /// Returns the query for the elements, if this query selects a whole repeated field.
     #[must_use]
     pub fn each_element(mut self) -> PathQuery {
         if let Some(last) = self.steps.last_mut() {
@@ -165,8 +163,8 @@ impl PathQuery {
         })
     }
 
-    /// For each step that says a name of an element, the query up to it with the elements whose
-    /// string field has that value instead.
+    /// Returns, for each step that selects an element by name, the query up to it with the elements
+    /// whose string field has that value instead.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -215,7 +213,7 @@ impl PathQuery {
         Ok(())
     }
 
-    /// Converts the query to a path, where only a path is allowed.
+    /// Converts the query to a path, for callers that allow only paths.
     pub(super) fn into_path(self) -> Result<FieldPath> {
         self.as_path().ok_or_else(|| {
             let message = "the path has to say by an index or key which element it means";

@@ -61,6 +61,9 @@ pub struct ChunkMetadata {
     /// merge by it is byte-exact; a merge by the paths yields an equal message.
     #[prost(bytes = "bytes", tag = "1009")]
     pub source_layout: ::prost::bytes::Bytes,
+    /// Hashes by which the message can be checked in part.
+    #[prost(message, optional, tag = "1010")]
+    pub merkle_tree: ::core::option::Option<chunk_metadata::MerkleTree>,
 }
 /// Nested message and enum types in `ChunkMetadata`.
 pub mod chunk_metadata {
@@ -81,6 +84,24 @@ pub mod chunk_metadata {
         /// crc32c of its last record, which contains those of all others.
         #[prost(fixed32, tag = "3")]
         pub trailer_crc32c: u32,
+    }
+    /// SHA-256 hashes of the chunks and of the file's metadata, by the rules of RFC 9162.
+    #[derive(::prost_reflect::ReflectMessage)]
+    #[prost_reflect(
+        message_name = "tensorflow.proto_splitter.ChunkMetadata.MerkleTree",
+        descriptor_pool = "crate::proto::descriptor_pool()"
+    )]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct MerkleTree {
+        /// Root of the tree whose leaves are the chunks, uncompressed, in the order of their indices.
+        #[prost(bytes = "bytes", tag = "1")]
+        pub chunks: ::prost::bytes::Bytes,
+        /// Hash, as of a leaf, of the record file's own metadata: the type's name, and its schema if the file has it.
+        #[prost(bytes = "bytes", tag = "2")]
+        pub metadata: ::prost::bytes::Bytes,
+        /// Offset of the record with the nodes of the chunks' tree, in the file with this trailer; 0 if there is only one chunk.
+        #[prost(uint64, tag = "3")]
+        pub nodes_offset: u64,
     }
 }
 #[derive(::prost_reflect::ReflectMessage)]

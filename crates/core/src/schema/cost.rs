@@ -57,7 +57,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
             let message = format!("google.protobuf.Any nests deeper than {DEEPEST_ANY}");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        // Also checked here, since an empty message has no field at which to check.
+        // Checked here too, since an empty message has no fields at which the cost is checked.
         cost = cost.saturating_add(MESSAGE + costs.each_message);
         costs.check(cost)?;
         let is_any = costs.opens_any && descriptor.full_name() == "google.protobuf.Any";

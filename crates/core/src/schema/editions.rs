@@ -10,7 +10,7 @@ use super::reflect::number;
 use super::reflect::{invalid, text};
 use crate::Result;
 
-/// Supported editions by their number in `google.protobuf.Edition`: 2023 and 2024. Both have the
+/// Supported editions, by their numbers in `google.protobuf.Edition`: 2023 and 2024. Both have the
 /// same defaults.
 const KNOWN: std::ops::RangeInclusive<i32> = 1000..=1001;
 
@@ -63,7 +63,7 @@ struct Features {
 }
 
 impl Features {
-    /// Returns these features, overridden by those in `set`, a `FeatureSet`.
+    /// Returns the features, overridden by those in `set`, a `FeatureSet`.
     fn with(self, set: Option<&DynamicMessage>) -> Self {
         let Some(set) = set else { return self };
         let asked = |number| number_in(set, number);
@@ -108,7 +108,7 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     Ok(())
 }
 
-/// Converts a message. The parser that made the descriptor bounds the nesting.
+/// Converts a message. The parser of the descriptor limits the nesting.
 fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
     let mut entries = Vec::new();
     for nested in messages_mut(message, field::NESTED_TYPE) {

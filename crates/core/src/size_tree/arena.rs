@@ -109,7 +109,7 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kept {
     size: u64,
-    /// Of two equal ones, the earlier compares as larger.
+    /// Of two equal members, the earlier one compares as larger.
     start: Reverse<u64>,
     place: usize,
 }
@@ -126,7 +126,7 @@ pub(super) struct Arena {
     pub(super) chunks: ChunkMap,
     top: usize,
     min_size: u64,
-    /// Content identities from this one on aren't walked.
+    /// Messages with this content identity or a higher one aren't walked.
     most_entered: u64,
 }
 
@@ -214,7 +214,7 @@ impl Arena {
             Look::HopAndKeep | Look::Guess => true,
             Look::Message | Look::Group => repeated,
         };
-        // There are at most `MAX_NODES` and their other fields.
+        // There are at most `MAX_NODES` nodes, and one for the other fields of each.
         let id = u32::try_from(self.nodes.len()).unwrap_or(EMPTY);
         self.nodes.push(Node {
             slots: Vec::new(),
@@ -246,7 +246,7 @@ impl Arena {
         id
     }
 
-    /// Returns true if no more messages are to be looked into.
+    /// Returns true if no more messages are entered.
     #[inline]
     pub(super) fn is_exhausted(&self) -> bool {
         self.last_content >= self.most_entered

@@ -20,25 +20,25 @@ const VALUE: &str = "(value)";
 const OTHER_FIELDS: &str = "(other fields)";
 
 /// A builder of the tree from the sums of a walk.
-pub(super) struct Finish<'a, I> {
+pub(super) struct TreeBuilder<'a, I> {
     pub(super) cursor: WireCursor<I>,
     pub(super) arena: Arena,
     pub(super) rules: &'a [NameRule],
     /// Path of the walk's root in its message, and the message's type.
     pub(super) prefix: &'a FieldPath,
     pub(super) whole: Option<&'a MessageDescriptor>,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<UnreadName>,
 }
 
 /// A member whose name is to be read: its value, and its place in the tree.
-pub(super) struct Wanted {
+pub(super) struct UnreadName {
     value: Range<u64>,
     node: NodeId,
     /// Position among all members, in discovery order.
     serial: usize,
 }
 
-impl<I: Input> Finish<'_, I> {
+impl<I: Input> TreeBuilder<'_, I> {
     pub(super) fn tree(mut self, root: &str) -> Result<TreeNode> {
         let mut tree = self.node(ROOT, 1)?;
         root.clone_into(&mut tree.name);
@@ -129,7 +129,7 @@ impl<I: Input> Finish<'_, I> {
                 self.arena.chunks.add_range(value.clone(), &mut chunks);
             }
             let serial = self.wanted.len();
-            self.wanted.push(Wanted {
+            self.wanted.push(UnreadName {
                 value,
                 node: id,
                 serial,
@@ -184,7 +184,7 @@ impl<I: Input> Finish<'_, I> {
                     match key {
                         Some(Ok(key)) => Select::Key(key),
                         Some(Err(error)) if !is_malformed(&error) => return Err(error),
-                        // An unreadable key is no reason to show nothing.
+                        // An unreadable key doesn't keep the member from being shown.
                         _ => Select::Index(link.ordinal),
                     }
                 }
@@ -224,7 +224,7 @@ impl<I: Input> Finish<'_, I> {
         let mut wanted = std::mem::take(&mut self.wanted);
         let mut names = vec![MemberName::default(); wanted.len()];
         wanted.sort_by_key(|wanted| wanted.value.start);
-        for Wanted {
+        for UnreadName {
             value,
             node,
             serial,

@@ -55,8 +55,8 @@ pub struct MemberChange {
     pub old: Option<u64>,
     /// New size, in bytes.
     pub new: Option<u64>,
-    /// Maximum size that the member may have on the side that doesn't list it, since only the
-    /// largest are kept there.
+    /// Maximum size of the member on the side that doesn't list it, where only the largest are
+    /// kept.
     pub unseen_up_to: Option<u64>,
 }
 
@@ -83,9 +83,9 @@ fn change(old: Option<u64>, new: Option<u64>) -> i64 {
 impl TreeDiff {
     /// Compares two trees.
     ///
-    /// Members are matched by name, and those without one by their path; several with the same
-    /// name, in order. Members that the trees don't keep can't be compared, so keep more than you
-    /// display.
+    /// Members are matched by name, or by path if they have no name. Several members with the same
+    /// name are matched in order. Members that the trees don't keep can't be compared, so keep more
+    /// than you display.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;

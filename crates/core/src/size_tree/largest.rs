@@ -1,4 +1,4 @@
-//! The largest parts of a message, for people who met a limit.
+//! The largest parts of a message, to name in errors about limits.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,20 +11,21 @@ use crate::path::FieldPath;
 use crate::view::MessageView;
 use crate::{Error, Result};
 
-/// Number of messages that a search looks into, which takes a few seconds. Later ones count as
+/// Maximum number of messages that a search enters, which takes a few seconds. Later ones count as
 /// bytes.
 const MOST_ENTERED: u64 = 1 << 24;
 
-/// Number of the largest members in a tree that are looked at.
+/// Number of the largest members in a tree to inspect.
 const MOST_MEMBERS: usize = 256;
 
-/// A member with this share of its field, 1/8, is worth naming alone.
+/// The share of its field from which a member is named separately: 1/8.
 const TELLING_SHARE: u64 = 8;
 
 /// Returns the three largest parts of the value at a path, the largest first, as
 /// [`SizeTree::largest`] finds them.
 ///
-/// Memory doesn't depend on the message's size, and only so many messages in it are looked into.
+/// The memory used doesn't depend on the message's size, and the number of messages entered is
+/// limited.
 ///
 /// ```
 /// use proto_splitter_core::ReadOptions;
@@ -61,13 +62,13 @@ pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> E
 }
 
 impl SizeTree {
-    /// Returns up to `most` of the largest parts by their paths and sizes, the largest first; none
-    /// if no field or element is worth naming beside the whole.
+    /// Returns up to `most` of the largest parts by their paths and sizes, the largest first; empty
+    /// if no field or element is large enough to be named.
     ///
-    /// A part is named as exactly as its size justifies: a message, field or member makes way for
-    /// what is inside it if the known parts inside have half of its size. A field with many small
-    /// members is one part, `packet[*]`. A tree knows the
-    /// [largest members](super::TreeOptions::top) of its fields.
+    /// A part is named as precisely as its size justifies: a message, field or member is replaced
+    /// by the parts inside it if those that are known have half of its size. A field with many
+    /// small members is one part, `packet[*]`. A tree knows the [largest
+    /// members](super::TreeOptions::top) of its fields.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         let mut search = Search {
             members: self.large_members(),
@@ -126,7 +127,7 @@ enum What<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Replaces a part by those inside it; returns false if it is to be named itself.
+    /// Replaces a part by those inside it. Returns false if the part itself should be named.
     fn refine(&mut self, part: &Part<'a>) -> bool {
         match part.what {
             What::Field(node, is_single) => match node.members.as_slice() {
@@ -148,7 +149,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Pushes the fields of a message, if they have half of its size: of many messages, if one
+    /// Pushes the fields of a message if they have half of its size; for many messages, if one
     /// field has.
     fn enter(&mut self, node: &'a TreeNode, path: &str, is_single: bool) -> bool {
         // Keys of maps and fields beyond the maximum have no paths.
@@ -202,7 +203,7 @@ impl<'a> Search<'a> {
 }
 
 impl Ord for Part<'_> {
-    /// Orders by size; of equal ones, the first path compares as larger.
+    /// Orders by size. Of two equal parts, the one with the first path compares as larger.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_size = self.size.cmp(&other.size);
         by_size.then_with(|| other.path.cmp(&self.path))

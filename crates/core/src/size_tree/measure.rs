@@ -5,7 +5,7 @@ use std::ops::Range;
 use prost_reflect::MessageDescriptor;
 
 use super::arena::{Arena, ROOT};
-use super::build::Finish;
+use super::build::TreeBuilder;
 use super::chunks::ChunkMap;
 use super::node::SizeTree;
 use super::options::TreeOptions;
@@ -51,7 +51,7 @@ pub fn measure(
 /// The value to measure: pieces of an input, and their place in the whole message.
 struct Target<'a> {
     pieces: &'a [Range<u64>],
-    /// Type of the message, and false if it is not a message.
+    /// True if the value is a message; its type is `message`, if known.
     is_message: bool,
     message: Option<MessageDescriptor>,
     path: &'a FieldPath,
@@ -81,7 +81,7 @@ fn walked<I: Input>(
     if target.is_message {
         walk(&mut cursor, &mut arena, target.pieces, target.max_depth)?;
     }
-    let finish = Finish {
+    let finish = TreeBuilder {
         cursor,
         arena,
         rules: &options.names,

@@ -26,7 +26,8 @@ pub struct TreeNode {
     pub type_name: Option<String>,
     /// Appearance of the values, if the type lacks the field.
     pub guessed: Option<Guessed>,
-    /// True if a message can have several of them, or if one had, where the type lacks the field.
+    /// True if a message can have several of them or, if the type lacks the field, if one had
+    /// several.
     pub repeated: bool,
     /// Number of occurrences of the field. A packed run counts once.
     pub count: u64,
@@ -36,7 +37,7 @@ pub struct TreeNode {
     pub own: u64,
     /// Chunks that contain the values.
     pub chunks: ChunkSet,
-    /// The largest of several values, sorted by size.
+    /// The largest values, if there are several, sorted by size.
     pub members: Vec<Member>,
     /// The fields below, sorted by size.
     pub children: Vec<TreeNode>,
@@ -72,12 +73,12 @@ pub struct Member {
     pub size: u64,
     /// Chunks that contain the member.
     pub chunks: ChunkSet,
-    /// Index of its name among those that are read last.
+    /// Index of its name among the names, which are read last.
     pub(super) serial: usize,
 }
 
 impl TreeNode {
-    /// Returns its step in a path: `node[*]` if it is repeated.
+    /// Returns the field's step in a path, such as `node[*]` for a repeated field.
     pub fn label(&self) -> String {
         if self.repeated {
             format!("{}[*]", self.name)

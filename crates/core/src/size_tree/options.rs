@@ -33,7 +33,7 @@ impl TreeOptions {
     }
 
     /// Sets the number of a field's largest members to list. Default: [`DEFAULT_TOP`]. Each takes
-    /// some hundred bytes of memory, for every repeated path.
+    /// some hundred bytes of memory for every repeated path.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;
@@ -48,18 +48,38 @@ impl TreeOptions {
     }
 
     /// Adds rules for the names of messages of some types. Default: none, which uses fields that
-    /// look like names. The first rule of a type counts.
+    /// look like names. Of several rules for a type, the first counts.
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);
         self
     }
 
-    /// Sets the maximum number of messages to look into. The fields of later ones aren't listed.
+    /// Sets the maximum number of messages to enter. The fields of later ones aren't listed.
     /// Default: no maximum.
     #[must_use]
     pub const fn most_entered(mut self, messages: u64) -> Self {
         self.most_entered = messages;
         self
+    }
+
+    /// Returns the number of a field's largest members to list.
+    pub const fn get_top(&self) -> usize {
+        self.top
+    }
+
+    /// Returns the minimum size of members to list, in bytes.
+    pub const fn get_min_member_size(&self) -> u64 {
+        self.min_member_size
+    }
+
+    /// Returns the rules for the names of messages of some types.
+    pub fn get_names(&self) -> &[NameRule] {
+        &self.names
+    }
+
+    /// Returns the maximum number of messages to enter.
+    pub const fn get_most_entered(&self) -> u64 {
+        self.most_entered
     }
 }

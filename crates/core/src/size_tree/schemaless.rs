@@ -16,7 +16,7 @@ const PROBED_FIELDS: usize = 1024;
 /// assert!(!looks_like_message(b"weights"));
 /// ```
 pub fn looks_like_message(bytes: &[u8]) -> bool {
-    // A message of nothing but text begins with the tag 0x0a, which text rarely does.
+    // A message that consists of text begins with the tag 0x0a, which text rarely begins with.
     if bytes.is_empty() || (bytes[0] != b'\n' && is_text(bytes)) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! The walk over all fields of a message that its type has, and the resulting sums.
+//! The walk over all fields of a message that its type declares, and the resulting sums.
 
 use std::ops::Range;
 
@@ -230,8 +230,8 @@ fn fields<const CHUNKED: bool>(
     Ok(at as u64)
 }
 
-/// Walks the value of a length-delimited field as far as its node requires: `bytes` are all of it,
-/// unless it is only skipped.
+/// Walks the value of a length-delimited field as far as its node requires. `bytes` is the whole
+/// value, unless it is only skipped.
 fn walk_value<const CHUNKED: bool>(
     arena: &mut Arena,
     child: NodeId,

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::wire::{FieldNumber, WireType, encode_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
-/// Builds a [`Spans`] by appending pieces.
+/// A builder that makes a [`Spans`] by appending pieces.
 ///
 /// Begin a length-delimited field of unknown length with [`begin_field`](Self::begin_field), and
 /// end it with [`end_field`](Self::end_field). Fields may nest.
@@ -60,7 +60,7 @@ impl SpansBuilder {
         let path = path.into();
         let opened = path.clone();
         self.open_with(path, move || {
-            // Before opening, since opening a pipe waits for its other end.
+            // Checked before opening, since opening a pipe waits for its other end.
             if fs::metadata(&opened)?.is_file() {
                 File::open(&opened)
             } else {
@@ -69,10 +69,10 @@ impl SpansBuilder {
         })
     }
 
-    /// Adds a regular file that `open` opens, whenever it is called: for files whose paths can't be
+    /// Adds a regular file that `open` opens each time it is called, for files whose paths can't be
     /// trusted. `name` identifies it in errors.
     ///
-    /// All files that `open` returns must be the same, unchanged file.
+    /// `open` must always return the same, unchanged file.
     ///
     /// # Errors
     ///
@@ -245,8 +245,8 @@ impl SpansBuilder {
         self.list.mark()
     }
 
-    /// Removes everything added since the mark. Fields that were open then must not have been ended
-    /// since. Files stay.
+    /// Removes everything added since the mark. Fields that were open at the mark must not have
+    /// been ended since. Added files stay.
     pub fn rewind(&mut self, mark: Mark) {
         self.list.rewind(mark);
     }

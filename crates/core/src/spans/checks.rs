@@ -1,4 +1,4 @@
-//! Checks of the files in a message of spans: each runs once all spans of its file were read.
+//! Checks of the files in a message of spans. Each runs once all spans of its file have been read.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use record_file::ReadAt;
 
+use crate::progress::Progress;
 use crate::{Error, Result};
 
 /// Number of bytes to read at a time: few enough to stay in the cache until they are used.
@@ -73,4 +74,27 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     read_pieces(source, range, &mut Vec::new(), |_, piece| {
         Ok(sink.write_all(piece)?)
     })
+}
+
+/// Reads a source to its end, so that a source that checks its bytes when they are read checks all
+/// of them. Returns its size in bytes.
+///
+/// ```
+/// use proto_splitter_core::progress::Progress;
+///
+/// let size = proto_splitter_core::spans::read_through(&b"bytes", &Progress::default())?;
+/// assert_eq!(size, 5);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`read_pieces`]; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+pub fn read_through<S: ReadAt + ?Sized>(source: &S, progress: &Progress) -> Result<u64> {
+    let size = source.size()?;
+    let meter = progress.meter(size);
+    read_pieces(source, 0..size, &mut Vec::new(), |_, piece| {
+        meter.advance(piece.len() as u64)
+    })?;
+    Ok(size)
 }

@@ -1,9 +1,11 @@
-//! The files of a message of spans: opened on reading, few at a time, and checked to be unchanged.
+//! The files of a message of spans. They are opened on reading, few at a time, and must be
+//! unchanged.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,8 +44,7 @@ impl Origin {
                 Err(io::Error::other("not a regular file"))
             }
         };
-        let (file, metadata) =
-            opened().map_err(|error| Error::from(error).context(name.display()))?;
+        let (file, metadata) = opened().map_err(|error| Error::from(error).in_file(&name))?;
         let stamp = Stamp::of(&metadata);
         let origin = Origin {
             name,
@@ -56,7 +57,7 @@ impl Origin {
     pub(super) fn reader(name: PathBuf, reader: Arc<dyn ReadAt>) -> Result<Origin> {
         let size = reader
             .size()
-            .map_err(|error| Error::from(error).context(name.display()))?;
+            .map_err(|error| Error::from(error).in_file(&name))?;
         Ok(Origin {
             name,
             size,
@@ -139,19 +140,27 @@ impl Files {
         origin.map_or(Path::new(""), |origin| &origin.name)
     }
 
+    /// Returns the range of a file around `at` that is best read with one call.
+    pub(super) fn extent(&self, id: SourceId, at: u64) -> Option<Range<u64>> {
+        match &self.get(id).ok()?.bytes {
+            Bytes::Reader(reader) => reader.extent(at),
+            Bytes::File { .. } => None,
+        }
+    }
+
     /// Fills `buf` from offset `at` in a file.
     pub(super) fn read(&self, id: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         let origin = self.get(id)?;
         let named = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => origin.changed(),
-            _ => Error::from(error).context(origin.name.display()),
+            _ => Error::from(error).in_file(&origin.name),
         };
         match &origin.bytes {
             Bytes::Reader(reader) => reader.read_exact_at(at, buf).map_err(named),
             Bytes::File { open, stamp } => {
                 let file = self.opened(id, origin, open, stamp)?;
                 file.read_exact_at(at, buf).map_err(named)?;
-                // Checked after the read, so that the bytes are the unchanged file's.
+                // Checked after the read, so that the bytes are known to be of the unchanged file.
                 check(&file, origin, stamp)
             }
         }
@@ -197,7 +206,7 @@ impl Files {
                 }
             }
         }
-        let file = open().map_err(|error| Error::from(error).context(origin.name.display()))?;
+        let file = open().map_err(|error| Error::from(error).in_file(&origin.name))?;
         check(&file, origin, stamp)?;
         let file = Arc::new(file);
         self.keep_open(id, Arc::clone(&file));
@@ -246,7 +255,7 @@ impl ReadAt for FileReader<'_> {
 fn check(file: &File, origin: &Origin, stamp: &Stamp) -> Result<()> {
     let metadata = file
         .metadata()
-        .map_err(|error| Error::from(error).context(origin.name.display()))?;
+        .map_err(|error| Error::from(error).in_file(&origin.name))?;
     if Stamp::of(&metadata) == *stamp {
         Ok(())
     } else {

@@ -115,8 +115,8 @@ pub(super) struct Piece {
 
 /// The spans of a message, or a part of one, in order and without gaps.
 ///
-/// The only bytes in it are those of literals: sources are numbers. [`Spans`](super::Spans) adds
-/// files, [`MergePlan`](crate::merge::MergePlan) chunks. A span takes 24 bytes of memory.
+/// The only bytes in it are those of literals; sources are only numbers. [`Spans`](super::Spans)
+/// adds files, [`MergePlan`](crate::merge::MergePlan) chunks. A span takes 24 bytes of memory.
 ///
 /// ```
 /// use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
@@ -290,7 +290,7 @@ impl SpanList {
         Some(span.clip(&(offset..span.end())))
     }
 
-    /// Returns the spans of a range of the message, the first and the last cut to it.
+    /// Returns the spans of a range of the message. The first and the last are cut to the range.
     pub fn parts(&self, wanted: Range<u64>) -> impl Iterator<Item = Span<'_>> {
         let first = self.index_of(wanted.start);
         let first = first.filter(|_| wanted.start < wanted.end);
@@ -303,8 +303,8 @@ impl SpanList {
             .map(move |span| span.clip(&wanted))
     }
 
-    /// Fills `buf` from `offset` on, up to the end of the message; `read` fills buffers from
-    /// sources.
+    /// Fills `buf` with the bytes from `offset` on, up to the end of the message. `read` fills a
+    /// buffer from a source.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use super::list::{SourceId, SpanList};
 use crate::wire::put_varint;
 use crate::{Error, ErrorKind, Result};
 
-/// Builds a [`SpanList`] from its first byte to its last.
+/// A builder that makes a [`SpanList`] from its first byte to its last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpanListBuilder {
     /// The list without the lengths to fill in.
@@ -24,11 +24,11 @@ pub(crate) struct SpanListBuilder {
 struct OpenField {
     /// Index of the piece for its length.
     length: usize,
-    /// Size of the message before its value, without the lengths of open fields, in bytes.
+    /// Size of the message before the value, without the lengths of open fields, in bytes.
     value_start: u64,
 }
 
-/// A position in a message under construction to go back to: see
+/// A position to go back to in a message under construction: see
 /// [`SpansBuilder::mark`](super::SpansBuilder::mark).
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
@@ -67,7 +67,7 @@ impl SpanListBuilder {
             length: self.list.pieces.len(),
             value_start: self.size(),
         });
-        // No literal begins at this offset, so that later bytes aren't merged with it.
+        // No literal begins at this offset, so later bytes aren't merged with it.
         self.list.push_piece(SourceId::LITERAL, u64::MAX);
     }
 
@@ -98,8 +98,8 @@ impl SpanListBuilder {
         }
     }
 
-    /// Removes everything added since the mark. Fields that were open then must not have been ended
-    /// since.
+    /// Removes everything added since the mark. Fields that were open at the mark must not have
+    /// been ended since.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.list.pieces.truncate(mark.pieces);
         self.list.literals.truncate(mark.literals);

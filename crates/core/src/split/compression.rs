@@ -1,4 +1,4 @@
-//! Compression of chunks: individually as it pays, or uniformly.
+//! Compression of chunks: chosen for each chunk, or the same for all.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use record_file::{Compression, CompressionKind, DEFAULT_ZSTD_LEVEL};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum saving of a probe for [`ChunkCompression::Auto`] to compress the chunk: one part in this
-/// many.
+/// Minimum saving of a probe for [`ChunkCompression::Auto`] to compress the chunk, as the
+/// denominator of a fraction of the size.
 pub const AUTO_LEAST_SAVING: usize = 8;
 
 /// The compression of a chunked file's records.
@@ -39,7 +39,7 @@ pub enum ChunkCompression {
 
 /// The default of [`SplitOptions::compression`](super::SplitOptions::compression) and of
 /// [`RewriteOptions::compression`](crate::edit::RewriteOptions::compression): zstd at its default
-/// level where it pays.
+/// level for chunks that it makes smaller.
 pub const DEFAULT_CHUNK_COMPRESSION: ChunkCompression = ChunkCompression::Auto {
     level: DEFAULT_ZSTD_LEVEL,
 };

@@ -22,7 +22,7 @@ pub const LARGEST_MAX_CHUNK_SIZE: u64 = 2_147_483_147;
 /// Default of [`SplitOptions::value_chunk_size`]: 1 MiB.
 pub const DEFAULT_VALUE_CHUNK_SIZE: u64 = 1 << 20;
 
-/// Default of [`SplitOptions::max_slice_size`]: 4 MiB, which take 10 or 20 milliseconds to
+/// Default of [`SplitOptions::max_slice_size`]: 4 MiB, which takes 10 or 20 milliseconds to
 /// decompress.
 pub const DEFAULT_MAX_SLICE_SIZE: u64 = 4 << 20;
 
@@ -45,48 +45,34 @@ pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
 
 /// Options for splitting a message and writing it.
 ///
-/// Each field has a setter method of the same name. Invalid values are reported as
-/// [`InvalidConfig`](ErrorKind::InvalidConfig) when the options are used.
+/// Invalid values are reported as [`InvalidConfig`](ErrorKind::InvalidConfig) when the options are
+/// used.
 ///
 /// ```
 /// use proto_splitter_core::split::{DEFAULT_MAX_CHUNK_SIZE, SplitOptions};
 /// const OPTIONS: SplitOptions = SplitOptions::new().max_chunk_size(64 << 20);
-/// assert_eq!(OPTIONS.max_chunk_size, 64 << 20);
-/// assert_eq!(SplitOptions::default().max_chunk_size, DEFAULT_MAX_CHUNK_SIZE);
+/// assert_eq!(OPTIONS.get_max_chunk_size(), 64 << 20);
+/// assert_eq!(SplitOptions::default().get_max_chunk_size(), DEFAULT_MAX_CHUNK_SIZE);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SplitOptions {
-    /// Maximum size of a MESSAGE chunk, in bytes.
-    pub max_chunk_size: u64,
-    /// Minimum size of a bytes or string value that becomes a separate chunk, in bytes.
-    pub value_chunk_size: Option<u64>,
-    /// Maximum size of a slice of a repeated field, in bytes.
-    pub max_slice_size: u64,
-    /// Maximum size of a BYTES chunk, in bytes.
-    pub max_value_size: Option<u64>,
-    /// Readers that the file is for.
-    pub profile: Profile,
-    /// Maximum size of a file, in bytes.
-    pub max_file_size: Option<u64>,
-    /// Maximum depth of cuts, in messages.
-    pub depth_limit: u32,
-    /// Compression of the records.
-    pub compression: ChunkCompression,
-    /// Options of the record writer, if they set more than a compression.
-    pub records: Option<WriterOptions>,
-    /// True to overwrite existing files.
-    pub force: bool,
-    /// Number of threads; `None` for the number of cores.
-    pub threads: Option<NonZeroUsize>,
-    /// Progress reporting and cancellation.
-    pub progress: Progress,
-    /// True to embed the message's schema in the file.
-    pub embed_schema: bool,
-    /// True to write a message that needs no cut as a chunked file.
-    pub always_chunked: bool,
-    /// True to fail if a merge would not be byte-exact.
-    pub require_byte_exact: bool,
+    pub(crate) max_chunk_size: u64,
+    pub(crate) value_chunk_size: Option<u64>,
+    pub(crate) max_slice_size: u64,
+    pub(crate) max_value_size: Option<u64>,
+    pub(crate) profile: Profile,
+    pub(crate) max_file_size: Option<u64>,
+    pub(crate) depth_limit: u32,
+    pub(crate) compression: ChunkCompression,
+    pub(crate) records: Option<WriterOptions>,
+    pub(crate) force: bool,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) progress: Progress,
+    pub(crate) embed_schema: bool,
+    pub(crate) always_chunked: bool,
+    pub(crate) require_byte_exact: bool,
+    pub(crate) merkle_root: bool,
 }
 
 impl Default for SplitOptions {
@@ -115,11 +101,12 @@ impl SplitOptions {
             embed_schema: false,
             always_chunked: false,
             require_byte_exact: false,
+            merkle_root: false,
         }
     }
 
     /// Sets the maximum size of a MESSAGE chunk, in bytes, from 1 to [`LARGEST_MAX_CHUNK_SIZE`]. A
-    /// message within it is not cut. Default: [`DEFAULT_MAX_CHUNK_SIZE`].
+    /// message of at most this size is not cut. Default: [`DEFAULT_MAX_CHUNK_SIZE`].
     #[must_use]
     pub const fn max_chunk_size(mut self, bytes: u64) -> Self {
         self.max_chunk_size = bytes;
@@ -127,26 +114,27 @@ impl SplitOptions {
     }
 
     /// Sets the minimum size of bytes and string values that become separate chunks once a message
-    /// must be cut; with `None`, only those that have to. Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
+    /// must be cut; with `None`, only values that have to be cut. Default:
+    /// [`DEFAULT_VALUE_CHUNK_SIZE`].
     #[must_use]
     pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
         self.value_chunk_size = bytes;
         self
     }
 
-    /// Sets the maximum size of a slice of a repeated field, if it has to be sliced, of at least 1
-    /// byte and at most the maximum chunk size. Default: [`DEFAULT_MAX_SLICE_SIZE`]. Reading one
-    /// element reads its slice; an element that is larger has its own slice. Slices of packed
-    /// numbers have the maximum chunk size.
+    /// Sets the maximum size of a slice of a repeated field that has to be sliced, in bytes, from 1
+    /// to the maximum chunk size. Default: [`DEFAULT_MAX_SLICE_SIZE`]. Reading one element reads
+    /// its slice; an element that is larger has its own slice. Slices of packed numbers have the
+    /// maximum chunk size.
     #[must_use]
     pub const fn max_slice_size(mut self, bytes: u64) -> Self {
         self.max_slice_size = bytes;
         self
     }
 
-    /// Sets the maximum size of a BYTES chunk, of at least 1 byte. In TensorFlow's profile a larger
-    /// value is an error, and `None`, the default, allows any size. In the extended profile a
-    /// larger value is cut into several chunks, and `None` means the maximum chunk size.
+    /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. In TensorFlow's profile a
+    /// larger value is an error, and `None`, the default, allows any size. In the extended profile
+    /// a larger value is cut into several chunks, and `None` means the maximum chunk size.
     #[must_use]
     pub const fn max_value_size(mut self, bytes: Option<u64>) -> Self {
         self.max_value_size = bytes;
@@ -182,7 +170,8 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the compression of the records. Default: [each as it pays](ChunkCompression::Auto).
+    /// Sets the compression of the records. Default: [`Auto`](ChunkCompression::Auto), which
+    /// decides for each chunk.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
@@ -207,7 +196,7 @@ impl SplitOptions {
     /// ```
     #[must_use]
     pub fn records(mut self, options: WriterOptions) -> Self {
-        self.compression = options.codec().into();
+        self.compression = options.get_compression().into();
         self.records = (!options.has_plain_chunks()).then_some(options);
         self
     }
@@ -230,8 +219,8 @@ impl SplitOptions {
 
     /// Sets whether to write a message that needs no cut as a chunked file, a `.cpb`, instead of
     /// unchanged, as a `.pb`. Default: no. Its top-level repeated fields become
-    /// [slices](Self::max_slice_size), if they are longer than one; everything else is one chunk.
-    /// An existing `.pb` of the same prefix stays.
+    /// [slices](Self::max_slice_size), if they are longer than one slice; everything else is one
+    /// chunk. An existing `.pb` of the same prefix stays.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;
@@ -247,8 +236,20 @@ impl SplitOptions {
         self
     }
 
+    /// Sets whether to store the hashes that a [`MerkleRoot`](crate::container::MerkleRoot) is made
+    /// of, 64 bytes for each chunk. Default: no. With the root, any part of the file can be checked
+    /// for forgeries. A split in memory makes no root, and neither does one that writes the message
+    /// unchanged, which [`always_chunked`](Self::always_chunked) prevents.
+    ///
+    /// Requires the feature `merkle`, which is on by default.
+    #[must_use]
+    pub const fn merkle_root(mut self, store: bool) -> Self {
+        self.merkle_root = store;
+        self
+    }
+
     /// Sets the number of threads that read, compress and write chunks. Default: the number of
-    /// cores. The file is the same.
+    /// cores. The file doesn't depend on it.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -260,6 +261,87 @@ impl SplitOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns the maximum size of a MESSAGE chunk, in bytes.
+    pub const fn get_max_chunk_size(&self) -> u64 {
+        self.max_chunk_size
+    }
+
+    /// Returns the minimum size of bytes and string values that become separate chunks once a
+    /// message must be cut; with `None`, only values that have to be cut.
+    pub const fn get_value_chunk_size(&self) -> Option<u64> {
+        self.value_chunk_size
+    }
+
+    /// Returns the maximum size of a slice of a repeated field that has to be sliced, in bytes.
+    pub const fn get_max_slice_size(&self) -> u64 {
+        self.max_slice_size
+    }
+
+    /// Returns the maximum size of a BYTES chunk, in bytes.
+    pub const fn get_max_value_size(&self) -> Option<u64> {
+        self.max_value_size
+    }
+
+    /// Returns the readers that the file is for.
+    pub const fn get_profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// Returns the maximum size of a file, in bytes.
+    pub const fn get_max_file_size(&self) -> Option<u64> {
+        self.max_file_size
+    }
+
+    /// Returns the maximum depth, in messages, at which the split looks for parts to cut.
+    pub const fn get_depth_limit(&self) -> u32 {
+        self.depth_limit
+    }
+
+    /// Returns the compression of the records.
+    pub const fn get_compression(&self) -> ChunkCompression {
+        self.compression
+    }
+
+    /// Returns the options of the record writer.
+    pub const fn get_records(&self) -> Option<&WriterOptions> {
+        self.records.as_ref()
+    }
+
+    /// Returns whether to overwrite existing files.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the number of threads that read, compress and write chunks.
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns whether to embed the message's schema in the file.
+    pub const fn get_embed_schema(&self) -> bool {
+        self.embed_schema
+    }
+
+    /// Returns whether to write a message that needs no cut as a chunked file, a `.cpb`.
+    pub const fn get_always_chunked(&self) -> bool {
+        self.always_chunked
+    }
+
+    /// Returns whether a split fails if a merge would not be byte-exact.
+    pub const fn get_require_byte_exact(&self) -> bool {
+        self.require_byte_exact
+    }
+
+    /// Returns whether to store the hashes that a Merkle root is made of.
+    pub const fn get_merkle_root(&self) -> bool {
+        self.merkle_root
     }
 
     /// Fails with [`ErrorKind::InvalidConfig`] if the options are invalid.
@@ -375,8 +457,8 @@ impl SizeRules {
         }
     }
 
-    /// Forbids chunks of messages of this type, whether the whole message or a slice of its fields;
-    /// deeper cuts are allowed.
+    /// Forbids chunks that are a message of this type or a slice of its fields. Cuts further inside
+    /// are allowed.
     #[must_use]
     pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {
         self.kept_whole.insert(full_name.into());

@@ -128,9 +128,9 @@ pub trait SplitExt: ComposableSplitter {
     /// unchanged if nothing was cut.
     ///
     /// Writes the same bytes as to a file. Reads large uncompressed chunks twice, since their
-    /// hashes precede them. Chunks compressed ahead of their turn wait in memory or, if there are
-    /// many, in temporary files, which need room for 512 MiB or the largest chunk. With more than
-    /// one thread, an additional one writes.
+    /// hashes precede them. Chunks that are compressed ahead wait in memory or, if there are many,
+    /// in temporary files, which need up to 512 MiB, or the size of the largest chunk. With more
+    /// than one thread, an additional thread does the writing.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl SplitInput {
             None => {
                 let message =
                     "a splitter without a message type was given a path; it takes a source";
-                Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()))
+                Err(Error::new(ErrorKind::InvalidConfig, message).in_file(&path))
             }
         }
     }

@@ -8,6 +8,7 @@ pub(super) mod commit;
 pub(super) mod dedup;
 pub(super) mod file;
 pub(super) mod in_memory;
+pub(super) mod merkle;
 pub(super) mod multi_file;
 pub(super) mod one_by_one;
 pub(super) mod parallel;

@@ -76,9 +76,9 @@ pub enum DType {
     C128,
     /// Strings of any length. Their bytes are as the format stores them.
     String,
-    /// Any other type that a format knows by this name, without a width.
+    /// Any other type, by the format's name for it. It has no width.
     Other(&'static str),
-    /// A number that the format doesn't know as a type.
+    /// A type number that the format doesn't define.
     Unknown(i64),
 }
 
@@ -93,7 +93,7 @@ type Row = (
 );
 
 /// NumPy files have no names for the types of `ml_dtypes`: they are stored as opaque bytes (`V`),
-/// as NumPy itself does. Those under a byte take a byte each.
+/// as NumPy does. Elements of less than a byte take a byte each.
 const TABLE: &[Row] = &[
     (DType::Bool, "bool", 8, Some("b1"), Some("BOOL")),
     (DType::I2, "int2", 2, Some("V1"), None),
@@ -174,7 +174,7 @@ impl DType {
         row.map(|row| row.0)
     }
 
-    /// Returns NumPy's name, that of `ml_dtypes`, or the format's own.
+    /// Returns NumPy's name, that of `ml_dtypes`, or the format's.
     pub fn name(self) -> Cow<'static, str> {
         match (self, self.row()) {
             (_, Some(row)) => row.1.into(),
@@ -217,7 +217,7 @@ impl DType {
     }
 
     /// Returns the number of bytes that are reversed when the byte order changes: 1 for types of
-    /// single bytes. Complex numbers are two numbers.
+    /// single bytes. A complex number counts as two numbers.
     pub fn swapped_width(self) -> Option<usize> {
         Some(match self {
             DType::C64 => 4,

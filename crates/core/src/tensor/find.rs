@@ -24,9 +24,9 @@ pub const MAX_LIST_MEMORY: usize = 256 << 20;
 struct TypeOnTheWay {
     /// The fields that lead on, by number.
     fields: HashMap<u32, FieldOnTheWay>,
-    /// For each member of its oneofs, the fields leading on that the member supersedes.
+    /// For each member of its oneofs, the fields on the path to tensors that the member supersedes.
     rivals: HashMap<u32, Vec<u32>>,
-    /// Path of a message's name, if names of this type count.
+    /// Path of a message's name, if names of messages of this type are part of tensors' names.
     name: Option<&'static [u32]>,
     rule: Option<&'static TensorRule>,
 }
@@ -36,7 +36,7 @@ struct FieldOnTheWay {
     many: Many,
 }
 
-/// The way to distinguish the values of a field.
+/// How the values of a field are distinguished.
 #[derive(Clone, Copy)]
 enum Many {
     One,
@@ -98,7 +98,7 @@ impl Types {
     }
 }
 
-/// Returns, for each member of a oneof, the others that lead on.
+/// Returns, for each member of a oneof, the others on the path to tensors.
 fn rivals(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
@@ -118,9 +118,9 @@ fn rivals(
     rivals
 }
 
-/// Returns the types that contain tensors, directly or further down.
+/// Returns the types that contain tensors, directly or nested.
 pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -> HashSet<String> {
-    // Edges from a type to the types with a field of it, followed upwards from the tensors.
+    // Edges from a type to the types with a field of that type, followed upwards from the tensors.
     let mut above: HashMap<String, Vec<String>> = HashMap::new();
     let mut all = vec![root.clone()];
     let mut seen: HashSet<String> = HashSet::from([root.full_name().to_owned()]);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use record_file::ReadAt;
 
 use super::TensorInfo;
-use crate::merge::Memory;
+use crate::merge::Buffer;
 use crate::spans::copy_range;
 use crate::{Error, ErrorKind, Result};
 
@@ -160,7 +160,7 @@ impl<'a> TensorReader<'a> {
         })
     }
 
-    /// Writes the bytes of the tensor, as they are stored.
+    /// Writes the bytes of the tensor unchanged.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl<'a> TensorReader<'a> {
 /// [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`].
 pub fn read_bytes(source: &dyn ReadAt, range: Range<u64>) -> Result<Bytes> {
     check_within(source, &range)?;
-    let mut memory = Memory::of(range.end - range.start)?;
+    let mut memory = Buffer::of(range.end - range.start)?;
     source.read_exact_at(range.start, memory.as_mut_slice())?;
     Ok(memory.into())
 }

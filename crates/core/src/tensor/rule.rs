@@ -67,8 +67,8 @@ pub struct ElementRule {
     pub number: u64,
     /// The element type.
     pub dtype: DType,
-    /// Repeated field with single elements. A complex number takes two of them. Wider integers
-    /// there are truncated to their low bytes.
+    /// Repeated field with single elements. A complex number takes two of them. Integers that are
+    /// wider than the type are truncated to their low bytes.
     pub field: u32,
 }
 
@@ -86,7 +86,7 @@ impl ElementRule {
 impl TensorRule {
     /// Creates a rule for messages of this type, to complete by struct update: `dtype` is the field
     /// with the number of the element type. Sizes are in field 1, the content is in field 9, no
-    /// element type is known, and nothing is packed, filled up or elsewhere.
+    /// element type is known, and elements are neither packed, nor filled up, nor in another file.
     pub const fn new(message: &'static str, dtype: u32) -> TensorRule {
         TensorRule {
             message,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::Range;
 
-use super::stored::Header;
+use super::decode::TensorHeader;
 use super::{DType, Location, TensorReader, TensorRule};
 use crate::path::FieldPath;
 use crate::view::MessageView;
@@ -60,8 +60,7 @@ pub fn strings_at<'a>(
 }
 
 /// Returns the strings of the tensor at a path, unpadded; `None` if it is not a tensor of strings.
-/// There may be fewer strings than the shape has elements, if the last one stands for all that
-/// follow.
+/// There may be fewer strings than elements in the shape, if the last one is repeated.
 ///
 /// # Errors
 ///
@@ -104,7 +103,7 @@ pub fn string_elements_at(
 
 /// The facts about a tensor of strings before they are read.
 struct Strings {
-    header: Header,
+    header: TensorHeader,
     /// Field with the strings.
     field: u32,
     /// Number of strings, and number of elements in the shape.
@@ -119,7 +118,7 @@ impl Strings {
         pieces: &[Range<u64>],
         rule: &TensorRule,
     ) -> Result<Option<Strings>> {
-        let header = Header::read(cursor, pieces, rule)?;
+        let header = TensorHeader::read(cursor, pieces, rule)?;
         let element = header.element(rule);
         let Some(field) = element.filter(|element| element.dtype == DType::String) else {
             return Ok(None);
@@ -171,7 +170,7 @@ impl Strings {
             last = Some(value.clone());
             self.write_one(cursor, value, sink)
         })?;
-        // The missing ones are copies of the last, or empty if there is none.
+        // Missing strings are copies of the last one, or empty if there is none.
         for _ in self.there..self.count {
             self.write_one(cursor, last.clone().unwrap_or(0..0), sink)?;
         }

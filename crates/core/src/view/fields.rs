@@ -17,8 +17,8 @@ pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldEntry {
-    /// The step that leads to it from its message. Without a type, the first value of a field is a
-    /// singular one, and later ones are elements, including a map's entries.
+    /// The step that leads to it from its message. Without a type, the first value of a field
+    /// counts as singular, and later ones as elements, including the entries of a map.
     pub step: Step,
     /// Wire type.
     pub wire: WireType,

@@ -6,7 +6,7 @@ use prost_reflect::MessageDescriptor;
 
 use super::element_runs::{ElementRuns, RunCursor};
 use super::locate::{self, Way};
-use super::numbers::Packed;
+use super::packed::Packed;
 use crate::Result;
 use crate::member_names::{Kindred, MemberName, NameRule, Naming, is_text};
 use crate::path::{Condition, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
@@ -57,7 +57,7 @@ impl Level {
             }
     }
 
-    /// Whether it is a field of packed numbers, each of them an element.
+    /// Returns true if it is a field of packed numbers, each of them an element.
     pub(super) fn is_run(&self, met: &Field) -> bool {
         self.packed.is_some() && met.wire_type == WireType::Len
     }
@@ -80,8 +80,8 @@ impl Level {
         self.way.wire().unwrap_or(WireType::Len)
     }
 
-    /// Returns the position of an element's target, if the element is selected and has one, where
-    /// that can be determined quickly.
+    /// Returns the position of an element's target, if the element is selected and has a target.
+    /// Returns `None` if that can't be determined quickly.
     #[inline]
     pub(super) fn at_once(
         &self,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{ElementRuns, RunCursor};
-use super::numbers::Packed;
+use super::packed::Packed;
 use crate::path::key_codec;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, with_key,
@@ -32,7 +32,7 @@ pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
     /// `None` for the root message of a path.
     pub(super) wire: Option<WireType>,
-    /// The field of packed numbers that it is one of.
+    /// The packed field that contains the number.
     pub(super) run: Option<Field>,
 }
 
@@ -144,8 +144,8 @@ impl Way {
         }))
     }
 
-    /// Returns the position of the target in the message with these bytes, where that can be
-    /// determined quickly.
+    /// Returns the position of the target in the message with these bytes, if it can be determined
+    /// quickly.
     #[inline]
     pub(super) fn at_once(&self, bytes: &[u8]) -> Option<Option<Range<usize>>> {
         let mut place = 0..bytes.len();
@@ -257,7 +257,7 @@ fn value_of<I: Input>(
     match with_key(cursor, entry, form, |found| is_key(key, form, found)) {
         Ok(true) => {}
         Ok(false) => return Ok(None),
-        // Without a type it may be text instead of an entry.
+        // Without a type, it may be text instead of an entry.
         Err(error) if map.is_none() && error.kind() == ErrorKind::InvalidMessage => {
             return Ok(None);
         }

@@ -64,6 +64,21 @@ impl PieceOptions {
         self.with_rest = with;
         self
     }
+
+    /// Returns the maximum size of a piece, in bytes.
+    pub const fn get_max_size(&self) -> u64 {
+        self.max_size
+    }
+
+    /// Returns the maximum number of elements in a piece.
+    pub const fn get_max_count(&self) -> u64 {
+        self.max_count
+    }
+
+    /// Returns whether each piece also has the message's other fields.
+    pub const fn get_with_rest(&self) -> bool {
+        self.with_rest
+    }
 }
 
 /// A piece that was found.
@@ -95,7 +110,7 @@ pub struct Pieces<'a> {
     stretches: Vec<Range<u64>>,
 }
 
-/// A field that encloses the elements' message, and that each piece has around its elements.
+/// A field that encloses the elements' message. Each piece has it around its elements.
 struct Around {
     number: FieldNumber,
     is_group: bool,
@@ -108,7 +123,7 @@ impl Around {
         tag(self.number, wire_type)
     }
 
-    /// Returns its size around a message of this size.
+    /// Returns the size of the field around a message of this size.
     fn size(&self, inner: u64) -> u64 {
         let frame = if self.is_group {
             varint_len(self.tag(WireType::StartGroup)) + varint_len(self.tag(WireType::EndGroup))

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(crate) struct Portion<'a> {
     input: PlanReader<'a, dyn ChunkStore + 'a>,
     furthest: HighWaterMark,
-    /// Slices in it with known counts, in order.
+    /// The slices in the part whose number of elements is known, in order.
     runs: Vec<ElementRun>,
 }
 

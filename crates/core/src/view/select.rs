@@ -1,4 +1,4 @@
-//! Iterating over the values that a query leads to.
+//! Iterating over the values that a query selects.
 
 use std::io::Write;
 use std::ops::Range;
@@ -21,11 +21,11 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes of a value to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// An iterator over the values that a [`PathQuery`] leads to, in message order, from
+/// An iterator over the values that a [`PathQuery`] selects, in message order, from
 /// [`MessageView::select`]. It ends after an error.
 ///
-/// Its memory doesn't grow with their number: the item is a value's size, and the value's bytes and
-/// path are available until the next item is requested.
+/// Its memory doesn't grow with their number. An item is the size of a value, whose bytes and path
+/// are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
     /// The path to the first field with a level.
@@ -54,7 +54,7 @@ pub(super) struct Frame {
     picked: Range<u64>,
     /// Next slice on the way to the first selected index, in the current piece.
     passing: Option<RunCursor>,
-    /// What is left of the packed numbers that the cursor is in.
+    /// The remaining packed numbers at the cursor's position.
     run: Range<u64>,
     /// Index or key of the last element.
     pub(super) select: Select,
@@ -71,8 +71,8 @@ impl std::fmt::Debug for Selected<'_> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Returns an iterator over the values that a query leads to. `names` are rules for the names
-    /// of elements, in addition to fields that look like names.
+    /// Returns an iterator over the values that a query selects. `names` are rules for the names of
+    /// elements, in addition to fields that look like names.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
@@ -119,7 +119,7 @@ impl<'a> MessageView<'a> {
         Ok(selected)
     }
 
-    /// Returns the path of the only value that a query leads to.
+    /// Returns the path of the only value that a query selects.
     ///
     /// # Errors
     ///
@@ -146,7 +146,8 @@ impl<'a> MessageView<'a> {
         Ok(first)
     }
 
-    /// Returns the error for a query without a value. For an index, it has the number of elements.
+    /// Returns the error for a query that selects nothing. If an index is out of range, the error
+    /// has the number of elements.
     pub(crate) fn no_such_value(&self, query: &PathQuery, names: &[NameRule]) -> Result<Error> {
         let mut message = "the message has no such value".to_owned();
         if let Some(why) = self.missing_in(query, names)? {
@@ -204,8 +205,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns a query that leads somewhere where one doesn't that says a name: to the elements that
-    /// have it as the value of some string field.
+    /// Returns a query that finds values where `query` doesn't: instead of elements with a name, it
+    /// selects those with a string field of that value.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Explains why a path leads to nothing, if an index is the reason, with the number of
+    /// Explains why a path leads to nothing, if an index is out of range, with the number of
     /// elements.
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
@@ -384,7 +385,7 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// Advances to the next selected element and its target, while that can be determined quickly.
+    /// Advances to the next selected element and its target, if these can be determined quickly.
     /// Returns the target's size in bytes.
     #[inline]
     fn next_at_once(&mut self) -> Option<u64> {

@@ -156,8 +156,7 @@ impl<I: Input> WireCursor<I> {
         }
         let left = self.end - start;
         let mut bytes = self.input.fetch(start, 1)?;
-        // Not a byte more than necessary: the value that follows may be in another place that takes
-        // long to fetch.
+        // Requests no more bytes than necessary: fetching the value that follows may take long.
         while bytes.len() < HEADER_LEN && !holds_header(bytes) {
             let want = bytes.len() + 1;
             bytes = self.input.fetch(start, want)?;
@@ -275,7 +274,7 @@ impl<I: Input> WireCursor<I> {
     /// length-delimited, are shorter than `limit`, and `pass` returns true for the start and the
     /// value of each. May stop earlier.
     ///
-    /// A fast [`next`](Self::next) for the many small elements of a long repeated field.
+    /// A faster [`next`](Self::next) for the many small elements of a long repeated field.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// Returns the field at the beginning of `range`, after finding the end of a group; `None` if the
 /// range is empty.
 ///
-/// Requests no byte after the field's length: in a chunked message it may be the first of a large
-/// chunk, which would have to be opened.
+/// Requests no byte after the field's length, which in a chunked message may be the first byte of a
+/// large chunk.
 pub(crate) fn field<I: Input + ?Sized>(input: &mut I, range: Range<u64>) -> Result<Option<Field>> {
     let (start, left) = (range.start, range.end - range.start);
     if left == 0 {
@@ -41,7 +41,7 @@ enum Header {
     Other,
 }
 
-/// Parses a header; `None` if the bytes end before it does.
+/// Parses a header. Returns `None` if it is incomplete.
 fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
     let (tag, tag_len) = decode_varint(bytes)?;
     let rest = &bytes[tag_len..];
@@ -84,7 +84,7 @@ pub(crate) fn field_if_any<I: Input + ?Sized>(
     }
 }
 
-/// Returns true if the bytes caused the error, and not reading them.
+/// Returns true if the error was caused by the bytes, not by reading them.
 pub(crate) fn is_malformed(error: &Error) -> bool {
     matches!(
         error.kind(),

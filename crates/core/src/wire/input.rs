@@ -70,7 +70,7 @@ const FIRST_WINDOW: usize = 4 << 10;
 /// Small enough to stay in a core's cache between the read and the walk.
 const LARGEST_WINDOW: usize = 256 << 10;
 
-/// An input over a source with positioned reads: small ones after a skip, larger ones during
+/// An input over a source with positioned reads. Reads are small after a skip, and larger during
 /// sequential reading.
 #[derive(Debug)]
 pub struct SourceInput<'a, S: ?Sized> {
@@ -157,7 +157,7 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         // The last field of a window extends a little beyond it.
         let reach = self.window.len() + self.window.len() / 4;
         let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
-        // A source of many short runs would clear a large window for each.
+        // For a source of many short runs, a large window would have to be cleared for each.
         self.next_len = if in_sequence && !self.is_short {
             (self.next_len * 2).min(LARGEST_WINDOW)
         } else {
@@ -225,7 +225,7 @@ impl<R: Read> StreamInput<R> {
         }
     }
 
-    /// Reads to the end, so that a stream that checks itself there does so.
+    /// Reads to the end, so that the stream's final checks run.
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ impl WireType {
         }
     }
 
-    /// Returns the size of each value in bytes: 4 or 8, or `None` where it depends on the value.
+    /// Returns the size of each value in bytes: 4 or 8, or `None` if it depends on the value.
     pub fn width(self) -> Option<u8> {
         match self {
             WireType::Fixed32 => Some(4),

@@ -36,8 +36,8 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Returns the size in bytes of the varint at the beginning of `bytes`, without its value; `None`
-/// as for [`decode_varint`].
+/// Returns the size in bytes of the varint at the beginning of `bytes`, but not its value. Returns
+/// `None` like [`decode_varint`].
 #[inline]
 pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
     if let Some(front) = bytes.first_chunk() {

@@ -18,7 +18,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// Returns a file with a value in one place, and 64 KiB that belong in another this many times.
+/// Returns a file with a value in one place, and 64 KiB that are used in another place this many
+/// times.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()
@@ -106,7 +107,7 @@ fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     let options = ReadOptions::new();
     assert!(file.merge_to_bytes(&options).unwrap() == message);
     assert!(file.verify(&options).problems().is_empty());
-    // As counted by the system, where available; other tests have some open, too.
+    // The system counts them, where it can. Other tests also have files open.
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         assert!(open.count() < 200);
     }
@@ -350,7 +351,7 @@ fn a_chunk_that_no_merge_could_place_is_not_added() {
             assert_eq!(error.kind() == ErrorKind::Uncuttable, is_element, "{path}");
         }
     }
-    // The next elements, in any order, and those of other chunks.
+    // The chunks are the next elements, in any order, and elements of other chunks.
     let two = AddedChunk::Message(cat([len(10, []), len(10, [])]).into());
     for chunks in [
         &[("r[2]", message())][..],

@@ -121,7 +121,7 @@ fn ranges_and_places_from_the_end_pass_over_slices_too() {
         ("message_type[*].name", false),
         ("message_type[60001:].name", true),
     ] {
-        let query = PathQuery::parse(query, options().descriptor.as_ref()).unwrap();
+        let query = PathQuery::parse(query, options().get_descriptor()).unwrap();
         let all = |view: &MessageView<'_>| {
             let mut selected = view.select(&query, &[]).unwrap();
             let mut values = Vec::new();
@@ -134,7 +134,7 @@ fn ranges_and_places_from_the_end_pass_over_slices_too() {
         let found = all(&view);
         let read = counted.take(0..u64::MAX);
         // The slice with an element whose value is cut out isn't contiguous, so it is scanned, at
-        // most to count and to find.
+        // most once to count and once to find.
         let most = 2 * (101 << 10) + 12 * SLICE;
         assert!(
             !passes || read <= most && most < size / 2,
@@ -197,7 +197,7 @@ fn a_message_that_needs_no_cut_is_sliced_only_where_that_helps() {
     assert!(chunks(elements(10_000), &options) > 10);
     let plain = options.clone().always_chunked(false);
     assert_eq!(chunks(elements(10_000), &plain), 1);
-    // Shorter than a slice, one value, and elements that aren't contiguous.
+    // A field shorter than a slice, a single value, and elements that aren't contiguous.
     assert_eq!(chunks(elements(100), &options), 1);
     assert_eq!(chunks(len(1, vec![b'n'; 100_000]), &options), 1);
     let apart = [len(3, "dependency"), len(4, len(1, "message"))].concat();
@@ -249,8 +249,8 @@ impl ComposableSplitter for Look {
     }
 }
 
-/// Returns what a splitter sees of a field, in a message in memory and in one that is read, and the
-/// plan.
+/// Returns the elements that a splitter sees in a field, in a message in memory and in one that is
+/// read, and the plan.
 fn look(
     bytes: &[u8],
     field: &'static str,

@@ -55,7 +55,8 @@ fn a_value_over_the_maximum_is_cut_into_chunks_that_follow_each_other() {
 
 #[test]
 fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
-    // Each part has its name after its dependencies, so these are in two places of the whole.
+    // Each part has its name after its dependencies, so in the whole message the dependencies are
+    // in two places.
     let parts: [&[usize]; 2] = [&[40; 20], &[30; 20]];
     let bytes = parts.map(|sizes| file(20, sizes).encode_to_vec()).concat();
     let source = Source::from_bytes(bytes.clone(), FileDescriptorProto::default().descriptor());
@@ -64,7 +65,7 @@ fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
         let split = SizeSplitter.split_with(&source, &options).unwrap();
         assert!(split.chunks.len() > 4 && split.byte_exact(), "{profile:?}");
         assert_eq!(merged(&split), bytes, "{profile:?}");
-        // By the placeholders alone the result is an equal message, with adjacent dependencies.
+        // Using only the placeholders, the result is an equal message with adjacent dependencies.
         let metadata = ChunkMetadata {
             source_layout: Vec::new().into(),
             ..split.metadata.clone()

@@ -1,4 +1,4 @@
-//! The targets of the fuzzer, with the same bytes each time.
+//! The fuzz targets, run with the same bytes each time.
 
 use crate::merge_support::random::Random;
 use crate::targets::{TARGETS, seeds};

@@ -1,4 +1,4 @@
-//! Reading parts: the value at a path, without reading more than necessary.
+//! Reading the value at a path without reading more than necessary.
 
 use std::collections::HashSet;
 use std::io;
@@ -311,7 +311,7 @@ fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
                 cat([group(9, len(8, vec![1; size])), len(1, "b"), value(size)]),
                 "b",
             ),
-            // Not of a key's type, so it is an unknown field.
+            // This doesn't have a key's type, so it is an unknown field.
             (cat([len(1, "b"), value(size), int(1, 1)]), "b"),
             (cat([int(1, 1), value(size)]), ""),
             (value(size), ""),

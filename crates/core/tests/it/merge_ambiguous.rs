@@ -1,5 +1,5 @@
-//! Questions that the bytes alone leave open: each case with the type, without it, and with the
-//! plain interpretation.
+//! Cases in which the bytes alone are ambiguous, each with the type, without it, and with the plain
+//! interpretation.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, cat, entry, fixed32, fixed64, group, int, len};

@@ -1,4 +1,4 @@
-//! Merging files: which file is read, how much of it, and the destination.
+//! Merging files: the choice of the file, the bytes read, and the destination.
 
 use std::fs;
 use std::io::{self, Write};
@@ -82,7 +82,8 @@ fn every_door_gives_the_message() {
         assert_eq!(merged.input, folder.path().join("model.cpb"));
         let dynamic = Merger::new().read_dynamic(&prefix, descriptor()).unwrap();
         assert_eq!(dynamic.get_field_by_name("u64").unwrap().as_u64(), Some(1));
-        // As any type: field 1 of this one is an int32, and the other fields are unknown to it.
+        // The type doesn't matter: field 1 of this one is an int32, and the other fields are
+        // unknown.
         let options = ReadOptions::new();
         let version: VersionDef = Merger::new()
             .options(&options)
@@ -191,7 +192,7 @@ fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
     );
     fs::write(&chunked, cpb(&sample())).unwrap();
     assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), whole());
-    // A damaged chunked file is not skipped in favour of the plain one.
+    // A damaged chunked file is not skipped in favor of the plain one.
     fs::write(&chunked, "junk").unwrap();
     let error = Merger::new().merge_to_bytes(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotChunked);
@@ -465,7 +466,7 @@ fn records_that_share_a_record_chunk_are_decoded_once() {
         read < stored + stored / 2,
         "{read} bytes were read of {stored}"
     );
-    // In several record chunks, with room to keep only one.
+    // There are several record chunks, but only one can be cached.
     let bytes = cpb_with(&chunked, Layout::Together(10_000), |_| {});
     let (size, source) = (bytes.len() as u64, Counted::new(bytes));
     let limits = Limits::new().max_cached_size(1);
@@ -600,7 +601,7 @@ fn a_plan_prints_what_goes_where() {
 
 #[test]
 fn more_chunks_may_be_in_use_than_are_open_at_once() {
-    // Each has three fields, which interleave with those of the others.
+    // Each chunk has three fields, which interleave with those of the others.
     let mut chunked = Chunked::unmarked().base(cat([int(1, 0), len(7, "0"), len(10, [])]));
     let mut parts: [Vec<u8>; 3] = [int(1, 0), len(7, "0"), len(10, [])];
     for i in 1..200u64 {

@@ -415,7 +415,7 @@ fn groups_nest_only_so_deep() {
 
 #[test]
 fn claims_of_sizes_that_add_up_to_nonsense_are_refused() {
-    // Sizes are checked against records; in the caller's own metadata they are taken as given.
+    // Sizes are checked against records. Those in the caller's metadata are trusted.
     let mut chunked = sample();
     for info in &mut chunked.metadata.chunks[1..] {
         info.size = u64::MAX;

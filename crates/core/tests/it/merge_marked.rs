@@ -112,7 +112,7 @@ fn map_values_are_found_by_their_keys() {
         cat([
             entry(5, "other", len(2, int(1, 1))),
             entry(5, "value", len(2, a)),
-            // Without a key, so under the empty one; and one whose value comes first.
+            // An entry without a key, which means the empty key, and one whose value comes first.
             len(5, len(2, b)),
             len(5, cat([len(2, b), len(1, "last")])),
         ])

@@ -193,7 +193,7 @@ fn damaged_chunks_and_places_never_panic() {
             let Ok(plan) = plan(&trailer, &chunked.chunks[..], &options) else {
                 continue;
             };
-            // The plan covers the output, and stays within the chunks.
+            // The plan covers the output, and its ranges are within the chunks.
             let mut end = 0;
             for span in plan.spans().iter() {
                 assert_eq!(span.offset, end, "seed {seed}");

@@ -40,8 +40,8 @@ fn i32(value: u64) -> Vec<u8> {
 /// The rows of the table "case (Read, TF 2.21)" in the notes on TensorFlow, in its order.
 #[test]
 fn every_case_of_the_table() {
-    // A chunk twice at a bytes or string field. TensorFlow: set, the last wins, in the order of its
-    // sort.
+    // Two chunks at a bytes or string field. TensorFlow sets it twice, so the last one in its sort
+    // order wins.
     fails(
         &file().base([]).bytes("8", "ONE").bytes("8", "TWO"),
         "8: chunk 1: 2 BYTES chunks at one path, not allowed in join version 0",
@@ -65,7 +65,7 @@ fn every_case_of_the_table() {
         &len(8, "new"),
     );
 
-    // A field inside a chunk with an empty tag or a slice: as protobuf merges.
+    // A field inside a chunk with an empty tag or a slice is merged like in protobuf.
     let base = cat([
         i32(1),
         len(7, "a"),
@@ -92,7 +92,7 @@ fn every_case_of_the_table() {
         &format!("m {{ {merged} }}"),
     );
 
-    // A MESSAGE chunk at an existing element: merged into it.
+    // A MESSAGE chunk at an existing element is merged into it.
     let base = len(10, cat([i32(1), len(11, "a"), len(7, "old")]));
     let chunked = file()
         .base(base)
@@ -103,7 +103,7 @@ fn every_case_of_the_table() {
         r#"r { i32: 1 rs: ["a", "b"] s: "new" }"#,
     );
 
-    // The same slice chunk referenced twice: appended twice.
+    // A slice chunk that is referenced twice is appended twice.
     let mut chunked = file().base(len(10, i32(1))).message("", len(10, i32(2)));
     let again = chunked.message_mut().chunked_fields[0].clone();
     chunked.message_mut().chunked_fields.push(again);
@@ -547,8 +547,8 @@ fn what_is_below_a_field_is_merged_right_behind_it_and_lists_that_cross_are_refu
 
 #[test]
 fn of_a_oneof_what_is_set_last_is_left() {
-    // Superseded on the wire: setting a value in the first member restores it, without its old
-    // content.
+    // The first member is superseded on the wire. Setting a value in it restores it, without its
+    // old content.
     let base = cat([len(30, i32(1)), len(31, "text")]);
     equal(
         "back",
@@ -660,7 +660,7 @@ fn other_wire_types_are_unknown_fields() {
 
 #[test]
 fn placeholders_are_filled_in_place() {
-    // Our files, read by a reader that doesn't know the marker: TensorFlow.
+    // Our files, read by a reader that doesn't know the marker, like TensorFlow.
     let whole = |v: &[u8]| {
         cat([
             len(9, len(8, v)),

@@ -1,4 +1,4 @@
-//! Reads of a slow source: both ends to open it, then only the requested data.
+//! Reads of a slow source. Opening reads both ends; afterwards only the requested data is read.
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "lists of ranges, some of them of one"
@@ -194,7 +194,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
         ("no record begins at its offset", |m| {
             m.chunks[5].offset += 1
         }),
-        // The checksum of another chunk of the same size.
+        // This is the checksum of another chunk of the same size.
         ("crc32c", |m| {
             for info in &mut m.chunks {
                 info.crc32c = Some(crc32c::crc32c(&value(4)));
@@ -223,7 +223,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
             let mut merged = Vec::new();
             let error = file.merge_to(&mut merged, &options).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
-            // Where checks are cheap, nothing is written before they are made.
+            // If checks are cheap, they are made before anything is written.
             let is_looked = is_told || expected.contains("crc32c");
             assert_eq!(merged.is_empty(), !is_looked, "{expected}");
             let found = file.verify(&options);

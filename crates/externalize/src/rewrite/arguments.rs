@@ -1,9 +1,9 @@
 //! Passing contents to functions as arguments.
 //!
-//! The caller of a function passes on the contents that the function needs, and so needs them, too.
-//! At the top, functions capture the contents through the object graph: each holds its contents for
-//! as long as it lives, as it holds variables. The main graph passes the values of its own
-//! variables. So does a function that can't get more arguments.
+//! The caller of a function passes the contents that the function needs, and so needs them too. At
+//! the top, functions capture the contents through the object graph. Each holds its contents for as
+//! long as it lives, like variables. The main graph passes the values of its own variables, and so
+//! does a function that can't get more arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -155,8 +155,8 @@ pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
         .dtype("dtype", content.dtype)
 }
 
-/// Returns the nodes that read a content from the bundle with the prefix in `prefix`: three nodes,
-/// of which the last has the value.
+/// Returns the three nodes that read a content from the bundle whose prefix is in `prefix`. The
+/// last one has the value.
 pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
     let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));
     let restore = Node::new(base, "RestoreV2")
@@ -172,7 +172,7 @@ pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content)
     ]
 }
 
-/// Returns the node with the prefix of the bundle whose index has the path in `index`.
+/// Returns the node that computes the prefix of the bundle from the path of its index, in `index`.
 pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
     Node::new(name, "StaticRegexReplace")
         .input(index)
@@ -225,7 +225,7 @@ pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: Strin
     function.ret.insert(name.to_owned(), output);
 }
 
-/// Makes a function run a node, whether or not its result is used.
+/// Makes a function run a node even if its result isn't used.
 pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
     if let Some(signature) = &mut function.signature {
         signature.control_output.push(name.to_owned());

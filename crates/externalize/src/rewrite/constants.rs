@@ -77,7 +77,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Nodes in which constants were replaced, and those constants by name with their contents.
+/// The nodes in which constants were replaced, and the contents of those constants, by name.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(
@@ -129,7 +129,8 @@ fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeD
     Ok([handle, read, identity])
 }
 
-/// Returns a constant replaced by an op that only returns its input; references to it stay valid.
+/// Replaces a constant by an op that only returns its input, so that references to it stay valid,
+/// and returns the op.
 pub(super) fn replacement(
     op: &str,
     constant: NodeDef,

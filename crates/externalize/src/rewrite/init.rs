@@ -195,7 +195,7 @@ impl Rewriter<'_> {
     }
 
     /// Rewires nodes that run before `init` and would read variables that aren't filled yet: they
-    /// get the contents themselves, or wait. Returns those contents, by the constants' names.
+    /// read the contents directly, or wait. Returns those contents, by the constants' names.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;
@@ -268,7 +268,7 @@ fn assign(name: &str, handle: String, value: String, content: &Content) -> NodeD
         .build()
 }
 
-/// Returns a function that does nothing: the variables are created when they are filled.
+/// Returns a function that does nothing, since the variables are created when they are filled.
 fn create_function(name: &str) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function.node_def.push(build::one("one", None));

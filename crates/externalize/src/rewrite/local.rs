@@ -1,7 +1,7 @@
 //! Mapping constants from files on this machine.
 //!
-//! `ImmutableConst` maps a file: nothing is read before it is used, and several processes share the
-//! memory. The path is an attribute of the node, so the files must not be moved.
+//! `ImmutableConst` maps a file: bytes are read only when they are used, and several processes
+//! share the memory. The path is an attribute of the node, so the files must not be moved.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ impl Rewriter<'_> {
             let region = region(folder, content)?;
             if let Some(node) = nodes.get_mut(node) {
                 let added = map_constant(node, scope, &region, content);
-                // After all others, whose indices don't change.
+                // The node is added after all others, so that their indices don't change.
                 nodes.push(added);
             }
         }

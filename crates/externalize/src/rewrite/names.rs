@@ -45,7 +45,7 @@ pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
     let numbers = functions(graph)
         .iter()
         .filter_map(|function| number(function_name(function)));
-    // Leaves room for as many functions as a model may have nodes.
+    // Leaves enough numbers for as many functions as a model may have nodes.
     let last = numbers.max().unwrap_or(0);
     if last < u64::MAX >> 2 {
         Ok(last + 1)

@@ -173,8 +173,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns the number of an object; there are fewer than 2^31, or decoding the model would have
-/// failed.
+/// Returns the number of an object. There are fewer than 2^31, since decoding the model would have
+/// failed otherwise.
 fn node_id(at: usize) -> i32 {
     i32::try_from(at).unwrap_or(i32::MAX)
 }

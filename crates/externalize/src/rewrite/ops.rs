@@ -50,7 +50,7 @@ const SHAPES: Attr = ("output_shapes", "list(shape)", Preset::List);
 const INPUTS: (&str, Arg) = ("input", Arg::List("Tin"));
 const OUTPUTS: (&str, Arg) = ("output", Arg::List("Tout"));
 
-/// The ops of nodes that a rewritten model may have in addition to the original's.
+/// The ops that a rewritten model may use in addition to the original's.
 const OPS: [Op; 15] = [
     Op {
         name: "AssignVariableOp",
@@ -203,7 +203,7 @@ const OPS: [Op; 15] = [
     },
 ];
 
-/// Adds the newly used ops to a model's list of ops; a model without a list gets none.
+/// Adds the newly used ops to a model's list of ops, if it has one.
 pub(super) fn list_added(meta_graph: &mut MetaGraphDef) {
     let info = meta_graph.meta_info_def.as_mut();
     let Some(list) = info.and_then(|info| info.stripped_op_list.as_mut()) else {

@@ -15,6 +15,7 @@ use proto_splitter_saved_model::proto::{
     AssetFileDef, SavedAsset, SavedBareConcreteFunction, SavedConcreteFunction, SavedModel,
     SavedObject, SavedObjectGraph, SavedResource, TensorInfo,
 };
+use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::Bundle;
 
 use crate::models::{call, constant, function, model};
@@ -25,7 +26,7 @@ const BUNDLE: [&str; 2] = [
     "assets/proto_splitter_constants.index",
 ];
 
-/// Returns a folder with this model, and the files that an externalized one has left there.
+/// Returns a folder with this model, and files that an externalized model has left there.
 fn saved_over(folder: &Path, model: &SavedModel) -> std::path::PathBuf {
     let old = folder.join("old");
     externalize(&fixture("functions_consts"), &old).unwrap();
@@ -75,6 +76,31 @@ fn a_model_saved_over_an_externalized_one_takes_nothing_over_from_it() {
     }
 }
 
+#[test]
+fn constants_that_a_killed_run_had_mapped_stay_if_the_next_run_maps_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, back) = (folder.path().join("place"), folder.path().join("back"));
+    let source = fixture("functions_consts");
+    let dir = SavedModelDir::open(&source).unwrap();
+    dir.save_as(&place, TargetForm::Plain, &SaveOptions::new())
+        .unwrap();
+    let original = fs::read(place.join("saved_model.pb")).unwrap();
+    let mapped = options().mapped(true);
+    let in_place = || {
+        let plan = ExternalizePlan::new(&place, &mapped).unwrap();
+        plan.write_in_place().unwrap();
+        files(&place)
+    };
+    let expected = in_place();
+    // As after a run that was killed before the last rename.
+    fs::write(place.join("saved_model.pb"), &original).unwrap();
+    let left = "assets.extra/proto_splitter_mapped/.protosplit-01234567-left.tmp";
+    fs::write(place.join(left), b"half").unwrap();
+    assert_eq!(in_place(), expected);
+    internalize(&place, &back, &options()).unwrap();
+    assert!(fs::read(back.join("saved_model.pb")).unwrap() == original);
+}
+
 fn object(kind: Kind) -> SavedObject {
     SavedObject {
         kind: Some(kind),
@@ -89,8 +115,8 @@ fn child(name: &str, node_id: i32) -> ObjectReference {
     }
 }
 
-/// Returns a model as TensorFlow saves an externalized model that it loaded: captured constants are
-/// in the graph, and the bundle is an asset after another one.
+/// Returns a model like those that TensorFlow saves after loading an externalized model: captured
+/// constants are in the graph, and the bundle is an asset after another one.
 fn saved_again() -> SavedModel {
     let nodes = vec![constant("Const_1", 1), call("path", "Placeholder", &[])];
     let initialize = function("__inference_initialize_7", Vec::new());

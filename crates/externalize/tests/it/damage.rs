@@ -156,7 +156,7 @@ fn a_folder_from_before_there_were_checksums_is_taken_and_says_so() {
         let back = folder.path().join("back");
         internalize(&out, &back, &options()).unwrap();
         assert_eq!(crate::read_model(&back), model);
-        // Without checksums, which such a record can't have.
+        // The checksums are removed, since such a record can't have them.
         let mut bytes = record.encode_to_vec();
         bytes.extend([6 << 3 | 5, 0, 0, 0, 0]);
         fs::write(&path, bytes).unwrap();

@@ -184,7 +184,7 @@ fn ten_million_nodes_are_refused_before_they_take_memory() {
 
 #[test]
 fn functions_of_no_bytes_are_refused_before_they_take_memory() {
-    // Two bytes each in a file, and hundreds in memory.
+    // Each takes two bytes in a file, and hundreds in memory.
     let functions = field(1, Vec::new()).repeat(50_000_000);
     refused_graph(field(2, functions), "bytes of memory");
 }

@@ -19,14 +19,14 @@ use crate::trouble::Trouble;
 const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of opening an object.
-pub(super) struct Ends {
+pub(super) struct FetchedEnds {
     pub(super) object: Object,
     /// The bytes at both ends, each with its offset.
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 
-/// Fetches both ends at once; either response gives the object's size.
-pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
+/// Fetches both ends at once. Either response has the object's size.
+pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
     let options = &shared.options;
     let head = get(shared, GetRange::Bounded(0..options.head_size), None);
     if !shared.location.has_suffixes {
@@ -54,19 +54,19 @@ pub(super) async fn ends(shared: &Shared) -> Result<Ends, Failure> {
             // The tail is preferred where they overlap.
             let front = usize::try_from(begin).unwrap_or(usize::MAX);
             bytes.push((0, head.1.slice(..front.min(head.1.len()))));
-            Ok(Ends {
+            Ok(FetchedEnds {
                 object: object(&head.0),
                 bytes,
             })
         }
-        // Some servers don't support ranges from the end, or not beyond the start.
+        // Some servers don't support ranges from the end, or ranges longer than the object.
         (Ok(head), None) => with_tail(shared, head).await,
         (Err(error), _) => without_head(shared, &error).await,
     }
 }
 
 /// Opens an object whose start can't be fetched, because an empty object has no first byte.
-async fn without_head(shared: &Shared, error: &Error) -> Result<Ends, Failure> {
+async fn without_head(shared: &Shared, error: &Error) -> Result<FetchedEnds, Failure> {
     let trouble = Trouble::of(error);
     let may_be_empty = match error {
         Error::NotFound { .. } | Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
@@ -78,7 +78,7 @@ async fn without_head(shared: &Shared, error: &Error) -> Result<Ends, Failure> {
         && let Ok(meta) = meta(shared).await
         && meta.size == 0
     {
-        return Ok(Ends {
+        return Ok(FetchedEnds {
             object: object(&meta),
             bytes: Vec::new(),
         });
@@ -93,7 +93,7 @@ async fn without_head(shared: &Shared, error: &Error) -> Result<Ends, Failure> {
 }
 
 /// Fetches the end of an object whose start is known.
-async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Ends, Failure> {
+async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<FetchedEnds, Failure> {
     let object = object(&head.0);
     let front = head.1.len() as u64;
     let begin = object
@@ -106,7 +106,7 @@ async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Ends, F
         let tail = get(shared, tail, Some(&object)).await;
         bytes.push((begin, tail.map_err(|error| said(shared, &error))?.1));
     }
-    Ok(Ends { object, bytes })
+    Ok(FetchedEnds { object, bytes })
 }
 
 /// Fetches a range of an open object.

@@ -64,7 +64,7 @@ impl Pieces {
         }
     }
 
-    /// Returns the state at `position`; at most `want` cached bytes count as read.
+    /// Returns the state at `position`. At most `want` cached bytes count as read.
     pub(super) fn read(&mut self, position: u64, want: u64) -> Found {
         self.reads += 1;
         let reads = self.reads;
@@ -153,8 +153,9 @@ impl Pieces {
         }
     }
 
-    /// Takes the range that a read waits for: the queued one, or else the missing part of `range`, divided into requests, of which the
-    /// first is taken. It counts as pending from now on; the others go to the front of the queue.
+    /// Takes the range that a read waits for: a queued range, or else the first request for the
+    /// missing part of `range`. It counts as pending from now on. Further requests for the missing
+    /// part go to the front of the queue.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);
@@ -219,7 +220,8 @@ impl Pieces {
         }
     }
 
-    /// Drops unneeded parts until this many bytes fit; drops fetched but unread bytes only for a read that waits.
+    /// Drops unneeded parts until this many bytes fit. Drops bytes that were fetched but not read
+    /// only for a waiting read.
     fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
         while self.size.saturating_add(len) > self.most {
             let ready = self.held.iter();
@@ -253,8 +255,8 @@ impl Content {
     }
 }
 
-/// Returns true if one request should fetch both ranges: they touch, or the gap is small compared to them.
-/// beside them.
+/// Returns true if one request should fetch both ranges: they touch, or the gap is small compared
+/// to them.
 fn is_near(last: &Range<u64>, next: &Range<u64>, coalesce: u64) -> bool {
     let len = (last.end - last.start).max(next.end - next.start);
     let gap = next.start.saturating_sub(last.end);
@@ -294,7 +296,7 @@ mod tests {
         let far = 0..100_000;
         assert_eq!(queued(&[0..50, 60..90]), [0..90]);
         assert_eq!(queued(&[0..200, 301..500]), [0..200, 301..500]);
-        // A gap longer than both ranges isn't worth it.
+        // A gap longer than both ranges isn't worth fetching.
         assert_eq!(queued(&[0..10, 90..99]), [0..10, 90..99]);
         assert_eq!(queued(&[5..2500]), [5..1005, 1005..2005, 2005..2500]);
         assert_eq!(queued(&[700..800, 0..100]), [700..800, 0..100]);

@@ -1,4 +1,4 @@
-//! Stores that answer slowly, badly or not at all.
+//! Stores that respond slowly, wrongly or not at all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -149,7 +149,7 @@ fn an_object_that_is_replaced_meanwhile_is_an_error() {
             );
             assert_eq!(error.to_string(), expected);
         }
-        // Bytes fetched before are of the version that was opened.
+        // Bytes that were fetched before belong to the version that was opened.
         assert_eq!(read(&reader, 5, 10).unwrap(), bytes[5..15]);
     }
 }

@@ -13,7 +13,7 @@ use record_file::ReadAt;
 
 use crate::server::{FLOOD, Fault, Server};
 
-/// Much longer than any of these takes, for busy machines.
+/// A time much longer than any of these tests takes, for busy machines.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Opens an object of a store whose requests are retried for this time.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The server's objects and its behaviour.
+/// The server's objects and its behavior.
 #[derive(Default)]
 struct State {
     objects: HashMap<String, Object>,

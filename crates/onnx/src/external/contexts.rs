@@ -50,7 +50,7 @@ impl Contexts {
         Some(leaving.get(found.ok()?)?.file)
     }
 
-    /// Assigns each content a file; equal ones share one.
+    /// Assigns each content a file. Equal contents share one.
     pub(super) fn lay_out(
         &mut self,
         reader: &dyn ReadAt,

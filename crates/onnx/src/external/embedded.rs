@@ -4,8 +4,8 @@
 //! | length | {"__metadata__": {"onnx": "the model as JSON"}, "conv1.weight": ...} | tensors ... |
 //! ```
 //!
-//! The model in the header doesn't contain the data of its initializers: it is in the tensors of
-//! the same names.
+//! The model is in the header, and the data of its initializers is in the tensors of the same
+//! names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use record_file::ReadAt;
 
 use super::contexts::Contexts;
 use super::leaving::DataFile;
+use super::place::replace;
 use super::plan::{Away, ExternalPlan, check, choose, file_name, left_in};
 use super::safetensors::{MAX_HEADER_LEN, header, stored_as};
 use super::written::WrittenOnnx;
@@ -185,11 +186,12 @@ impl EmbeddedPlan {
         file.check_space(size)?;
         plan.copy(&[&file])?;
         plan.options.progress.check()?;
-        file.commit()?;
+        let progress = &plan.options.progress;
+        let removed_files = replace(&plan.target, made_from, progress, || file.commit())?;
         Ok(WrittenOnnx {
             path: plan.target.clone(),
             data_files: Vec::new(),
-            removed_files: Vec::new(),
+            removed_files,
             tensors: plan.tensor_count(),
             contexts: 0,
             model_size: self.model_size,
@@ -198,7 +200,7 @@ impl EmbeddedPlan {
     }
 }
 
-/// Returns true for an initializer with a supported type: those that `onnx-safetensors` moves.
+/// Returns true for an initializer of a type that `onnx-safetensors` moves.
 fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     let is_graphs = !place.in_function() && !place.in_training();
     let data_type = tensor.data_type();
@@ -215,7 +217,7 @@ fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> 
         && has_type.is_some_and(|data_type| stored_as(data_type, &tensor.dims, len).is_some())
 }
 
-/// Fails if two tensors have the same name, since the form identifies tensors by name.
+/// Fails if two tensors have the same name, since this form identifies tensors by name.
 fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     for name in names {

@@ -1,7 +1,7 @@
 //! Renaming the files of a pair to their final names.
 //!
 //! Two files can't be replaced at once, and the old model refers to data of the same name. So the
-//! new data has an interim name for a moment:
+//! new data temporarily has an interim name:
 //!
 //! ```text
 //! 1  model.onnx.data.new1    the new data, which nothing refers to yet
@@ -11,9 +11,9 @@
 //! 5                          model.onnx.data.new1 and other data of the old model are removed
 //! ```
 //!
-//! If the process is killed before step 2, the old model remains, afterwards the new one. The next
-//! run takes over the remaining files. An error after step 2 is a warning: the new model is
-//! complete.
+//! If the process is killed before step 2, the old model remains; after it, the new one. The next
+//! run takes over the remaining files, and removes other data of the old model, which the file of
+//! the lock lists. An error after step 2 is only a warning, since the new model is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,9 +21,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, warn_unless_synced};
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, Result};
 
-use super::{ExternalOptions, contexts};
+use super::{ExternalOptions, contexts, safetensors};
 use crate::source::{OnnxOptions, OnnxSource};
 
 /// Endings of the names of data until the model refers to the final names. There are two, since the
@@ -33,6 +34,9 @@ const INTERIM: [&str; 2] = [".new1", ".new2"];
 /// Ending of the names of data files in the safetensors format.
 const SAFETENSORS: &str = ".safetensors";
 
+/// Extension of data files that may have an index.
+const INDEXED: &str = "safetensors";
+
 /// The files of a pair that are being written.
 pub(super) struct Placing<'a> {
     target: &'a Path,
@@ -40,6 +44,7 @@ pub(super) struct Placing<'a> {
     options: &'a ExternalOptions,
     model: AtomicFile,
     data: Vec<Data>,
+    index: Option<Data>,
 }
 
 struct Data {
@@ -54,28 +59,31 @@ pub(super) struct Placed {
 }
 
 impl<'a> Placing<'a> {
-    /// Begins the files: the model, and data with these paths. Fails if one exists and must not be
-    /// replaced, unless a killed process left it.
+    /// Begins the files: the model, data with these paths, and the index of that data, if it has
+    /// one. Fails if a file exists and must not be replaced, unless a killed process left it.
     pub(super) fn begin(
         target: &'a Path,
         paths: Vec<PathBuf>,
+        index: Option<PathBuf>,
         made_from: &'a MadeFrom,
         options: &'a ExternalOptions,
     ) -> Result<Placing<'a>> {
         let force = options.force || OldData::of(target).is_unfinished(target, &paths);
         let create = |path: &Path| AtomicFile::create(path, made_from, force);
-        // The model first: if it must not be replaced, no other file is begun.
+        // The model comes first, so that no other file is begun if it must not be replaced.
         let model = create(target)?;
-        let data = paths.into_iter().map(|path| {
+        let begin = |path: PathBuf| {
             let file = create(&path)?;
             Ok(Data { file, path })
-        });
+        };
+        let data = paths.into_iter().map(begin);
         Ok(Placing {
             target,
             made_from,
             options,
             model,
             data: data.collect::<Result<_>>()?,
+            index: index.map(begin).transpose()?,
         })
     }
 
@@ -87,6 +95,11 @@ impl<'a> Placing<'a> {
     /// Returns the data files and their final paths.
     pub(super) fn data(&self) -> impl Iterator<Item = (&AtomicFile, &Path)> {
         self.data.iter().map(|data| (&data.file, &*data.path))
+    }
+
+    /// Returns the file of the index, if there is one.
+    pub(super) fn index(&self) -> Option<&AtomicFile> {
+        self.index.as_ref().map(|index| &index.file)
     }
 
     /// Renames all files to their final names. `write_model` writes the model with the given names
@@ -101,10 +114,17 @@ impl<'a> Placing<'a> {
             options,
             model,
             data,
+            index,
         } = self;
         let paths: Vec<PathBuf> = data.iter().map(|data| data.path.clone()).collect();
-        let _lock = FolderLock::take(target, &options.progress)?;
-        let old = OldData::of(target);
+        let lock = FolderLock::take(target, &options.progress)?;
+        let old = OldData::of(target).with_listed(&lock);
+        if let Some(index) = &index {
+            index.file.sync()?;
+        }
+        let mut keep: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        keep.extend(index.iter().map(|index| index.path.as_path()));
+        old.list(&lock, &keep, target, made_from);
         let Some(ending) = old.free_ending() else {
             let message = "the existing model refers to data under both interim names";
             return Err(io::Error::other(message).into());
@@ -118,20 +138,43 @@ impl<'a> Placing<'a> {
         write_model(&names(&interim.0), &model)?;
         model.commit()?;
         let interim = std::mem::take(&mut interim.0);
-        let data_files = match rename((target, made_from), &interim, &paths, &write_model) {
-            Ok(()) => paths,
+        let mut data_files = match rename((target, made_from), &interim, &paths, &write_model) {
+            Ok(()) => paths.clone(),
             Err(error) => {
                 tracing::warn!("{}: {error}: its data stays where it is", target.display());
                 interim
             }
         };
+        if let Some(Data { file, path }) = index {
+            match file.commit() {
+                Ok(()) => data_files.push(path),
+                Err(error) => tracing::warn!("{error}: the index of the data is missing"),
+            }
+        }
         let keep: Vec<&Path> = data_files.iter().map(PathBuf::as_path).collect();
+        // The last step: while there is data with interim names, the next run may replace the rest.
+        let removed_files = old.remove(&keep, target, made_from);
         remove_interim(target, &keep);
         Ok(Placed {
-            removed_files: old.remove(&keep, target, made_from),
+            removed_files,
             data_files,
         })
     }
+}
+
+/// Replaces the model at `target` by one without data files, by calling `commit`. Returns the
+/// removed data files of the old model.
+pub(super) fn replace(
+    target: &Path,
+    made_from: &MadeFrom,
+    progress: &Progress,
+    commit: impl FnOnce() -> Result<()>,
+) -> Result<Vec<PathBuf>> {
+    let lock = FolderLock::take(target, progress)?;
+    let old = OldData::of(target).with_listed(&lock);
+    old.list(&lock, &[], target, made_from);
+    commit()?;
+    Ok(old.remove(&[], target, made_from))
 }
 
 /// Renames data to its final names, and makes the model refer to them.
@@ -145,7 +188,7 @@ fn rename(
         return Ok(());
     }
     for (from, to) in interim.iter().zip(paths) {
-        link(from, to).map_err(|error| Error::from(error).context(to.display()))?;
+        link(from, to).map_err(|error| Error::from(error).in_file(to))?;
     }
     paths.first().map(|path| warn_unless_synced(path));
     let model = AtomicFile::create(target, made_from, true)?;
@@ -169,7 +212,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(&beside, to)
     })();
     linked.inspect_err(|_| {
-        // It may not exist, and the later error is more useful.
+        // The file may not exist, and the later error is more useful.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -221,17 +264,38 @@ impl Drop for Interim {
 }
 
 /// The data files of the existing model at a target.
-pub(super) struct OldData(BTreeSet<PathBuf>);
+pub(super) struct OldData {
+    /// Files that the model refers to.
+    referenced: BTreeSet<PathBuf>,
+    /// Files that a killed process was about to remove, since the model no longer refers to them.
+    listed: Vec<PathBuf>,
+}
 
 impl OldData {
     /// Reads the references of the model at `target`: none if it doesn't exist, or can't be read.
-    pub(super) fn of(target: &Path) -> OldData {
+    fn of(target: &Path) -> OldData {
         let options = OnnxOptions::new().keep_external(true);
         let model = OnnxSource::open(target, &options);
-        OldData(model.map_or_else(
+        let referenced = model.map_or_else(
             |_| BTreeSet::new(),
             |model| model.outside_files().map(Path::to_owned).collect(),
-        ))
+        );
+        OldData {
+            referenced,
+            listed: Vec::new(),
+        }
+    }
+
+    /// Adds the files that a killed process was about to remove.
+    fn with_listed(mut self, lock: &FolderLock) -> OldData {
+        self.listed.extend_from_slice(lock.replaced());
+        self
+    }
+
+    /// Lists the files that [`remove`](Self::remove) is going to remove.
+    fn list(&self, lock: &FolderLock, keep: &[&Path], target: &Path, made_from: &MadeFrom) {
+        let files = self.removable(keep, target, made_from);
+        lock.list_replaced(files.iter().map(PathBuf::as_path));
     }
 
     /// Returns true if a process was killed before it had renamed all files.
@@ -242,30 +306,38 @@ impl OldData {
                 .iter()
                 .any(|ending| is_same_link(path, &with_ending(path, ending)))
         };
-        self.0.iter().any(is_interim) || paths.iter().any(is_linked)
+        self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
     /// Returns the ending that no data of the model uses.
     fn free_ending(&self) -> Option<&'static str> {
-        let is_free = |ending: &&&str| self.0.iter().all(|path| ending_of(path) != Some(**ending));
+        let is_free = |ending: &&&str| {
+            let mut files = self.referenced.iter();
+            files.all(|path| ending_of(path) != Some(**ending))
+        };
         INTERIM.iter().find(is_free).copied()
     }
 
-    /// Removes the files that were written for the model at `target`, except those to keep and
-    /// those that were read, and returns the removed ones.
-    pub(super) fn remove(
-        &self,
-        keep: &[&Path],
-        target: &Path,
-        made_from: &MadeFrom,
-    ) -> Vec<PathBuf> {
-        let goes = |path: &&PathBuf| {
-            is_own(path, target) && !keep.contains(&path.as_path()) && !made_from.contains(path)
-        };
+    /// Returns the files that were written for the model at `target`, and the index of such files,
+    /// except those to keep and those that were read.
+    fn removable(&self, keep: &[&Path], target: &Path, made_from: &MadeFrom) -> BTreeSet<PathBuf> {
+        let files = self.referenced.iter().chain(&self.listed);
+        let is_old = |path: &&PathBuf| is_own(path, target) || is_index(path, target);
+        let mut files: BTreeSet<PathBuf> = files.filter(is_old).cloned().collect();
+        let is_indexed = |path: &PathBuf| path.extension().is_some_and(|one| one == INDEXED);
+        if files.iter().any(is_indexed) {
+            files.extend(index_of(target));
+        }
+        files.retain(|path| !keep.contains(&path.as_path()) && !made_from.contains(path));
+        files
+    }
+
+    /// Removes the [`removable`](Self::removable) files, and returns them.
+    fn remove(&self, keep: &[&Path], target: &Path, made_from: &MadeFrom) -> Vec<PathBuf> {
         let mut removed = Vec::new();
-        for path in self.0.iter().filter(goes) {
-            match fs::remove_file(path) {
-                Ok(()) => removed.push(path.clone()),
+        for path in self.removable(keep, target, made_from) {
+            match fs::remove_file(&path) {
+                Ok(()) => removed.push(path),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     tracing::warn!("{} could not be removed: {error}", path.display());
@@ -274,6 +346,16 @@ impl OldData {
         }
         removed
     }
+}
+
+/// Returns the path of the index of the data of the model at `target`.
+fn index_of(target: &Path) -> Option<PathBuf> {
+    let name = target.file_name()?.to_string_lossy();
+    Some(target.with_file_name(safetensors::index_name(&name)))
+}
+
+fn is_index(path: &Path, target: &Path) -> bool {
+    index_of(target).is_some_and(|index| index == path)
 }
 
 /// Returns the interim ending of a name, if it has one.

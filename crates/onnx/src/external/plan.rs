@@ -44,8 +44,9 @@ const INSIDE: &[u32] = &[
 /// Largest alignment: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// Largest growth of a byte of the model to raw data: a one-byte varint becomes an `int64`. Exact
-/// lengths are known only after converting the elements; this limits a plan's claims until then.
+/// Maximum number of bytes of raw data for a byte of the model: a one-byte varint becomes an
+/// `int64`. Exact lengths are known only after converting the elements; until then this limits the
+/// claims of a plan.
 const MAX_GROWTH: u64 = 8;
 
 /// A plan to write a model with external data: the tensors that are moved out, and their places.
@@ -241,7 +242,8 @@ impl ExternalPlan {
         Ok(Some((self.target.with_file_name(name), text)))
     }
 
-    /// Fails if the rest is larger than readers accept, and names its largest parts.
+    /// Fails if the model without its tensors is larger than readers accept, and names its largest
+    /// parts.
     fn check_size(&self) -> Result<()> {
         let size = self.model_size();
         if size <= MAX_MODEL_SIZE {
@@ -284,8 +286,8 @@ pub(super) fn check(options: &ExternalOptions) -> Result<()> {
     Ok(())
 }
 
-/// Returns the target's name, with which the names of data files begin: they are stored in the
-/// model, so all readers have to accept them.
+/// Returns the target's name, which begins the names of data files. The model contains these names,
+/// so all readers have to accept them.
 pub(super) fn file_name(target: &Path) -> Result<String> {
     let name = target.file_name().and_then(|name| name.to_str());
     match name {
@@ -319,7 +321,7 @@ pub(super) fn choose(
     Ok((choice.leaving, choice.contexts))
 }
 
-/// Returns true for a tensor of this many bytes that is moved to a file next to the model.
+/// Returns true if a tensor of this many bytes is moved to a file next to the model.
 fn leaves(options: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     (options.everywhere || is_filled_by_onnx(place))
         && len >= options.min_size
@@ -405,7 +407,7 @@ impl Visitor for Choice<'_> {
     }
 }
 
-/// Returns whether `onnx.load` of onnx 1.23 loads a tensor at this place, as tested: it leaves
+/// Returns whether `onnx.load` of onnx 1.23 was found to load a tensor at this place. It leaves
 /// others external, and later uses of the model then fail.
 fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     match place.role {
@@ -417,7 +419,7 @@ fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     }
 }
 
-/// Returns whether shape inference may have to read it.
+/// Returns whether shape inference may have to read the tensor.
 fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
     matches!(tensor.data_type(), Some(DataType::Int64 | DataType::Int32))
         && tensor.dims.len() <= 1
@@ -498,7 +500,7 @@ pub(super) struct Away<'a> {
 }
 
 impl Away<'_> {
-    /// Returns the model without them.
+    /// Returns the model without the tensors and contents that are moved out.
     pub(super) fn skeleton(
         mut self,
         reader: &Arc<dyn ReadAt>,

@@ -26,7 +26,7 @@ pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
 
 /// Returns the type of a tensor's elements in the format, and the corresponding shape.
 pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(Dtype, Vec<u64>)> {
-    // onnx-safetensors and onnx-ir store these as bytes, and don't know other names for them.
+    // onnx-safetensors and onnx-ir store these as bytes, and don't support other names for them.
     let as_bytes = [DataType::Float8e4m3fnuz, DataType::Float8e5m2fnuz].contains(&data_type);
     let name = dtype(data_type).safetensors();
     let known = name.and_then(|name| serde_json::from_value(name.into()).ok());
@@ -103,7 +103,7 @@ pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Assigns each tensor its place: a file is full if the next tensor would exceed its limit.
+/// Assigns each tensor its place. A file is full if the next tensor would exceed its limit.
 pub(super) fn lay_out(
     leaving: &mut [Leaving],
     options: &ExternalOptions,
@@ -135,7 +135,8 @@ pub(super) fn lay_out(
     files.collect()
 }
 
-/// Numbers names that another tensor already has, since they must be unique in the header.
+/// Appends numbers to names that another tensor already has, since names must be unique in the
+/// header.
 fn unique_names(leaving: &mut [Leaving]) {
     let mut known: HashSet<String> = HashSet::with_capacity(leaving.len());
     for one in leaving.iter() {

@@ -22,12 +22,12 @@ enum Mark {
     Sample(Vec<u8>),
     /// Checksums of its chunks.
     Checksums(Vec<u32>),
-    /// Its chunks, which have no checksums: only identical chunks are equal.
+    /// The chunks. They have no checksums, so only identical chunks are equal.
     Chunks(Vec<ChunkIndex>),
 }
 
-/// Returns for each of these spans the first earlier one with the same bytes, if any. Reads nothing
-/// for a span with a unique length, nor for chunks with checksums.
+/// Returns, for each of these spans, the first earlier span with the same bytes, if any. Doesn't
+/// read spans of unique length, or chunks with checksums.
 pub(super) fn find(
     source: &dyn ReadAt,
     merged: Option<&MergedMessage<Arc<dyn ReadAt>>>,

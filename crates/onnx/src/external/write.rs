@@ -13,10 +13,10 @@ use record_file::ReadAt;
 
 use super::embedded::EmbeddedPlan;
 use super::leaving::{Bytes, Leaving};
-use super::place::{OldData, Placing};
+use super::place::{Placing, replace};
 use super::plan::ExternalPlan;
 use super::written::WrittenOnnx;
-use super::{ExternalOptions, MAX_MODEL_SIZE, safetensors};
+use super::{ExternalOptions, MAX_MODEL_SIZE};
 use crate::elements;
 use crate::source::OnnxSource;
 use crate::tensors::other_length;
@@ -59,7 +59,7 @@ impl OnnxSource {
         };
         if let Some(missing) = self.outside_files().find(|file| !file.exists()) {
             let message = "no such file, and data of the model is in it";
-            return Err(Error::new(ErrorKind::Io, message).context(missing.display()));
+            return Err(Error::new(ErrorKind::Io, message).in_file(missing));
         }
         let reader = std::sync::Arc::clone(self.reader());
         let made_from = MadeFrom::files(self.files());
@@ -86,7 +86,6 @@ pub fn write_one_piece(
     made_from: &MadeFrom,
     options: &ExternalOptions,
 ) -> Result<WrittenOnnx> {
-    let old = OldData::of(target);
     let file = AtomicFile::create(target, made_from, options.force)?;
     file.check_space(size)?;
     let meter = options.progress.meter(size);
@@ -95,9 +94,7 @@ pub fn write_one_piece(
         copy_to(reader, &pieces[at], &file, &meter)
     })?;
     options.progress.check()?;
-    file.commit()?;
-    let mut removed_files = old.remove(&[], target, made_from);
-    remove_index(target, &mut removed_files);
+    let removed_files = replace(target, made_from, &options.progress, || file.commit())?;
     Ok(WrittenOnnx {
         path: target.to_owned(),
         data_files: Vec::new(),
@@ -110,8 +107,8 @@ pub fn write_one_piece(
 }
 
 impl ExternalPlan {
-    /// Writes the model and its data files, atomically: whenever the process is killed, either the
-    /// old model or the new one can be read.
+    /// Writes the model and its data files atomically: even if the process is killed at any time,
+    /// either the old model or the new one can be read.
     ///
     /// # Errors
     ///
@@ -120,34 +117,22 @@ impl ExternalPlan {
     /// requires; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
     pub fn write(&self, made_from: &MadeFrom) -> Result<WrittenOnnx> {
         let paths: Vec<PathBuf> = self.data_files().collect();
-        let placing = Placing::begin(&self.target, paths, made_from, &self.options)?;
+        let (index, text) = self.index()?.unzip();
+        let placing = Placing::begin(&self.target, paths, index, made_from, &self.options)?;
         placing.check_space(self.model_size().saturating_add(self.data_size()))?;
         for ((file, path), planned) in placing.data().zip(self.all_files()) {
             file.as_file()
                 .set_len(planned.size)
                 .map_err(|error| at_target(error.into(), path))?;
         }
-        let index = self.index()?;
-        let index = index.map(|(path, text)| {
-            let force = self.options.force;
-            AtomicFile::create(&path, made_from, force).map(|file| (file, path, text))
-        });
-        let index = index.transpose()?;
         let data: Vec<&AtomicFile> = placing.data().map(|(file, _)| file).collect();
         self.copy(&data)?;
         self.options.progress.check()?;
-        if let Some((file, path, text)) = &index {
-            let mut sink = file.writer_at(0);
-            let written = sink.write_all(text.as_bytes());
-            written.map_err(|error| at_target(error.into(), path))?;
+        if let (Some(file), Some(text)) = (placing.index(), text) {
+            let written = file.writer_at(0).write_all(text.as_bytes());
+            written.map_err(|error| at_target(error.into(), file.target()))?;
         }
-        let mut placed = placing.place(|names, model| self.write_model(names, model))?;
-        if let Some((file, path, _)) = index {
-            file.commit()?;
-            placed.data_files.push(path);
-        } else {
-            remove_index(&self.target, &mut placed.removed_files);
-        }
+        let placed = placing.place(|names, model| self.write_model(names, model))?;
         Ok(WrittenOnnx {
             path: self.target.clone(),
             data_files: placed.data_files,
@@ -241,19 +226,6 @@ impl ExternalPlan {
     }
 }
 
-/// Removes the index file of the old model's data files, if these are gone.
-fn remove_index(target: &Path, removed: &mut Vec<PathBuf>) {
-    let is_listed = |file: &PathBuf| file.extension().is_some_and(|one| one == "safetensors");
-    let name = target.file_name().map(|name| name.to_string_lossy());
-    let (Some(name), true) = (name, removed.iter().any(is_listed)) else {
-        return;
-    };
-    let index = target.with_file_name(safetensors::index_name(&name));
-    if std::fs::remove_file(&index).is_ok() {
-        removed.push(index);
-    }
-}
-
 enum Job<'a> {
     Copy(Piece, &'a AtomicFile),
     Convert(&'a Leaving, &'a AtomicFile),
@@ -288,7 +260,7 @@ fn copy_to(reader: &dyn ReadAt, piece: &Piece, file: &AtomicFile, meter: &Meter)
     })
 }
 
-/// Limits the number of bytes to that of a tensor, since another tensor follows.
+/// A writer that limits the number of bytes to that of a tensor, since another tensor follows.
 struct Bounded<'m, W> {
     sink: W,
     left: u64,
@@ -310,7 +282,7 @@ impl<W: Write> Write for Bounded<'_, W> {
     }
 }
 
-/// Runs `count` jobs on threads. The first error ends them all.
+/// Runs `count` jobs on threads. The first error ends all of them.
 fn run(
     options: &ExternalOptions,
     count: usize,

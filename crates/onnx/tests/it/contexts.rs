@@ -93,7 +93,7 @@ fn both_forms_that_onnxruntime_writes_become_each_other() {
     let name = "external_OpenVINOExecutionProvider_OpenVINO-EP-subgraph_1_0.blob";
     let blob = fs::read(Path::new(THEIRS).join(name)).unwrap();
     assert!(fs::read(&content).unwrap() == blob);
-    // Identical to theirs, except for the name of the file.
+    // This is identical to theirs, except for the name of the file.
     use prost::Message;
     let mut expected = ModelProto::decode(&fs::read(&theirs).unwrap()[..]).unwrap();
     let ours = ModelProto::decode(&fs::read(&target).unwrap()[..]).unwrap();

@@ -205,7 +205,8 @@ fn a_model_in_chunks_converts_to_the_same_files_as_in_one_piece() {
                 files
             })
             .collect();
-        // One file by two forms, a pair by two, and one with the model in its header.
+        // Two forms write one file, two write a pair, and one writes a file with the model in its
+        // header.
         assert_eq!(made[0].len(), 7);
         assert!(made[0] == made[1], "{compression}");
     }

@@ -308,7 +308,7 @@ fn typed_data_becomes_raw_data() {
     for &(data_type, elements, fill, raw) in cases {
         let mut tensor = TensorProto {
             data_type: Some(data_type),
-            // Enough of them that the tensor is moved out.
+            // There are enough elements for the tensor to be moved out.
             dims: vec![elements],
             name: Some("t".into()),
             ..Default::default()

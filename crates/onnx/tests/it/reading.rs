@@ -1,4 +1,4 @@
-//! External data in the cases where readers differ.
+//! External data in cases that readers treat differently.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -256,7 +256,7 @@ fn symlinks_stay_beneath_the_models_folder_or_that_of_its_real_path() {
         }
     }
 
-    // As in the cache of a model hub: both are symlinks into one folder of blobs.
+    // As in the cache of a model hub, both are symlinks into one folder of blobs.
     let blob = write(&at("hub/blobs"), &of("model.onnx_data"));
     fs::rename(blob, at("hub/blobs/1a2b")).unwrap();
     fs::write(at("hub/blobs/3c4d"), b"2222").unwrap();

@@ -24,7 +24,7 @@ impl MadeFolders {
                 Ok(()) => made.0.push(folder),
                 // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::from(error).context(folder.display())),
+                Err(error) => return Err(Error::from(error).in_file(&folder)),
             }
         }
         Ok(made)

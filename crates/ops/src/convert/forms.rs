@@ -1,6 +1,6 @@
 //! The forms that an input can be written in, and their settings.
 
-use proto_splitter_core::formats::Opened;
+use proto_splitter_core::formats::{ConvertTarget, Format, Opened};
 
 /// Name of the form that every message has: a file in chunks, which [`convert_to_chunks`](super::convert_to_chunks) writes.
 pub const CHUNKS: &str = "cpb";
@@ -44,6 +44,46 @@ pub struct FormSetting {
     pub forms: Vec<&'static str>,
 }
 
+/// Returns the forms that [`convert`](super::convert) can write an input in, each with the format that writes it: the forms
+/// of the input's own format, starting with the default, followed by the forms that formats of its
+/// [registry](Opened::registry) have for any message.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// std::fs::write(&path, b"\x08\x01")?;
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// assert_eq!(proto_splitter_ops::targets(&input).count(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn targets(
+    input: &Opened,
+) -> impl Iterator<Item = (&'static dyn Format, &'static ConvertTarget)> {
+    let own = input.format().map(|format| (format, format.targets()));
+    let of_any = writers_of_any(input).map(|format| (format, format.targets_of_any()));
+    let all = own.into_iter().chain(of_any);
+    all.flat_map(|(format, targets)| targets.iter().map(move |target| (format, target)))
+}
+
+/// Returns the formats that can write an input, its own first.
+fn writers(input: &Opened) -> impl Iterator<Item = &'static dyn Format> {
+    input.format().into_iter().chain(writers_of_any(input))
+}
+
+/// Returns the other formats that can write a message of any format.
+fn writers_of_any(input: &Opened) -> impl Iterator<Item = &'static dyn Format> {
+    let own = input.format().map(|format| format.name());
+    let formats = if input.has_message() {
+        input.registry().formats()
+    } else {
+        &[]
+    };
+    let formats = formats.iter().copied();
+    formats.filter(move |format| Some(format.name()) != own && !format.targets_of_any().is_empty())
+}
+
 /// Returns the forms that an input can be written in, and their settings.
 ///
 /// ```
@@ -58,24 +98,27 @@ pub struct FormSetting {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn forms(input: &Opened) -> FormsReport {
-    let (mut forms, mut settings) = (Vec::new(), Vec::new());
+    let info = |(_, target): (_, &ConvertTarget)| FormInfo {
+        name: target.name,
+        title: target.title,
+    };
+    let mut forms: Vec<FormInfo> = targets(input).map(info).collect();
     let format = input.format();
-    if let Some(format) = format {
-        forms.extend(format.targets().iter().map(|target| FormInfo {
-            name: target.name,
-            title: target.title,
-        }));
-        settings.extend(format.convert_settings().iter().map(|setting| FormSetting {
+    let mut settings: Vec<FormSetting> = Vec::new();
+    for writer in writers(input) {
+        let known = writer.convert_settings().iter();
+        settings.extend(known.map(|setting| FormSetting {
             name: setting.name,
             title: setting.title,
             forms: setting.forms.to_vec(),
         }));
-        settings.extend(format.open_settings().iter().map(|name| FormSetting {
-            name,
-            title: "how the input is read",
-            forms: Vec::new(),
-        }));
     }
+    let opening = format.map_or(&[][..], |format| format.open_settings());
+    settings.extend(opening.iter().map(|name| FormSetting {
+        name,
+        title: "how the input is read",
+        forms: Vec::new(),
+    }));
     if input.plain().is_some() {
         forms.push(FormInfo {
             name: CHUNKS,

@@ -50,8 +50,8 @@ fn failure(error: ZipError) -> Error {
     }
 }
 
-/// Returns the name of an array, with `%` and two digits for characters that could place its file outside the folder to which the archive
-/// is unpacked, on any system.
+/// Returns the name of an array. Characters that could place its file outside the unpacked archive's folder, on any system, are replaced
+/// by `%` and two digits.
 pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     let below = name.trim_start_matches(SEPARATORS);
     let (root, drive) = (name.len() - below.len(), has_drive(name));

@@ -35,7 +35,8 @@ pub(super) fn write(
     sink: &mut dyn Write,
     meter: &Meter,
 ) -> Result<(), Error> {
-    // The widest elements first, so that each tensor is aligned to its elements.
+    // The tensors with the widest elements come first, so that each tensor is aligned to its
+    // elements.
     let mut tensors: Vec<&TensorInfo> = tensors.iter().collect();
     tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.dtype.bits()), &tensor.name));
     let header = header(&tensors)?;

@@ -65,7 +65,8 @@ pub struct SizeChange {
     /// New number of values.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// The member may exist in the other message with at most this many bytes, as only the largest members are compared.
+    /// Maximum size, in bytes, of the member in the other message, where it may exist unlisted, since only the largest members are
+    /// compared.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// The end of the path.
@@ -96,7 +97,7 @@ pub enum WhatChanged {
 
 /// Compares the sizes of two messages, or of the parts at the path in the options: what grew, shrank, appeared and disappeared.
 ///
-/// If the type of one message is unknown, that of the other is used for the old one: names can't be compared with numbers.
+/// If the type of the old message is unknown, that of the new one is used, since names can't be compared with numbers.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -124,7 +125,7 @@ pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<Tr
     let all = TreeLimits::new()
         .top(COMPARED)
         .min_size(LeastSize::Bytes(0));
-    let measuring = options.clone().list(all).enter_members(false);
+    let measuring = options.clone().limits(all).enter_members(false);
     let old_type = old.descriptor().or(new.descriptor());
     let (old_tree, _) = of_message(old, old_type, &measuring)?;
     let (new_tree, _) = of_message(new, new.descriptor(), &measuring)?;
@@ -139,9 +140,9 @@ pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<Tr
     };
     let whole = report.old_size.max(report.new_size);
     let cut = Cut {
-        depth: options.limits().max_depth(),
-        top: options.limits().max_count(),
-        min_size: options.limits().least_size().of(whole),
+        depth: options.get_limits().get_depth(),
+        top: options.get_limits().get_top(),
+        min_size: options.get_limits().get_min_size().of(whole),
     };
     report.add(
         &TreeDiff::of(&old_tree, &new_tree).root,

@@ -57,7 +57,7 @@ impl Node {
 pub(super) fn report(path: &str, tree: &Node, whole: u64, limits: &TreeLimits) -> TreeField {
     let cut = Cut {
         limits: *limits,
-        min_size: limits.least_size().of(whole),
+        min_size: limits.get_min_size().of(whole),
         whole,
     };
     cut.field(tree, path.to_owned(), path.to_owned(), 0)
@@ -77,13 +77,13 @@ impl Cut {
         below.sort_by_key(|(_, node)| Reverse(node.size));
         let all = below.len();
         below.retain(|(_, node)| node.size >= self.min_size);
-        below.truncate(limits.max_count());
-        match limits.sorted_by() {
+        below.truncate(limits.get_top());
+        match limits.get_order() {
             TreeOrder::Size => {}
             TreeOrder::Count => below.sort_by_key(|(_, node)| Reverse(node.count)),
             TreeOrder::Name => below.sort_by_key(|(name, _)| *name),
         }
-        let is_deepest = depth >= limits.max_depth();
+        let is_deepest = depth >= limits.get_depth();
         if is_deepest {
             below.clear();
         }

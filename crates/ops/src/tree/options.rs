@@ -6,7 +6,7 @@ use proto_splitter_core::size_tree;
 /// Options for [`tree`](super::tree()), [`tree_diff`](super::tree_diff) and [`MeasuredTree`](super::MeasuredTree).
 #[derive(Clone, Debug, Default)]
 pub struct TreeOptions {
-    path: String,
+    start: String,
     limits: TreeLimits,
     pub(super) enter_members: bool,
     pub(super) progress: Option<Progress>,
@@ -23,18 +23,18 @@ impl TreeOptions {
     /// names. Default: the whole input.
     #[must_use]
     pub fn start(mut self, path: impl Into<String>) -> Self {
-        self.path = path.into();
+        self.start = path.into();
         self
     }
 
-    /// Sets what to list. Default: [`TreeLimits::new`].
+    /// Sets the limits on what is listed. Default: [`TreeLimits::new`].
     #[must_use]
-    pub fn list(mut self, limits: TreeLimits) -> Self {
+    pub fn limits(mut self, limits: TreeLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets whether to measure the largest members separately, too, for [`TreeReport::inside`](super::TreeReport::inside). Default: false.
+    /// Sets whether to also measure the largest members separately, for [`TreeReport::inside`](super::TreeReport::inside). Default: false.
     #[must_use]
     pub fn enter_members(mut self, enter_members: bool) -> Self {
         self.enter_members = enter_members;
@@ -48,13 +48,24 @@ impl TreeOptions {
         self
     }
 
-    /// Returns the path to start from.
-    pub fn path(&self) -> &str {
-        &self.path
+    /// Returns whether to also measure the largest members separately, for
+    /// [`TreeReport::inside`](super::TreeReport::inside).
+    pub const fn get_enter_members(&self) -> bool {
+        self.enter_members
     }
 
-    /// Returns what to list.
-    pub fn limits(&self) -> &TreeLimits {
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+
+    /// Returns the path to start from.
+    pub fn get_start(&self) -> &str {
+        &self.start
+    }
+
+    /// Returns the limits on what is listed.
+    pub const fn get_limits(&self) -> &TreeLimits {
         &self.limits
     }
 
@@ -121,23 +132,23 @@ impl TreeLimits {
         self
     }
 
-    /// Returns the number of levels of fields.
-    pub const fn max_depth(&self) -> usize {
+    /// Returns the number of levels of fields below the first.
+    pub const fn get_depth(&self) -> usize {
         self.depth
     }
 
     /// Returns the largest number of members of a field, and of fields of a message.
-    pub const fn max_count(&self) -> usize {
+    pub const fn get_top(&self) -> usize {
         self.top
     }
 
     /// Returns the size of the smallest part.
-    pub const fn least_size(&self) -> LeastSize {
+    pub const fn get_min_size(&self) -> LeastSize {
         self.min_size
     }
 
     /// Returns the order of fields and members.
-    pub const fn sorted_by(&self) -> TreeOrder {
+    pub const fn get_order(&self) -> TreeOrder {
         self.order
     }
 }

@@ -18,7 +18,7 @@ pub struct TreeReport {
     pub file: PathBuf,
     /// Full name of the message's type, if known; for an archive, the title of its format.
     pub message: Option<String>,
-    /// The three largest parts, as an error about a limit names them; empty for an archive.
+    /// The three largest parts, which errors about limits also name; empty for an archive.
     pub largest: Vec<TreePart>,
     /// The whole, or the part at the requested path.
     pub tree: TreeField,
@@ -60,7 +60,7 @@ pub struct TreeField {
     /// The last step of the path.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub label: String,
-    /// Further description of a single value, for people.
+    /// Further description of a single value, for people to read.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub detail: Option<String>,
     /// Type of the values, if known.
@@ -92,7 +92,7 @@ pub struct TreeField {
     /// Fields below.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub fields: Vec<TreeField>,
-    /// Fields not listed, except for those that are too deep.
+    /// The fields that aren't listed, except for those that are too deep.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub other_fields: Option<TreeRest>,
 }
@@ -160,10 +160,10 @@ pub(super) fn of_message(
     let whole = tree.root.size;
     let cut = Cut {
         limits: *limits,
-        min_size: limits.least_size().of(whole),
+        min_size: limits.get_min_size().of(whole),
         whole,
     };
-    let is_unlimited = limits.max_depth() == usize::MAX;
+    let is_unlimited = limits.get_depth() == usize::MAX;
     let inside = entered
         .iter()
         .filter(|inside| is_unlimited && inside.root.size >= cut.min_size)
@@ -197,7 +197,7 @@ impl Cut {
             ("", label) => label.to_owned(),
             (above, label) => format!("{above}.{label}"),
         };
-        let below = depth < self.limits.max_depth();
+        let below = depth < self.limits.get_depth();
         let (members, other_members) = if below {
             self.members(node)
         } else {
@@ -230,8 +230,8 @@ impl Cut {
     fn members(&self, node: &TreeNode) -> (Vec<TreeMember>, Option<TreeRest>) {
         let shown = |member: &&Member| member.size >= self.min_size;
         let mut members: Vec<&Member> = node.members.iter().filter(shown).collect();
-        members.truncate(self.limits.max_count());
-        if self.limits.sorted_by() == TreeOrder::Name {
+        members.truncate(self.limits.get_top());
+        if self.limits.get_order() == TreeOrder::Name {
             members.sort_by(|a, b| a.path.cmp(&b.path));
         }
         let listed: u64 = members.iter().map(|member| member.size).sum();
@@ -263,11 +263,11 @@ impl Cut {
         let shown = |child: &&TreeNode| child.size >= self.min_size;
         // Sorted by size.
         let mut shown: Vec<&TreeNode> = node.children.iter().filter(shown).collect();
-        if self.limits.sorted_by() == TreeOrder::Count {
+        if self.limits.get_order() == TreeOrder::Count {
             shown.sort_by_key(|child| std::cmp::Reverse(child.count));
         }
-        shown.truncate(self.limits.max_count());
-        if self.limits.sorted_by() == TreeOrder::Name {
+        shown.truncate(self.limits.get_top());
+        if self.limits.get_order() == TreeOrder::Name {
             shown.sort_by(|a, b| a.name.cmp(&b.name));
         }
         let sizes = |size: u64, child: &TreeNode| size.saturating_add(child.size);

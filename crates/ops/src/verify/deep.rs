@@ -345,7 +345,7 @@ mod tests {
         assert!(parse_as(tensor, &field(10, &[0x80])).is_err());
         let too_long = [[0x80; 10].as_slice(), &[1]].concat();
         assert!(parse_as(tensor, &field(10, &too_long)).is_err());
-        // At some length, every varint is divided by the end of a piece.
+        // At some piece length, every varint is divided by the end of a piece.
         assert!(parse_as(tensor, &field(10, &[0xff, 0xff, 1].repeat(100_000))).is_ok());
     }
 

@@ -19,8 +19,7 @@ pub(super) struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
-    /// Returns the message of an input. Fails at once if it isn't comparable, rather than after reading the other input.
-    /// would be long to wait for that error.
+    /// Returns the message of an input. Fails immediately if it isn't comparable, rather than after reading the other input.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let Some((bytes, size)) = input.plain() else {
             let why = if input.has_message() {
@@ -29,7 +28,7 @@ impl<'a> Original<'a> {
                 "tensors, and no message to compare with"
             };
             let error = Error::new(ErrorKind::InvalidConfig, why);
-            return Err(error.context(input.input().display()));
+            return Err(error.in_file(input.input()));
         };
         Ok(Original { input, bytes, size })
     }
@@ -53,7 +52,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Returns the offset of the first difference after everything was written. If one is a prefix of the other, that is its end.
+    /// Returns the offset of the first difference, after everything was written. If one message is a prefix of the other, the
+    /// offset is its end.
     pub(super) fn finish(self) -> Option<u64> {
         let goes_on = self.position < self.original.size;
         self.different.or(goes_on.then_some(self.position))

@@ -70,7 +70,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
             program: there(beside(OLD_PROGRAM)),
             parameters: Some(path.to_owned()),
         }),
-        // A file of streams by any other name; pickles are refused when it is opened.
+        // A file of streams with any other name. Pickles are refused when it is opened.
         _ if path.is_file() => Ok(Found {
             program: None,
             parameters: Some(path.to_owned()),
@@ -79,7 +79,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
             Some(program) => find(&program),
             None => {
                 let message = "no such file, and no .pdmodel or .json with this prefix";
-                Err(Error::new(ErrorKind::Io, message).context(path.display()))
+                Err(Error::new(ErrorKind::Io, message).in_file(path))
             }
         },
     }
@@ -87,7 +87,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
 
 /// Finds the model in a folder, which must have exactly one.
 fn in_folder(folder: &Path) -> Result<Found> {
-    let failed = |error: std::io::Error| Error::from(error).context(folder.display());
+    let failed = |error: std::io::Error| Error::from(error).in_file(folder);
     let (mut descs, mut json) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -106,7 +106,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
         [program] => find(program),
         [] => {
             let message = "a folder without a .pdmodel, a __model__, or a .json with a .pdiparams";
-            Err(Error::new(ErrorKind::InvalidConfig, message).context(folder.display()))
+            Err(Error::new(ErrorKind::InvalidConfig, message).in_file(folder))
         }
         many => {
             let mut names: Vec<_> = many
@@ -115,7 +115,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
                 .collect();
             names.sort();
             let message = format!("several programs: name one of {}", names.join(", "));
-            Err(Error::new(ErrorKind::InvalidConfig, message).context(folder.display()))
+            Err(Error::new(ErrorKind::InvalidConfig, message).in_file(folder))
         }
     }
 }
@@ -160,7 +160,7 @@ pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
             format!("the name {name:?} can't be that of a file: it would lead outside its folder");
         Error::new(ErrorKind::InvalidPath, message)
     };
-    // A separator or drive of another system would lead outside there.
+    // On another system, its separators or drives would lead outside the folder.
     if name.contains(['\\', '\0']) || cfg!(windows) && name.contains(':') {
         return Err(outside());
     }
@@ -173,9 +173,8 @@ pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
 
 /// Fails if a path below `folder` leads outside it, through a symbolic link.
 pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<()> {
-    let real = |path: &Path| {
-        fs::canonicalize(path).map_err(|error| Error::from(error).context(path.display()))
-    };
+    let real =
+        |path: &Path| fs::canonicalize(path).map_err(|error| Error::from(error).in_file(path));
     let folder = if folder == Path::new("") {
         Path::new(".")
     } else {
@@ -185,7 +184,7 @@ pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<()> {
         Ok(())
     } else {
         let message = "the file of a variable is outside the model's folder";
-        Err(Error::new(ErrorKind::InvalidPath, message).context(path.display()))
+        Err(Error::new(ErrorKind::InvalidPath, message).in_file(path))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A model as one message: a message of spans over its files, of which only headers are read.
+//! A model as one message of spans over its files. Only headers are read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn file_name(path: &Path) -> Result<&str> {
     let name = path.file_name().and_then(|name| name.to_str());
     name.ok_or_else(|| {
         let message = "the name of a model's file isn't Unicode";
-        Error::new(ErrorKind::InvalidPath, message).context(path.display())
+        Error::new(ErrorKind::InvalidPath, message).in_file(path)
     })
 }
 
@@ -213,7 +213,7 @@ impl Fields {
             spans.number(field::parameter_file::LAYOUT, layout)?;
             spans.number(field::parameter_file::SEPARATE, file.is_separate().into())?;
             for (at, parameter) in file.parameters().iter().enumerate() {
-                check_fits(parameter, at).map_err(|error| error.context(file.path().display()))?;
+                check_fits(parameter, at).map_err(|error| error.in_file(file.path()))?;
                 spans.message(field::parameter_file::PARAMETERS, |spans| {
                     spans.parameter(bytes, parameter)
                 })?;

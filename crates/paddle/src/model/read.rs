@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use bytes::Bytes;
-use proto_splitter_core::tensor::{fill_together, read_together};
+use proto_splitter_core::tensor::{read_many, read_many_into};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::PaddleModel;
@@ -45,11 +45,11 @@ impl PaddleModel {
         let parameters = self.parameters();
         let ranges =
             parameters.map(|(file, parameter)| (file.bytes() as _, parameter.stream().data()));
-        read_together(&ranges.collect::<Vec<_>>(), threads)
+        read_many(&ranges.collect::<Vec<_>>(), threads)
     }
 
-    /// Reads as [`read_all`](Self::read_all) does, to one buffer per parameter, each with the size
-    /// of its data. This is faster if the buffers were used before.
+    /// Reads like [`read_all`](Self::read_all), but into one buffer per parameter, each with the
+    /// size of its data. This is faster if the buffers were used before.
     ///
     /// # Errors
     ///
@@ -88,6 +88,6 @@ impl PaddleModel {
             );
             return Err(invalid(message));
         }
-        fill_together(filled, threads)
+        read_many_into(filled, threads)
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use super::folder::Staging;
-use super::parameter::Incoming;
+use super::incoming::Incoming;
 use super::source::{Gap, LEAST_GAP, MessageSource};
+use super::staging::Staging;
 use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::{Layout, StreamKind};
@@ -22,7 +22,7 @@ const BUFFER_LEN: usize = 256 << 10;
 /// Largest number of files that wait for large parts: 64, since all of them are open.
 const MAX_WAITING: usize = 64;
 
-/// Writes the files of a model, one after another. Large parts are copied on threads, once the
+/// A writer of the files of a model, one after another. Large parts are copied on threads, once the
 /// other parts of the files are written.
 pub(super) struct Files<'m> {
     staging: Staging,
@@ -42,11 +42,11 @@ pub(super) struct Files<'m> {
     companion: Option<String>,
     /// Names of the companions that don't belong to the arrangement.
     left_out: Vec<String>,
-    /// The file that is being written; `None` drops the bytes.
+    /// The file that is being written; `None` if the bytes are dropped.
     open: Option<BufWriter<Arc<File>>>,
     /// Number of the message's parameter files so far.
     seen: u32,
-    /// Previous parameter, if all are combined to one file from separate ones.
+    /// Previous parameter, if separate files are combined into one.
     last: Option<String>,
     bytes: u64,
 }
@@ -276,7 +276,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Leaves these bytes of the message to threads, if there are many: they belong to the part
+    /// Leaves these bytes of the message to threads, if there are many. They belong to the part
     /// that was begun last.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
@@ -359,7 +359,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Fails if a name isn't that of a file directly in the model's folder.
+/// Fails if a name isn't that of a file in the model's folder itself.
 fn check_plain(name: &str) -> Result<()> {
     let is_plain = !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..");
     if is_plain {

@@ -1,7 +1,7 @@
 //! Parsing the message of a model while it arrives, front to back.
 //!
-//! A message in chunks is merged to a sink that writes files: so the message itself is never
-//! written or held. Small fields are collected, potentially large ones are passed on immediately.
+//! A message in chunks is merged to a sink that writes files, so the message itself is never
+//! written or held. Small fields are collected; fields that may be large are passed on immediately.
 //! Fields must be in the order of their numbers, as every serializer writes them, since everything
 //! before a tensor's data in a file must be known by then.
 
@@ -13,7 +13,7 @@ use proto_splitter_core::wire::{WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::files::Files;
-use super::parameter::Incoming;
+use super::incoming::Incoming;
 use crate::model::{ProgramKind, field};
 use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
@@ -70,7 +70,7 @@ enum State {
     Header,
     /// The rest of a string, for the field with this number.
     Text(u32, u64),
-    /// This many bytes that are passed on immediately.
+    /// This many bytes, which are passed on immediately.
     Through(Through, u64),
 }
 
@@ -214,7 +214,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     self.number(number, value).and_then(|()| self.close())
                 }
             }
-            // Paddle doesn't know such a field of a description, and ignores it.
+            // Paddle ignores such a field of a description.
             Some(WireType::Fixed32) if is_desc => self.desc_field(4),
             Some(WireType::Fixed64) if is_desc => self.desc_field(8),
             _ => Err(self.unknown(number)),

@@ -1,4 +1,4 @@
-//! The message that the files are made from, in chunks or not.
+//! The message that the files are made from, in chunks or in one piece.
 
 use std::fs::File;
 use std::io::Write;

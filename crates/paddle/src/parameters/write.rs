@@ -10,10 +10,10 @@ use proto_splitter_core::{Error, Result};
 use super::ParameterFile;
 use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
-/// Writes a file of streams, one after another. The file appears only once it is finished.
+/// A writer of a file of streams, one after another. The file appears only once it is finished.
 ///
-/// The file doesn't contain the names of tensors: Paddle takes them in the order of the names of
-/// the program's parameters.
+/// The file doesn't contain the names of tensors. Paddle assigns the tensors to the program's
+/// parameters in the order of the parameters' names.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -94,9 +94,9 @@ impl ParameterWriter {
 }
 
 /// Appends a tensor with its data to a file in the sized layout, and returns its counter. The
-/// existing content is unchanged, and on an error nothing follows it.
+/// existing content is unchanged, and after an error nothing follows it.
 ///
-/// The size before the tensor is written last, when everything else is on the disk. If the process
+/// The size before the tensor is written last, once everything else is on the disk. If the process
 /// ends before that, readers report that the tensor has no size, and the offset at which to
 /// truncate the file.
 ///
@@ -106,7 +106,7 @@ impl ParameterWriter {
 /// [`write_stream`].
 pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
     let path = path.as_ref();
-    let failed = |error: std::io::Error| Error::from(error).context(path.display());
+    let failed = |error: std::io::Error| Error::from(error).in_file(path);
     let open = OpenOptions::new().write(true).open(path);
     let mut file = open.map_err(failed)?;
     let end = file.metadata().map_err(failed)?.len();
@@ -147,7 +147,7 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
 /// Size of the length before a stream, in bytes.
 const SIZE_LEN: usize = 8;
 
-/// Writes zeros, which is an invalid size, in place of the size, and keeps it.
+/// A writer that replaces the size by zeros, which are an invalid size, and keeps the size.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

@@ -16,7 +16,7 @@ use super::{ParameterSpec, in_order};
 use crate::proto::framework::var_type::Type;
 use crate::stream::StreamKind;
 
-/// Largest JSON program that is read: 1 GiB. All of it is in memory meanwhile.
+/// Largest JSON program that is read: 1 GiB. It is read into memory as a whole.
 const MAX_JSON_SIZE: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -63,8 +63,8 @@ struct Op<'a> {
 
 impl Op<'_> {
     /// Returns whether it is a value from the parameter file. The state of a layer that is created
-    /// for each run is a parameter of the program, too, but not persistable: the first attribute of
-    /// its output shows that.
+    /// for each run is also a parameter of the program, but not persistable, as the first attribute
+    /// of its output shows.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)
@@ -124,7 +124,7 @@ fn parameter(op: &Op<'_>) -> Result<ParameterSpec> {
     let dims = dims.and_then(|dims| dims.iter().map(Value::as_i64).collect::<Option<Vec<_>>>());
     Ok(match (tensor["#"].as_str(), dtype, dims) {
         (Some("0.t_dtensor"), Some(dtype), Some(dims)) => ParameterSpec::dense(name, dtype, dims),
-        // A type that isn't known here; the stream has it.
+        // This type is unknown here, but the stream has it.
         _ => ParameterSpec::new(name, StreamKind::Dense),
     })
 }

@@ -38,8 +38,8 @@ impl Stream {
         Stream::read_within(source, at..end, kind, layout)
     }
 
-    /// Reads as [`read`](Self::read) does, a stream that begins at the start of `within` and ends
-    /// inside it.
+    /// Reads, like [`read`](Self::read), the header of a stream that begins at the start of
+    /// `within` and ends inside it.
     pub(crate) fn read_within(
         source: &dyn ReadAt,
         within: Range<u64>,
@@ -126,7 +126,7 @@ fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     ))
 }
 
-/// Reads a stream as in the table of the model format.
+/// Reads a stream in the layout of the model format's table.
 fn model_format(mut header: Header<'_>) -> Result<Stream> {
     let start = header.position;
     header.version("the version of the stream")?;

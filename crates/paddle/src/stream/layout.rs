@@ -8,7 +8,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file;
 
-/// The layout of a stream. Numbers are little-endian, and nothing is aligned.
+/// The layout of a stream. Numbers are little-endian and unaligned.
 ///
 /// The text form is `paddle`, `model-format` or `sized`.
 ///
@@ -43,16 +43,16 @@ pub enum Layout {
     #[default]
     Paddle,
     /// The table in the design document of the model format. There is one version word, and the LoD
-    /// comes last. Paddle refuses it: it mistakes the size of the `TensorDesc` for the lower half
-    /// of the number of levels.
+    /// comes last. Paddle refuses it, since it takes the size of the `TensorDesc` for the lower
+    /// half of the number of levels.
     ///
     /// ```text
     /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
     /// ```
     ModelFormat,
     /// The layout in the design document of saving to one file: each stream as in
-    /// [`Layout::Paddle`], preceded by its size, so that counting from 0 leads from one to the
-    /// next. Paddle refuses it: it mistakes the size for the version.
+    /// [`Layout::Paddle`], preceded by its size, so that readers can skip from one stream to the
+    /// next. Paddle refuses it, since it takes the size for the version.
     ///
     /// ```text
     /// u64 size of the stream | stream
@@ -127,7 +127,7 @@ impl From<parameter_file::Layout> for Layout {
     }
 }
 
-/// The kind of value in a stream. The variable in the program has it, not the stream.
+/// The kind of value in a stream. The program's variable declares it, not the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKind {

@@ -17,8 +17,8 @@ const LEAST_ENTRY: u64 = 8 + 4;
 /// Largest word that is read: 1 MiB.
 const MAX_WORD: u64 = 1 << 20;
 
-/// Writes a vocabulary of any size as a stream, and returns its size in bytes. Iterates twice over
-/// the words, since their number, and in the sized layout their length, comes first.
+/// Writes a vocabulary of any size as a stream, and returns its size in bytes. Iterates over the
+/// words twice, since their number (and in the sized layout, their length) comes first.
 ///
 /// ```
 /// use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, write_vocabulary};

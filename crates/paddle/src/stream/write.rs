@@ -10,7 +10,7 @@ use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 pub(crate) const COPY_LEN: usize = 1 << 20;
 
 /// Writes a tensor of any size as a stream, with its data from a reader, and returns the size of
-/// the stream in bytes. Data in memory is a reader, too: `&mut &data[..]`.
+/// the stream in bytes. For data in memory, pass `&mut &data[..]`.
 ///
 /// # Errors
 ///

@@ -70,8 +70,8 @@ fn two(folder: &Path) -> PathBuf {
     path
 }
 
-/// A reader of data that records before every read the content of the file being appended to: that
-/// which would remain if the process ended then.
+/// A reader of data that, before every read, records the content of the file being appended to,
+/// which would remain if the process ended at that moment.
 struct Watching<'a> {
     path: &'a Path,
     left: usize,
@@ -165,8 +165,8 @@ fn nothing_is_appended_to_a_damaged_file() {
         bytes[at] = byte;
         bytes
     };
-    // The first stream has its size in front, 22 bytes of header with a description of 4, and 5 of
-    // data.
+    // The first stream consists of its size, 22 bytes of header with a description of 4, and 5
+    // bytes of data.
     let second = 8 + 24 + 5;
     for (bytes, wanted) in [
         (

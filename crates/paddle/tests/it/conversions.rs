@@ -72,7 +72,7 @@ fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
     PaddleModel::open(folder).unwrap()
 }
 
-/// Checks all models concurrently: most of the time goes to the disk.
+/// Checks all models concurrently, since most of the time is spent on the disk.
 fn for_every_model(check: impl Fn(&PaddleModel) + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let models = models(folder.path());

@@ -15,7 +15,7 @@ use proto_splitter_paddle::{
 
 use crate::support::fixtures;
 
-/// Returns a stream of FP32 [2] with these changes: bytes at an offset.
+/// Returns a stream of type FP32 and shape [2] with these changes: bytes at an offset.
 fn stream(changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [2]).lod([vec![0, 2]]);

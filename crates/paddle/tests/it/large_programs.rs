@@ -417,8 +417,8 @@ fn whatever_gets_large_is_cut_no_more_than_needed_and_comes_back() {
                 for profile in [Profile::TensorFlow, Profile::Extended] {
                     let what = format!("{what} of {} bytes at {max}, {profile}", bytes.len());
                     let options = SplitOptions::new().max_chunk_size(max).profile(profile);
-                    // Checks every bound, and that no chunk could be merged back to its original
-                    // place.
+                    // This checks every bound, and that no chunk could be merged back to its
+                    // original place.
                     let outcome =
                         splits::check(&ProgramDescSplitter, &source(&bytes), &bytes, &options);
                     let Outcome::Split(split) = outcome else {
@@ -520,14 +520,14 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
     for (ops, wanted) in [
         // One engine is larger than a chunk may be.
         (&[(TEXT, 1, 1100)][..], vec![engine(0)]),
-        // Large parts leave in any case, and small ones stay.
+        // Large parts are cut out in any case, and small ones stay.
         (
             &[(TEXT, 1, 10), (TEXT, 1, 2500), (TEXTS, 2, 20)],
             vec![engine(0), engine(1)],
         ),
         // None is too large, but their sum is.
         (&[(TEXT, 1, 600); 2], vec![engine(0), engine(1)]),
-        // Slices are small, for readers of one element: each of these has its own.
+        // Slices are small, for readers of one element, so each of these elements has its own.
         (&[(TEXTS, 5, 300)], vec![ATTR_OF_FIRST.to_owned(); 4]),
     ] {
         let spans = Arc::new(huge(ops));

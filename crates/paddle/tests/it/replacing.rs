@@ -47,7 +47,7 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
             true,
         ),
         (elsewhere, original, "program.pdiparams", b"old", true),
-        // The output has these names, or no reader looks for them.
+        // Either the output has these names, or no reader looks for them.
         (open("vars_separate"), combined, "__params__", b"old", false),
         (
             open("jit_save"),

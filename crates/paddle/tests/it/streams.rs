@@ -163,7 +163,7 @@ fn a_header_is_read_with_less_than_64_bytes_however_large_the_data_is() {
         let spec = TensorSpec::dense(Type::Fp32, [1 << 20, 1 << 12, 3]);
         let size = spec.data_size().unwrap();
         let mut front = Vec::new();
-        // The data isn't written here, except for the model format's, whose end matters.
+        // The data isn't written here, except in the model format, where its end matters.
         let error = write_stream(&mut front, &spec, layout, &mut io::empty()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         let tail = if layout == Layout::ModelFormat { 8 } else { 0 };

@@ -21,11 +21,11 @@ const SCHEDULES: u64 = 200;
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Lives,
-    /// While it writes: its incomplete file is left under a temporary name.
+    /// The host dies while it writes, and leaves an incomplete file under a temporary name.
     DiesWriting,
     /// Before its file has its name.
     DiesBefore,
-    /// After its file has its name, but before its report is delivered.
+    /// The host dies after its file has its name, but before its report is delivered.
     DiesAfter,
 }
 
@@ -238,7 +238,7 @@ fn a_merge_has_the_right_bytes_whichever_hosts_die_come_twice_or_late() {
         assert_eq!(merged.byte_exact, Some(true));
         let late = plan.run(0, &PartOptions::new()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::AlreadyExists, "{late}");
-        // Once more, as by a scheduler that missed the first success.
+        // This repeats the commit, like a scheduler that missed the first success.
         plan.commit(&reports, &PartOptions::new()).unwrap();
         assert!(
             fs::read(&target).unwrap() == folder.message,

@@ -51,7 +51,7 @@ fn whatever_hosts_write_in_whatever_order_becomes_one_message() {
     let mut reports: Vec<_> = (0..8)
         .map(|host| write(&folder, host, host * 4..host * 4 + 4, &options))
         .collect();
-    // A host that has written twice, with the same result.
+    // One host has written twice, with the same result.
     reports.push(write(&folder, 3, 12..16, &options));
     reports.reverse();
     let done = commit_shards(

@@ -25,7 +25,7 @@ fn parts_of_any_number_make_one_message_that_merges_byte_for_byte() {
             "{}",
             plan.parts()
         );
-        // As on other hosts, which read it from a file.
+        // Other hosts read the plan from a file.
         plan.write(folder.path("m.plan"), false).unwrap();
         let read = PartsPlan::read(folder.path("m.plan")).unwrap();
         assert_eq!(read.id(), plan.id());

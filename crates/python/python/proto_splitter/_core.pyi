@@ -9,8 +9,14 @@ __all__ = [
     "Sender",
     "Table",
     "TransferReceiver",
+    "Tree",
     "__version__",
     "command",
+    "diff",
+    "externalize",
+    "fingerprint",
+    "info",
+    "internalize",
     "merge",
     "merge_to",
     "merge_to_bytes",
@@ -20,6 +26,7 @@ __all__ = [
     "split_to",
     "transfer_descriptors",
     "transfer_detail",
+    "verify",
 ]
 
 __version__: str
@@ -92,6 +99,52 @@ def report(
     progress: Callable[[int, int], object] | None,
 ) -> tuple[int, bytes, BaseException | None]: ...
 
+def info(name: str, message: str | None) -> dict[str, Any]: ...
+def verify(
+    name: str,
+    message: str | None,
+    against: str | None,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def diff(
+    first: str,
+    second: str,
+    message: str | None,
+    limit: int,
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def fingerprint(
+    folder: str, progress: Callable[[int, int], object] | None
+) -> dict[str, Any]: ...
+def externalize(
+    folder: str,
+    output: str,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def internalize(
+    folder: str,
+    output: str,
+    force: bool,
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+
+@final
+class Tree:
+    def __new__(
+        cls,
+        name: str,
+        message: str | None,
+        depth: int | None,
+        top: int | None,
+        min_size: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> Tree: ...
+    def report(self) -> dict[str, Any]: ...
+    def text(self) -> str: ...
+    def page(self) -> str: ...
+
 @final
 class Handle:
     def __new__(
@@ -100,6 +153,7 @@ class Handle:
         message: str | None,
         schema: bytes | None,
         n_threads: int | None,
+        delimited: str | None,
     ) -> Handle: ...
     def close(self) -> None: ...
     @property

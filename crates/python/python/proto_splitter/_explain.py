@@ -1,4 +1,4 @@
-"""What makes a message large: its largest parts, and how far it is from protobuf's limit."""
+"""The largest parts of a message, and its distance from protobuf's limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _messages, _reports
+from . import _core, _messages
 from ._files import named
 from ._functions import Progress
 
@@ -100,7 +100,7 @@ class Limits:
 
     @property
     def fits(self) -> bool:
-        """Whether protobuf can serialize and parse the message in one piece."""
+        """True if protobuf can serialize and parse the message in one piece."""
         return self.left >= 0
 
     def __str__(self) -> str:
@@ -137,11 +137,9 @@ def explain(
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
         # A message of a framework without descriptors is explained by numbers.
         source = source.SerializeToString()
-    # A part beyond the ten largest elements of a field, or its hundredth, is none of the largest.
-    arguments = ["--top", str(_TOP)] + ([] if message is None else ["--message", message])
+    # A part beyond the ten largest elements of a field, or below its hundredth, isn't among the largest.
     with named(source) as name:
-        _, output = _reports.run("tree", "--json", *arguments, "--", name, progress=progress)
-    report = json.loads(output)
+        report = _core.Tree(name, message, None, _TOP, None, progress).report()
     parts = report.get("largest", [])
     largest = (LargePart(part["path"], part["size"], part.get("name")) for part in parts)
     return Explanation(report["tree"]["size"], tuple(largest))

@@ -109,7 +109,10 @@ def _copy(given: Any, file: Any) -> None:
     """
     try:
         end = given.seek(0, 2)
-    except (OSError, ValueError):
+        # Some objects' `seek` returns nothing.
+        if end is None:
+            end = given.tell()
+    except (AttributeError, OSError, ValueError):
         # Some, such as decompressing readers, don't know their end.
         end = None
     if at := given.seek(0):
@@ -121,9 +124,14 @@ def _copy(given: Any, file: Any) -> None:
             raise TypeError(f"read gives {type(data)}, and not bytes")
         if not data:
             break
+        if (size := memoryview(data).nbytes) > _STEP:
+            raise ValueError(f"read({_STEP}) gives {size} bytes")
         copied += file.write(data)
+        # It might never end.
+        if end is not None and copied > end:
+            break
     if end is not None and copied != end:
-        raise ValueError(f"seek(0, 2) gives {end}, where {copied} bytes are read")
+        raise ValueError(f"the end is at {end}, where {copied} bytes are read")
 
 
 def existing(path: str | os.PathLike[str]) -> str:

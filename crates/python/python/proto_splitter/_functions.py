@@ -62,6 +62,8 @@ class Written:
     files: tuple[str, ...]
     #: The chunks in the order of their indices; none if nothing was cut.
     chunks: tuple[Chunk, ...]
+    #: The Merkle root in hexadecimal digits, with ``merkle_root``; ``None`` if nothing was cut.
+    merkle_root: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def split(
     records: str | None = None,
     profile: str = "tensorflow",
     embed_schema: bool = False,
+    merkle_root: bool = False,
     always_chunked: bool = False,
     force: bool = False,
     threads: int | None = None,
@@ -118,6 +121,8 @@ def split(
         records: Riegeli options, such as ``transpose,brotli:5``, instead of ``compression``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file.
+        merkle_root: Stores the hashes of a Merkle root, which the result has; ``protosplit get --root``
+            and :func:`verify` check the file, or a part of it, by that.
         always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
         force: Overwrites an existing file.
         threads: Number of threads; one per core by default.
@@ -149,6 +154,7 @@ def split(
         profile=profile,
         force=force,
         embed_schema=embed_schema,
+        merkle_root=merkle_root,
         always_chunked=always_chunked,
         threads=threads,
     )
@@ -172,6 +178,7 @@ def split_arguments(**given: Any) -> dict[str, Any]:
         "profile": "tensorflow",
         "force": False,
         "embed_schema": False,
+        "merkle_root": False,
         "always_chunked": False,
         "threads": None,
         "added": None,

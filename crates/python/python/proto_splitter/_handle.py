@@ -250,7 +250,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return name in self._rows
 
     def __eq__(self, other: object) -> bool:
-        """Whether another mapping has the same names, and arrays of the same types that are equal."""
+        """Returns whether another mapping has the same names, and equal arrays of the same types."""
         if not isinstance(other, Mapping):
             return NotImplemented
         if self is other:
@@ -580,6 +580,7 @@ def open(
     schema: bytes | None = None,
     *,
     threads: int | None = None,
+    delimited: str | None = None,
 ) -> File:
     """Opens a message or a file of tensors, of any size and form, to read parts of it.
 
@@ -589,20 +590,27 @@ def open(
         message: Full name of the message's type, if the file doesn't name it.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
         threads: Number of reading threads; one per core by default.
+        delimited: Full name of the type of the messages, for a file of many messages, each after
+            its length or in a record. They are ``message[0]``, ``message[1]`` and so on; with
+            ``TYPE.FIELD``, elements of that field of one ``TYPE``. Instead of ``message``.
 
     Raises:
         OSError: If it doesn't exist or can't be read.
         FormatError: If its contents don't match its name.
+        ValueError: If both ``message`` and ``delimited`` are given.
     """
+    if message is not None and delimited is not None:
+        raise ValueError("message and delimited: only one of them names the type")
     given = native(source)
     name = name_of(given)
     stamp = _stamp(given)
-    opened = (source, message, schema, threads)
-    return File(_core.Handle(given, message, schema, threads), name, stamp, opened)
+    opened = (source, message, schema, threads, delimited)
+    handle = _core.Handle(given, message, schema, threads, delimited)
+    return File(handle, name, stamp, opened)
 
 
-def _open_again(source: Any, message: Any, schema: Any, threads: Any) -> File:
-    return open(source, message, schema, threads=threads)
+def _open_again(source: Any, message: Any, schema: Any, threads: Any, delimited: Any) -> File:
+    return open(source, message, schema, threads=threads, delimited=delimited)
 
 
 def _stamp(given: Any) -> _Stamp | None:

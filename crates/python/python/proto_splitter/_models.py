@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import _core
 from ._files import named, shown, written_to
 from ._functions import Progress
 from ._reports import run
@@ -16,20 +18,15 @@ if TYPE_CHECKING:
 
 
 def _written(
-    verb: str,
-    *arguments: str,
     source: Source,
     to: Target,
     force: bool,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    options = [*arguments, "--force"] if force else list(arguments)
+    write: Callable[[str, str], dict[str, Any]],
+) -> Any:
+    """Calls ``write`` with the paths of a source and a target, and returns its report."""
     with named(source) as name, written_to(to, force=force) as path:
-        last = ["--", name, path] if verb == "convert" else ["--output", path, "--", name]
-        _, output = run(verb, "--json", *options, *last, outputs=(path,), progress=progress)
-    report: dict[str, Any] = json.loads(output)
-    report = shown(shown(report, name, source), path, to)
-    return report
+        report = write(name, path)
+    return shown(shown(report, name, source), path, to)
 
 
 def externalize(
@@ -64,13 +61,12 @@ def externalize(
         OSError: If the folder doesn't exist.
         Error: If the model is damaged, or the part that can't move is still over 2 GiB.
     """
-    arguments = ["--min-size", str(size(min_size))]
-    arguments += ["--mmap"] if mmap else []
-    arguments += [] if threads is None else ["--threads", str(threads)]
-    report: Any = _written(
-        "externalize", *arguments, source=folder, to=output, force=force, progress=progress
-    )
-    return report  # type: ignore[no-any-return]
+    arguments = {"min_size": size(min_size), "mmap": mmap, "force": force, "threads": threads}
+
+    def write(name: str, path: str) -> dict[str, Any]:
+        return _core.externalize(name, path, arguments, progress)
+
+    return _written(folder, output, force, write)  # type: ignore[no-any-return]
 
 
 def internalize(
@@ -82,10 +78,11 @@ def internalize(
         OSError: If the folder doesn't exist.
         Error: If the model isn't externalized, or was changed since.
     """
-    report: Any = _written(
-        "internalize", source=folder, to=output, force=force, progress=progress
-    )
-    return report  # type: ignore[no-any-return]
+
+    def write(name: str, path: str) -> dict[str, Any]:
+        return _core.internalize(name, path, force, progress)
+
+    return _written(folder, output, force, write)  # type: ignore[no-any-return]
 
 
 def convert(
@@ -114,7 +111,14 @@ def convert(
         ValueError: If several files are written to an object with ``write``.
         Error: If it is damaged, or can't be written in this form.
     """
-    arguments = ["--to", to]
+    arguments = ["--json", "--to", to, *(["--force"] if force else [])]
     for name, value in (settings or {}).items():
         arguments += ["--set", f"{name}={value}"]
-    return _written("convert", *arguments, source=source, to=output, force=force, progress=progress)
+
+    def write(name: str, path: str) -> dict[str, Any]:
+        told = [*arguments, "--", name, path]
+        _, output = run("convert", *told, outputs=(path,), progress=progress)
+        report: dict[str, Any] = json.loads(output)
+        return report
+
+    return _written(source, output, force, write)  # type: ignore[no-any-return]

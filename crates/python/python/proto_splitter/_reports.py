@@ -1,9 +1,7 @@
-"""The command's reports, as Python objects."""
+"""Reports on files, as Python objects."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -43,20 +41,9 @@ def run(
     return code, output
 
 
-def _report(
-    verb: str,
-    *arguments: str,
-    codes: tuple[int, ...] = (0,),
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    _, output = run(verb, "--json", *arguments, codes=codes, progress=progress)
-    report = json.loads(output)
-    assert isinstance(report, dict)
-    return report
-
-
-def _types(message: str | None) -> list[str]:
-    return [] if message is None else ["--message", message]
+def _check(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise ValueError(f"{name} is {value}, and must be at least {least}")
 
 
 def info(source: Source, *, message: str | None = None) -> InfoReport:
@@ -69,7 +56,7 @@ def info(source: Source, *, message: str | None = None) -> InfoReport:
         Error: If it is damaged.
     """
     with named(source) as name:
-        report: Any = _report("info", *_types(message), "--", name)
+        report: Any = _core.info(name, message)
         return report  # type: ignore[no-any-return]
 
 
@@ -78,6 +65,7 @@ def verify(
     *,
     against: Source | None = None,
     deep: bool = False,
+    root: str | None = None,
     message: str | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
@@ -88,6 +76,7 @@ def verify(
             ``seek`` or what a URL leads to is copied to a temporary file first.
         against: A serialized message that a merge is compared with.
         deep: Also parses what was cut.
+        root: The Merkle root that the file has to have, in hexadecimal digits.
         message: The message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
 
@@ -99,21 +88,13 @@ def verify(
     """
     with ExitStack() as files:
         name = files.enter_context(named(source))
-        arguments = [*_types(message)]
-        if against is not None:
-            arguments += ["--against", files.enter_context(named(against))]
-        if deep:
-            arguments.append("--deep")
+        original = None if against is None else files.enter_context(named(against))
         try:
-            code, output = run(
-                "verify", "--json", *arguments, "--", name, codes=(0, 1), progress=progress
-            )
+            report: Any = _core.verify(name, message, original, {"deep": deep, "root": root}, progress)
         except Error as error:
             # It could not be opened at all.
             return {"ok": False, "problems": [str(error)]}
-    report: VerifyReport = json.loads(output)
-    report["ok"] = code == 0
-    return report
+    return report  # type: ignore[no-any-return]
 
 
 def diff(
@@ -133,14 +114,10 @@ def diff(
         OSError: If the file doesn't exist.
         Error: If one is damaged.
     """
-    arguments = [*_types(message), "--limit", str(limit)]
+    _check("limit", limit, 1)
     with named(first) as a, named(second) as b:
-        code, output = run(
-            "diff", "--json", *arguments, "--", a, b, codes=(0, 1), progress=progress
-        )
-    report: DiffReport = json.loads(output)
-    report["equal"] = code == 0
-    return report
+        report: Any = _core.diff(a, b, message, limit, progress)
+    return report  # type: ignore[no-any-return]
 
 
 def fingerprint(folder: Source, *, progress: Progress | None = None) -> FingerprintReport:
@@ -153,7 +130,7 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> Fingerpr
         Error: If TensorFlow's own code can't compute it.
     """
     with named(folder) as name:
-        report: Any = _report("fingerprint", "--", name, codes=(0, 1), progress=progress)
+        report: Any = _core.fingerprint(name, progress)
         return report  # type: ignore[no-any-return]
 
 
@@ -163,15 +140,12 @@ class SizeTree(Mapping[str, Any]):
     A mapping with the keys of ``protosplit tree --json``.
     """
 
-    def __init__(
-        self, files: ExitStack, path: str, shown: str, arguments: list[str], report: dict[str, Any]
-    ) -> None:
+    def __init__(self, files: ExitStack, native: _core.Tree, shown: str) -> None:
         # Keeps the temporary file alive.
         self._files = files
-        self._path = path
+        self._native = native
         self._shown = shown
-        self._arguments = arguments
-        self._report = report
+        self._report = native.report()
 
     def __getitem__(self, key: str) -> Any:
         return self._report[key]
@@ -183,16 +157,14 @@ class SizeTree(Mapping[str, Any]):
         return len(self._report)
 
     def __str__(self) -> str:
-        _, output = run("tree", *self._arguments, "--", self._path)
-        return output.decode()
+        return self._native.text()
 
     def __repr__(self) -> str:
         return f"SizeTree({self._shown!r})"
 
     def to_html(self) -> str:
         """Returns a self-contained interactive page."""
-        _, output = run("tree", *self._arguments, "--html", "-", "--", self._path)
-        return output.decode()
+        return self._native.page()
 
     def _repr_html_(self) -> str:
         import html
@@ -225,14 +197,10 @@ def tree(
         OSError: If the file doesn't exist.
         Error: If it is damaged.
     """
-    arguments = [*_types(message)]
-    if depth is not None:
-        arguments += ["--depth", str(depth)]
-    if top is not None:
-        arguments += ["--top", str(top)]
-    if min_size is not None:
-        arguments += ["--min-size", str(size(min_size))]
+    _check("depth", depth, 0)
+    _check("top", top, 0)
+    least = None if min_size is None else size(min_size)
     with ExitStack() as files:
         name = files.enter_context(named(source))
-        report = _report("tree", *arguments, "--", name, progress=progress)
-        return SizeTree(files.pop_all(), name, name_of(source), arguments, report)
+        native = _core.Tree(name, message, depth, top, least, progress)
+        return SizeTree(files.pop_all(), native, name_of(source))

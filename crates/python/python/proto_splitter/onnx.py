@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INPUT",
+    "LoadedModel",
     "OUTPUT",
     "SKELETON",
     "as_path",
@@ -144,6 +145,103 @@ def save(
         return _models.convert(full, name, to=to, force=force)
 
 
+class LoadedModel:
+    """A model of any size and form, loaded once for any number of sessions of onnxruntime.
+
+    Sessions share its initializers, which are in one buffer: with onnxruntime 1.31 and later a
+    further session takes no memory for weights, unless it packs them::
+
+        model = pso.LoadedModel("model.cpb")
+        sessions = [model.session(prepack=False) for _ in range(4)]
+
+    The buffer lives as long as the model or one of its sessions.
+    """
+
+    def __init__(self, path: Source | _handle.File) -> None:
+        """Loads a model.
+
+        Args:
+            path: As for :func:`session`.
+
+        Raises:
+            OSError: If the file doesn't exist.
+            Error: If it is damaged.
+            SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
+            ValueError: If what stays in the model is over 2 GiB.
+        """
+        import onnxruntime
+
+        self._borrows = _version(onnxruntime) >= _BORROWS
+        self._location = next(_IN_MEMORY)
+        with _opened(path) as file:
+            self._folder = (
+                os.path.dirname(os.path.abspath(file.files[0])) if file.files else None
+            )
+            model, self._values = _taken_apart(file, self._location, with_packed=self._borrows)
+            self._buffer = _read(file, self._values)
+        self._model = model.SerializeToString()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the initializers that sessions share, in bytes."""
+        return int(self._buffer.nbytes)
+
+    def __repr__(self) -> str:
+        return f"<LoadedModel with {len(self._values)} shared initializers, {self.nbytes} bytes>"
+
+    def session(
+        self,
+        sess_options: Any = None,
+        providers: Any = None,
+        *,
+        prepack: bool | None = None,
+        **options: Any,
+    ) -> onnxruntime.InferenceSession:
+        """Returns a session that uses the model's initializers.
+
+        Args:
+            sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
+            providers: As ``InferenceSession`` has it.
+            prepack: As for :func:`session`.
+            options: Any other argument of ``InferenceSession``.
+        """
+        import onnxruntime
+
+        settings = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        kept: list[Any] = [self._buffer]
+        if prepack is not None:
+            settings.add_session_config_entry(_UNPACKED, "0" if prepack else "1")
+        elif self.nbytes >= _PACKED_BELOW and not _has_entry(settings, _UNPACKED):
+            settings.add_session_config_entry(_UNPACKED, "1")
+        if self._values and self._borrows:
+            try:
+                settings.add_external_initializers_from_files_in_memory(
+                    [self._location], [self._buffer], [self.nbytes]
+                )
+            except RuntimeError as error:
+                # Options of another session of this model have them.
+                if "already been added" not in str(error):
+                    raise
+            settings.add_session_config_entry(
+                "session.use_external_initializer_file_buffers_directly", "1"
+            )
+        elif self._values:
+            given = [_ort_value(onnxruntime, self._buffer, value) for value in self._values]
+            settings.add_external_initializers([value.name for value in self._values], given)
+            kept.extend(given)
+        # Other tensors of a pair, as those in subgraphs, are where they were.
+        if self._folder is not None:
+            settings.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", self._folder
+            )
+        made = onnxruntime.InferenceSession(
+            self._model, settings, providers=providers, **options
+        )
+        # onnxruntime looks into these as long as it runs.
+        made._proto_splitter_values = kept
+        return made
+
+
 def session(
     path: Source | _handle.File,
     sess_options: Any = None,
@@ -159,7 +257,8 @@ def session(
     packs the weights of some operators anew, as of ``MatMul``, which takes their memory again. Of
     a model with 1 GiB of weights or more it doesn't, at some cost in time, and then the last bits of
     results differ from those of a session that packs. ``prepack`` says which it is to be; without
-    it, so does an entry ``session.disable_prepacking`` of ``sess_options``.
+    it, so does an entry ``session.disable_prepacking`` of ``sess_options``. :class:`LoadedModel`
+    shares the initializers among sessions.
 
     Args:
         path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; for the former two
@@ -176,42 +275,7 @@ def session(
         SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
         ValueError: If what stays in the model is over 2 GiB.
     """
-    import onnx
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions() if sess_options is None else sess_options
-    with _opened(path) as file:
-        folder = os.path.dirname(os.path.abspath(file.files[0])) if file.files else None
-        location = next(_IN_MEMORY)
-        borrows = _version(onnxruntime) >= _BORROWS
-        model, values = _taken_apart(file, location, with_packed=borrows)
-        buffer = _read(file, values)
-    kept: list[Any] = [buffer]
-    if prepack is not None:
-        settings.add_session_config_entry(_UNPACKED, "0" if prepack else "1")
-    elif buffer.nbytes >= _PACKED_BELOW and not _has_entry(settings, _UNPACKED):
-        settings.add_session_config_entry(_UNPACKED, "1")
-    if values and borrows:
-        settings.add_external_initializers_from_files_in_memory(
-            [location], [buffer], [buffer.nbytes]
-        )
-        settings.add_session_config_entry(
-            "session.use_external_initializer_file_buffers_directly", "1"
-        )
-    elif values:
-        given = [_ort_value(onnxruntime, buffer, value) for value in values]
-        settings.add_external_initializers([value.name for value in values], given)
-        kept.extend(given)
-    # Other tensors of a pair, as those in subgraphs, are where they were.
-    if folder is not None:
-        settings.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", folder
-        )
-    data = model.SerializeToString()
-    made = onnxruntime.InferenceSession(data, settings, providers=providers, **options)
-    # onnxruntime looks into these as long as it runs.
-    made._proto_splitter_values = kept
-    return made
+    return LoadedModel(path).session(sess_options, providers, prepack=prepack, **options)
 
 
 def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]:
@@ -226,7 +290,7 @@ def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]
 
 
 def _has_entry(settings: Any, key: str) -> bool:
-    """Whether the options say something about a key."""
+    """Returns whether the options contain a key."""
     try:
         settings.get_session_config_entry(key)
     except RuntimeError:

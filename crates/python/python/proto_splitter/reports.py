@@ -66,6 +66,7 @@ class InfoReport(_Info, total=False):
 
     files: list[OtherFile]
     merged_bytes: int
+    merkle_root: str
 
 
 class Parsed(TypedDict):
@@ -84,6 +85,13 @@ class Against(TypedDict):
     byte: Union[int, None]
     path: Union[str, None]
     how: Union[str, None]
+
+
+class CheckedVariables(TypedDict):
+    """A model's variables that were compared with their checksums."""
+
+    tensors: int
+    bytes: int
 
 
 class _Verify(TypedDict):
@@ -110,6 +118,8 @@ class VerifyReport(_Verify, total=False):
     tensors: Union[int, None]
     bytes: Union[int, None]
     warnings: list[str]
+    root: str
+    variables: CheckedVariables
 
 
 class _Difference(TypedDict):

@@ -71,7 +71,8 @@ def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
     while parts:
         part = parts.pop(0)
         if at is None:
-            raise PathError(f"Unable to find fields: {as_list(fields)} in {descriptor.full_name}")
+            name = descriptor.full_name
+            raise PathError(f"Unable to find fields: {as_list(fields)} in proto of type {name}")
         found = at.fields_by_name if isinstance(part, str) else at.fields_by_number
         if part not in found or isinstance(part, bool):
             what = f"'{part}'" if isinstance(part, str) else f"number {part}"

@@ -1,4 +1,4 @@
-//! array_record, which is Google's C++ with a Python module: a process that takes commands and
+//! array_record, Google's C++ library with a Python module, in a process that takes commands and
 //! returns the time each took.
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ impl ArrayRecord {
     /// Starts the process, if `array_record/setup.sh` has installed it.
     pub(crate) fn start(folder: &Path) -> Outcome<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let python = root.join("../../.interop/array_record/bin/python");
+        let python = root.join("../../.interop/array_record-venv/bin/python");
         if !python.exists() {
             return Ok(None);
         }

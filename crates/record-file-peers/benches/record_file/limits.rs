@@ -53,8 +53,8 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     Ok(total)
 }
 
-/// Compresses as [`zstd_compress`] does, through zstd's window, a part at a time: zstd then chooses
-/// other blocks.
+/// Compresses as [`zstd_compress`] does, through zstd's window, a part at a time, for which zstd
+/// chooses other blocks.
 pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
     /// A sink that counts the bytes, and drops them.
     struct Count(u64);

@@ -149,7 +149,8 @@ fn limits<'a>(
         })
 }
 
-/// Workload (a), uncompressed: compared with the other crate, and with copying and hashing.
+/// Measures workload (a), uncompressed, compared with the other crate, and with copying and
+/// hashing.
 fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let records = records::floats(sizes.floats, sizes.record);
     let bytes = total(&records);
@@ -178,7 +179,8 @@ fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     limits(contest, &records, &place).run(turns)
 }
 
-/// Workloads (a) and (b) with zstd:3: compared with the other crate, and with the codec alone.
+/// Measures workloads (a) and (b) with zstd:3, compared with the other crate, and with the codec
+/// alone.
 fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: i32 = 3;
     let floats = records::floats(sizes.compressed, sizes.record);
@@ -339,7 +341,7 @@ fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// The available decoders of brotli, and files compressed with it.
+/// Measures the available decoders of brotli, and files compressed with it.
 fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: u8 = 6;
     let messages = records::messages(sizes.brotli_messages);
@@ -377,7 +379,7 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
-/// Files in the page cache, created again in every turn, compared with the other crate and
+/// Measures files in the page cache, created again in every turn, compared with the other crate and
 /// array_record.
 fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     // In target/, so on the disk used for builds.

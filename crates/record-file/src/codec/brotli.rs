@@ -1,6 +1,6 @@
 //! Brotli, through `brotlic`, a binding to the C library: the crate `brotli`, a translation to
-//! Rust, takes 1.4 times as long to decode well compressed data, as long for the rest, and
-//! compresses to 4 to 14 % more bytes at level 6.
+//! Rust, takes 1.4 times as long to decode highly compressed data and equally long for other data,
+//! and its output at level 6 is 4 to 14 % larger.
 use brotlic::decode::{BrotliDecoder, BrotliDecoderOptions, DecoderInfo};
 use brotlic::encode::{BrotliEncoder, BrotliEncoderOptions, BrotliOperation};
 use brotlic::{LargeWindowSize, Quality, WindowSize};
@@ -23,7 +23,7 @@ impl Encoder {
         let build = || {
             let mut options = BrotliEncoderOptions::new();
             options.quality(Quality::new(level)?);
-            // A larger window makes a stream of another kind, which not every decoder accepts.
+            // A larger window makes a different kind of stream, which some decoders don't accept.
             match WindowSize::new(window) {
                 Ok(usual) => options.window_size(usual),
                 Err(_) => options.large_window_size(LargeWindowSize::new(window)?),

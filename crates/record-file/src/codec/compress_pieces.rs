@@ -3,7 +3,7 @@ use super::compressor::Compressor;
 use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
 use super::snappy;
 use super::step::SNAPPY_FRAGMENT;
-use crate::block_pool::{Blocks, Piece, Pieces};
+use crate::block_pool::{BlockPool, Piece, PieceQueue};
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
@@ -12,15 +12,15 @@ use crate::varint;
 /// compressed fragments; brotli's lowest levels look only at the bytes of one call.
 const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
-/// Compresses pieces, and frees each as soon as the compressor has consumed it.
+/// An encoder of pieces, which frees each as soon as the compressor has consumed it.
 ///
 /// zstd reads the pieces in place. Copying them to a contiguous buffer and compressing them in a
 /// single call takes a third longer at level 3 and as long at level 1: zstd then searches for
 /// better block boundaries, which saves less than half a per cent.
 pub(crate) struct PieceEncoder<'a> {
     encoders: &'a mut Encoders,
-    out: &'a mut Pieces,
-    blocks: &'a mut Blocks,
+    out: &'a mut PieceQueue,
+    blocks: &'a mut BlockPool,
     by: By,
 }
 
@@ -38,8 +38,8 @@ impl Encoders {
         &'a mut self,
         compression: &Compression,
         size: u64,
-        out: &'a mut Pieces,
-        blocks: &'a mut Blocks,
+        out: &'a mut PieceQueue,
+        blocks: &'a mut BlockPool,
     ) -> Result<PieceEncoder<'a>> {
         let by = match compression {
             Compression::None => By::Nothing,
@@ -152,8 +152,8 @@ fn fill(
 fn run(
     stream: &mut Compressor,
     mut input: &[u8],
-    out: &mut Pieces,
-    blocks: &mut Blocks,
+    out: &mut PieceQueue,
+    blocks: &mut BlockPool,
     end: bool,
 ) -> Result<()> {
     loop {

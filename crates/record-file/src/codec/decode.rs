@@ -1,5 +1,5 @@
-//! Decompression. The sizes come from the file: a stream never yields more than its claimed size,
-//! and less is an error.
+//! Decompression. The sizes come from the file. Decoding stops at the claimed size of a stream, and
+//! a shorter stream is an error.
 use super::step::{bad_stream, no_memory, size_differs};
 use super::stream::{GROWTH, StreamDecoder};
 use super::{Memory, TRUSTED_SIZE, snappy, zstd};
@@ -76,7 +76,7 @@ impl Decoders {
     /// Decompresses the whole of `stream`, without its size prefix, to exactly `size` bytes.
     ///
     /// The caller has checked `size` against its limits; memory is still allocated only as far as
-    /// the stream can fill it. No window is needed, so none is too large.
+    /// the stream can fill it. No window is needed, so the stream may announce any size.
     pub(crate) fn decompress(
         &mut self,
         kind: CompressionKind,

@@ -6,10 +6,10 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// Number of bytes compressed at once: the result is still in a core's cache for the next step.
+/// Number of bytes compressed at once. The result is still in a core's cache for the next step.
 const TURN: usize = 128 << 10;
-/// Bytes that brotli's lowest levels get at once, since they look only at the bytes of one call:
-/// half as much makes the output 1 % larger for text, the only difference.
+/// Bytes that brotli's lowest levels get at once, since they look only at the bytes of one call.
+/// With half as many, the output for text is 1 % larger; nothing else changes.
 const BROTLI_FRAGMENT: usize = 1 << 20;
 /// Snappy's own limit on a stream.
 pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
@@ -51,8 +51,8 @@ impl Encoders {
         if let (Compression::Zstd { .. }, Ok(size)) = (compression, usize::try_from(size)) {
             let most = zstd::most_compressed(size);
             if out.capacity() - out.len() < most {
-                // Doubling would be for a growing buffer; this leaves some room for a chunk that is
-                // a little larger.
+                // The buffer doesn't double, since it hardly grows any more; this leaves some room
+                // for a chunk that is a little larger.
                 out.reserve_exact(most.saturating_add(most / 64));
             }
         }

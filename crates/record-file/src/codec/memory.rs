@@ -5,7 +5,7 @@ const BUFFERS: usize = 2;
 /// Largest chunk, stored or decoded, that is read together with the one before, in bytes. When
 /// chunks are read in pairs, a third buffer is kept if none is larger.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
-/// Buffers up to this size are as good as ones of the right size.
+/// Buffers up to this size are used for any smaller request.
 const SMALL: u64 = 64 << 10;
 
 /// The unused buffers.
@@ -23,8 +23,8 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Returns a buffer with room for `wanted` bytes, but not for far more, whose content is
-    /// unspecified; or an empty vector without memory, which the caller grows. Growing a buffer
-    /// that is too small would copy its content, and hold both meanwhile.
+    /// unspecified; or an empty vector without memory, which the caller grows. A buffer that is too
+    /// small isn't grown, since that would copy its content and hold both for a while.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
         self.wanted = wanted;
         // A far larger buffer is for the decoded data of the next chunk.

@@ -14,7 +14,7 @@ pub(crate) struct Progress {
     pub(crate) written: usize,
 }
 
-/// Size of the fragments that snappy compresses, whatever the size of its input.
+/// Size of the fragments that snappy compresses, which doesn't depend on the size of its input.
 pub(super) const SNAPPY_FRAGMENT: usize = 64 << 10;
 
 pub(super) fn bad_stream(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::block_pool::{Blocks, LARGEST, Piece, Pieces, SMALLEST};
+use crate::block_pool::{BlockPool, LARGEST, Piece, PieceQueue, SMALLEST};
 use crate::compression::{Compression, CompressionKind};
 use crate::error::ErrorKind;
 use crate::varint;
@@ -44,12 +44,12 @@ fn stream(compression: &Compression, parts: &[&[u8]]) -> Vec<u8> {
 /// Returns the stored form of a sample that is freed in pieces of this many bytes, with reused
 /// memory.
 fn stream_of_pieces(compression: &Compression, sample: &[u8], most: usize) -> Vec<u8> {
-    let mut blocks = Blocks::default();
+    let mut blocks = BlockPool::default();
     for size in [SMALLEST, LARGEST] {
         blocks.give(vec![0xaa; size]);
     }
     let size = sample.len() as u64;
-    let mut out = Pieces::default();
+    let mut out = PieceQueue::default();
     let mut encoders = Encoders::default();
     let mut pieces = encoders
         .compress_pieces(compression, size, &mut out, &mut blocks)
@@ -236,7 +236,7 @@ fn windows_are_limited_where_one_is_needed() {
         )
         .unwrap();
     brotli.truncate(result.bytes_written);
-    // The binding announces a large window, though not of that size: it keeps the default.
+    // The binding announces a large window, but with the default size instead of this one.
     assert_eq!(brotli[0], 0x11);
     brotli[1] = brotli[1] & 0xc0 | 28;
     let kind = CompressionKind::Brotli;

@@ -95,8 +95,8 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Returns the number of bytes to request from the source at `offset`: none that are in memory,
-    /// and none after the end.
+    /// Returns the number of bytes to request from the source at `offset`, which excludes bytes in
+    /// memory and bytes after the end.
     fn most(&self, offset: u64) -> usize {
         let end = match (self.head.is_empty(), self.tail.is_empty()) {
             (true, true) => return usize::MAX,

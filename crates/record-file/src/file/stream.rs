@@ -1,13 +1,13 @@
 //! Reading one record as a stream.
 mod one_record;
-mod pair;
+mod paired_read;
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
 pub(crate) use one_record::{Access, OneRecord, Opened};
-pub use pair::{PairStep, RecordPair, WantedRecord, Watch};
+pub use paired_read::{PairStep, RecordPair, WantedRecord, Watch};
 
 use crate::codec::Decoders;
 use crate::error::Result;
@@ -20,8 +20,8 @@ use crate::read_at::ReadAt;
 ///
 /// The hash is known only at the end: the read that returns the last bytes verifies all bytes
 /// before them, and fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if the
-/// record is damaged. If damage shows earlier, because the data can't be decompressed, the rest is
-/// read first: a wrong hash takes precedence over other errors.
+/// record is damaged. If damage is found earlier, because the data can't be decompressed, the
+/// remaining data is read first, since a wrong hash takes precedence over other errors.
 pub struct RecordStream<'a, S> {
     access: FileAccess<'a, S>,
     record: OneRecord,

@@ -7,7 +7,7 @@ use crate::codec::Decoders;
 use crate::decode_chunk::decode_chunk;
 use crate::decoded::DecodedChunk;
 use crate::error::Result;
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, FaultPlace};
 use crate::hash::hash;
 use crate::input::RecordInput;
 use crate::options::ReaderOptions;
@@ -75,7 +75,7 @@ impl Ahead {
 
 impl<I: RecordInput> RecordReader<I> {
     /// Returns the current chunk, if threads have it, or the error found at its beginning, if
-    /// reading again can't find it.
+    /// reading it again wouldn't repeat the error.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {
@@ -129,7 +129,7 @@ impl<I: RecordInput> RecordReader<I> {
         };
         let stopped = |error| Fault {
             error,
-            place: Place::Io,
+            place: FaultPlace::Io,
         };
         let Some(decoded) = ahead.threads.next() else {
             return Ok(false);
@@ -165,7 +165,7 @@ impl<I: RecordInput> RecordReader<I> {
         };
         ahead.threads.submit((chunk, data)).map_err(|error| Fault {
             error,
-            place: Place::Io,
+            place: FaultPlace::Io,
         })?;
         ahead.next = chunk.end;
         ahead.chunks.push_back(chunk);

@@ -28,9 +28,9 @@ impl From<Ordering> for SearchGuide {
 /// The outcome of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchResult {
-    /// A record compared as equal; it is read next.
+    /// A record compared as equal. It will be read next.
     Equal,
-    /// No record is equal; the first one after it is read next.
+    /// No record is equal. The first greater one will be read next.
     Greater,
     /// No record is equal or comes after; the reader is at the end.
     Nothing,
@@ -91,7 +91,7 @@ impl<S: ReadAt> RecordReader<S> {
         while low < high {
             let middle = low + (high - low) / 2;
             let mut at = self.begin_of_chunk_at(middle)?.max(low);
-            // The part before may be damaged, all the way from the middle.
+            // Everything before may be damaged, up from the middle.
             let first = at.min(middle);
             let mut decided = false;
             // Skip chunks without comparable records.
@@ -152,7 +152,8 @@ impl<S: ReadAt> RecordReader<S> {
         if let Some(position) = greater {
             return self.go_to(position, SearchResult::Greater);
         }
-        // Not set as a position: the end of a truncated file may be where no chunk can begin.
+        // This isn't set as a position, since no chunk may be able to begin at the end of a
+        // truncated file.
         self.unload();
         self.begin = size;
         Ok(SearchResult::Nothing)

@@ -120,7 +120,7 @@ impl<S: ReadAt> RecordReader<S> {
             Ok(Some(chunk)) if numeric - chunk.begin < chunk.header.num_records => {
                 self.seek(RecordPosition::new(chunk.begin, numeric - chunk.begin))
             }
-            // Also at the chunk boundary, where an empty chunk may begin.
+            // Also reads at the chunk boundary, where an empty chunk may begin.
             Ok(Some(chunk)) if numeric == chunk.begin => self.seek(RecordPosition::new(numeric, 0)),
             Ok(Some(chunk)) => {
                 self.begin = chunk.end;

@@ -16,7 +16,7 @@ use crate::position::RecordPosition;
 
 /// The next record of a [`RecordReader`], read as a stream.
 ///
-/// The reader is already after the record, however much of the record is read. The read that
+/// The reader is already after the record, even if not all of the record is read. The read that
 /// returns the last bytes verifies all bytes before them, and fails, with an [`io::Error`] that
 /// wraps an [`Error`](crate::Error), if the record is damaged.
 pub struct StreamedRecord<'a, I> {
@@ -38,9 +38,9 @@ impl<I: RecordInput> RecordReader<I> {
     /// Opens the next record as a stream, and moves after it; `None` at the end of the file.
     ///
     /// A record in its own simple chunk, stored or decoded in more than
-    /// [`stream_from`](ReaderOptions::stream_from) bytes, is read in bounded memory, whatever its
-    /// length (except with snappy, which has no streaming mode). Other records come from their
-    /// decoded chunk, as with [`read_record`](Self::read_record).
+    /// [`stream_from`](ReaderOptions::stream_from) bytes, of any length is read in bounded memory
+    /// (except with snappy, which has no streaming mode). Other records come from their decoded
+    /// chunk, as with [`read_record`](Self::read_record).
     ///
     /// With [`threads`](ReaderOptions::threads), so do records that threads have already decoded.
     ///

@@ -6,7 +6,7 @@
 //! whenever the records reach it.
 use std::ops::Range;
 
-use super::fast::{Cursor, Found, Records, Stop, TOO_LARGE, Walk};
+use super::fast::{Cursor, FastWalk, Found, Records, Stop, TOO_LARGE};
 use super::machine::Machine;
 use super::projection::FieldProjection;
 use super::select::{self, Claims};
@@ -75,7 +75,7 @@ pub(crate) fn decode(
 
 /// A chunk whose records are ready to be assembled.
 struct Prepared {
-    walk: Walk,
+    walk: FastWalk,
     /// Buffers and transitions in front, records at the end.
     memory: Vec<u8>,
     /// Smallest offset at which a record may begin.
@@ -105,7 +105,7 @@ impl Prepared {
         // Not on the claim of the chunk alone.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
         ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
-        let walk = Walk::new(
+        let walk = FastWalk::new(
             &machine.states,
             machine.first,
             machine.cursors(chunk)?,
@@ -148,7 +148,7 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes now, and for later ones.
+    /// Makes room for `more` bytes, and for later ones.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);
@@ -159,7 +159,8 @@ impl Prepared {
         if more.saturating_sub(SLACK) > left {
             return Err(TOO_LARGE);
         }
-        // Enough for a good part of the rest, to avoid moving it again and again.
+        // Enough for a good part of the remaining records, so that buffers aren't moved again and
+        // again.
         let enough = more.max(left / 16).saturating_add(2 * SLACK);
         if self.memory.len() - self.front >= filled.saturating_add(enough) {
             return Ok(());

@@ -2,8 +2,8 @@
 //!
 //! Each record is classified as a message or not ([`fields`]). Every field of a message is an
 //! *event*: the output of a state of the decoder's machine. Its value goes to the *column* of its
-//! path ([`columns`]), the chain of events is kept as steps from one event to the next, and the
-//! frequency of each step determines the state machine ([`machine`]). Other writers of this format
+//! path ([`columns`]), the chain of events is stored as steps from one event to the next, and the
+//! frequencies of the steps determine the state machine ([`machine`]). Other writers of this format
 //! produce the same bytes from the same records, up to differences between compressors.
 mod chain;
 mod column;
@@ -24,7 +24,7 @@ use machine::Machine;
 pub(crate) use records::Records;
 
 use super::{tag, wire};
-use crate::block_pool::{Blocks, Pieces};
+use crate::block_pool::{BlockPool, PieceQueue};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
@@ -39,7 +39,7 @@ pub(crate) struct Storage<'a> {
     pub(crate) bucket_size: u64,
 }
 
-/// Encodes chunks one after another.
+/// An encoder of chunks, one after another.
 ///
 /// The memory of a chunk is in blocks, which go from one step to the next: records are freed as
 /// they are taken apart into columns, columns as they are compressed. So the memory never holds
@@ -60,16 +60,16 @@ impl ChunkEncoder {
         storage: Storage<'_>,
         sizes: &[u8],
         records: &mut Records,
-        blocks: &mut Blocks,
+        blocks: &mut BlockPool,
         front: &mut Vec<u8>,
-    ) -> Result<Pieces> {
+    ) -> Result<PieceQueue> {
         self.take_apart(sizes, records, blocks);
         let machine = Machine::build(&self.chain, self.columns.events());
         let mut transitions = machine.transitions(&mut self.chain, blocks);
         let order = self.columns.order();
         let lens: Vec<_> = order.iter().map(|&id| self.columns.len(id)).collect();
         let lengths = self.columns.len(LENGTHS);
-        let mut out = Pieces::default();
+        let mut out = PieceQueue::default();
         let mut buckets = Vec::new();
         let Storage {
             compression,
@@ -119,7 +119,7 @@ impl ChunkEncoder {
     }
 
     /// Puts all values into columns, and all events into the chain.
-    fn take_apart(&mut self, mut sizes: &[u8], records: &mut Records, blocks: &mut Blocks) {
+    fn take_apart(&mut self, mut sizes: &[u8], records: &mut Records, blocks: &mut BlockPool) {
         let ChunkEncoder {
             fields,
             columns,

@@ -9,7 +9,7 @@ use crate::stored::SLACK;
 use crate::varint;
 use step::{Kind, Step};
 
-/// Longer than most strings: they are moved as if they had this length.
+/// A length that exceeds that of most strings, which are moved as if they had this length.
 const SHORT: usize = 32;
 
 /// A result with an error that costs nothing to create in the inner loops.
@@ -64,7 +64,7 @@ pub(crate) struct Records {
 /// The records of a chunk assembled so far, and the state of the decoder.
 ///
 /// Everything is counted from the end of the memory, so that the front can grow.
-pub(crate) struct Walk {
+pub(crate) struct FastWalk {
     steps: Vec<Step>,
     /// The unread part of each buffer, in the order of their places in memory.
     pub(crate) cursors: Vec<Cursor>,
@@ -98,7 +98,7 @@ struct Open {
     tag_len: usize,
 }
 
-impl Walk {
+impl FastWalk {
     pub(crate) fn new(
         states: &[State],
         first: u32,
@@ -110,7 +110,7 @@ impl Walk {
         let none = u32::try_from(cursors.len()).map_err(|_| BUFFER_ENDS)?;
         let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
         cursors.push(Cursor { at: 0, end: 0 });
-        Ok(Walk {
+        Ok(FastWalk {
             free: 0,
             steps,
             cursors,
@@ -199,7 +199,8 @@ impl Walk {
                     let open = self.open.pop().ok_or(NOT_OPEN)?;
                     let len = memory.len() - start - open.behind;
                     if len < 0x4000 {
-                        // One byte or two is unpredictable, so nothing branches on it.
+                        // Whether it is one byte or two is unpredictable, so there is no branch on
+                        // it.
                         let long = usize::from(len >= 0x80);
                         let two = len & 0x7f | long << 7 | len >> 7 << 8;
                         let word = (two as u64) << (56 - 8 * long);
@@ -386,7 +387,7 @@ fn last_word(rest: &[u8]) -> u64 {
 
 /// Copies `from[begin..begin + len]` to end at `end`, which must have room for it plus [`SLACK`]
 /// before it.
-// Inlined into the loop over all states, which makes that 2.5 % faster.
+// Inlining this into the loop over all states makes the loop 2.5 % faster.
 #[inline(always)]
 fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {
     let from_end = begin + len;
@@ -405,7 +406,7 @@ mod tests {
     use crate::transpose::states::Emit;
 
     /// Returns a walk over one state that reads the first of two adjacent buffers.
-    fn walk(emit: Emit, lens: [usize; 2]) -> Walk {
+    fn walk(emit: Emit, lens: [usize; 2]) -> FastWalk {
         let state = State {
             emit,
             tag: [0x0a, 0, 0, 0, 0],
@@ -416,7 +417,7 @@ mod tests {
         };
         let [first, second] = lens;
         let cursors = [(0, first), (first, first + second)].map(|(at, end)| Cursor { at, end });
-        Walk::new(&[state], 0, cursors.into(), 9, Vec::new())
+        FastWalk::new(&[state], 0, cursors.into(), 9, Vec::new())
             .unwrap_or_else(|what| panic!("{what}"))
     }
 

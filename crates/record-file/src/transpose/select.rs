@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
         self.out.push(tag).ok_or(TOO_LARGE)
     }
 
-    /// Prepends the number of bytes emitted since there were `at`.
+    /// Prepends the number of bytes emitted after the first `at`.
     fn length_since(&mut self, at: usize) -> Found<()> {
         let len = self.out.len() - at;
         if u32::try_from(len).is_err() {

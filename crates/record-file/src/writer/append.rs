@@ -12,8 +12,8 @@ impl<W: Write> RecordWriter<W> {
     /// Continues a file of `position` bytes; `inner` must be at its end. 0 begins a new file.
     ///
     /// The existing content isn't read. If no chunk can begin at its end, zeros are written up to
-    /// the next block, which readers report as damage: that happens only if the content doesn't end
-    /// with a chunk. Then follows the [initial padding](WriterOptions::initial_padding).
+    /// the next block, and readers report them as damage. That happens only if the content doesn't
+    /// end with a chunk. Then follows the [initial padding](WriterOptions::initial_padding).
     ///
     /// # Errors
     ///

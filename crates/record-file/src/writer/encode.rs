@@ -1,6 +1,6 @@
 //! Encoding chunks of records.
 use super::WriterOptions;
-use crate::block_pool::{Blocks, Pieces};
+use crate::block_pool::{BlockPool, PieceQueue};
 use crate::chunk::{ChunkHeader, ChunkType};
 use crate::codec::Encoders;
 use crate::compression::Compression;
@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// Encodes one chunk after another, reusing compressors and memory.
+/// An encoder of one chunk after another, which reuses compressors and memory.
 #[derive(Debug, Default)]
 pub(super) struct Encoder {
     pub(super) codecs: Encoders,
@@ -183,9 +183,9 @@ pub(super) struct Gathered {
     /// The records to be taken apart.
     records: Records,
     /// The encoded records, after encoding.
-    stored: Pieces,
+    stored: PieceQueue,
     /// The memory that the steps of encoding share.
-    blocks: Blocks,
+    blocks: BlockPool,
 }
 
 impl Gathered {
@@ -206,7 +206,8 @@ impl Gathered {
         if len > room as u64 {
             let mut doubled = 2 * self.values.capacity() as u64;
             if doubled > most / 2 {
-                // The next growth would be small, but would hold everything twice.
+                // The next growth would be small, but the old and the new memory would be held at
+                // once.
                 doubled = most;
             }
             let more = len.max(doubled.saturating_sub(self.values.len() as u64));

@@ -108,8 +108,8 @@ impl EncodedRecord {
     }
 }
 
-/// An uncompressed record in its own chunk that was read before: the header with its hash, for a
-/// writer that can't seek back to fill it in.
+/// The header of an uncompressed record in its own chunk, with the hash of the record, which was
+/// read before. For a writer that can't seek back to fill in the header.
 ///
 /// # Examples
 ///

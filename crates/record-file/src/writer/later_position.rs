@@ -56,7 +56,7 @@ pub struct LaterPosition {
 }
 
 impl LaterPosition {
-    /// Returns the position, if it is known; it is once the writer was flushed or finished.
+    /// Returns the position, if it is known. It is known once the writer was flushed or finished.
     #[must_use]
     pub fn get(&self) -> Option<RecordPosition> {
         let begin = self.begin.get()?;

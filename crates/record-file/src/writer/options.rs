@@ -18,11 +18,11 @@ pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
 /// Default size of the largest record that is copied so that a thread can compress or hash it, in
 /// bytes.
 pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
-/// Multiple, in bytes, that `padding` in an option string means without a value: the size of a
+/// Multiple, in bytes, that `padding` without a value means in an option string: the size of a
 /// block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
-/// Largest multiple, in bytes, that files are padded to: 1 GiB. The padding's zeros are really
-/// written.
+/// Largest multiple, in bytes, that files are padded to: 1 GiB. The zeros of the padding are
+/// written to the file.
 pub const LARGEST_PADDING: u64 = 1 << 30;
 
 /// The options of a writer: typed, or as the string that writers of this format accept in every
@@ -92,12 +92,6 @@ impl WriterOptions {
     pub const fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
-    }
-
-    /// Returns the compression of chunks.
-    #[must_use]
-    pub const fn codec(&self) -> Compression {
-        self.compression
     }
 
     /// Returns whether all options for chunks, except their compression, have their defaults.
@@ -171,7 +165,7 @@ impl WriterOptions {
     /// The file is the same. Up to this many chunks are held meanwhile, with their compressed
     /// forms. Chunks of 64 KiB or more that are neither compressed nor transposed are only hashed
     /// by threads; if they consist of a record of 1 MiB or more, a thread copies one while the
-    /// previous one is written, so that two are held, whatever the number.
+    /// previous one is written, so only two are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
@@ -211,7 +205,8 @@ impl WriterOptions {
 
     /// Returns the number of bytes of a transposed chunk that are compressed together.
     pub(crate) fn bucket_size(&self) -> u64 {
-        // Below 2^59, so a double is as exact as the rounding requires; and not below 0.
+        // The value is below 2^59, so a double is as exact as the rounding requires. It is not
+        // below 0.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -242,6 +237,58 @@ impl WriterOptions {
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
         self
+    }
+
+    /// Returns the compression of chunks.
+    pub const fn get_compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Returns the number of bytes of records that share a chunk.
+    pub const fn get_chunk_size(&self) -> Option<u64> {
+        self.chunk_size
+    }
+
+    /// Returns whether records that are protobuf messages are stored field by field.
+    pub const fn get_transpose(&self) -> bool {
+        self.transpose
+    }
+
+    /// Returns the part of a transposed chunk that is compressed together.
+    pub const fn get_bucket_fraction(&self) -> f64 {
+        self.bucket_fraction
+    }
+
+    /// Returns the multiple, in bytes, to which an existing file is padded before appending.
+    pub const fn get_initial_padding(&self) -> u64 {
+        self.initial_padding
+    }
+
+    /// Returns the multiple, in bytes, to which the file is padded when it is flushed or finished.
+    pub const fn get_final_padding(&self) -> u64 {
+        self.final_padding
+    }
+
+    /// Returns the number of threads that encode and compress chunks.
+    pub const fn get_threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Returns the metadata of the file.
+    pub fn get_metadata(&self) -> Option<&[u8]> {
+        self.metadata.as_deref()
+    }
+
+    /// Returns the size of the largest record, in bytes, that is copied so that another thread can
+    /// compress or hash it.
+    pub const fn get_max_copied(&self) -> u64 {
+        self.max_copied
+    }
+
+    /// Returns the size, in bytes, from which a compressed record in its own chunk is streamed by a
+    /// [`seekable`](crate::RecordWriter::seekable) writer, without holding its compressed form.
+    pub const fn get_stream_from(&self) -> u64 {
+        self.stream_from
     }
 
     pub(crate) fn effective_chunk_size(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Writing a record that is never in memory as a whole, or not in both forms.
+//! Writing a record that is never in memory as a whole, or only in one of its two forms.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
@@ -53,9 +53,9 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// Writes a record of `len` bytes read from `source` in its own chunk, and returns its
     /// position.
     ///
-    /// The record is streamed: a few MiB are held, whatever its length. Bytes of the source beyond
-    /// `len` are not read. For an underlying writer that can't seek, or doesn't return its real
-    /// position when it seeks (such as `/dev/null`), use
+    /// The record is streamed, so only a few MiB are held. Bytes of the source beyond `len` are not
+    /// read. For an underlying writer that can't seek, or doesn't return its real position when it
+    /// seeks (such as `/dev/null`), use
     /// [`write_record_from_seekable`](Self::write_record_from_seekable) or an
     /// [`EncodedRecord`](crate::EncodedRecord).
     ///

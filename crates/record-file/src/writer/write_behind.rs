@@ -1,5 +1,5 @@
-//! Writing large uncompressed records one late: meanwhile another thread copies and hashes the next
-//! one.
+//! Writing large uncompressed records with a delay of one, so that another thread can copy and hash
+//! the next one.
 use std::io::Write;
 use std::thread;
 
@@ -14,8 +14,8 @@ use crate::hash::Hasher;
 use crate::threads::stopped;
 
 impl<W: Write> RecordWriter<W> {
-    /// Lets another thread make a chunk of one record, whose slices are valid only during this
-    /// call, while this thread writes the chunks before it.
+    /// Lets another thread make a chunk of one record, while this thread writes the chunks before
+    /// it. The slices of the record are valid only during this call.
     pub(super) fn write_behind(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let done = thread::scope(|scope| {

@@ -15,7 +15,7 @@ fn brotli(level: u32, window_log: Option<u32>) -> Compression {
     Compression::Brotli { level, window_log }
 }
 
-/// Half of the record repeats bytes far before it.
+/// Returns a record, half of which repeats bytes far before it.
 fn record() -> Vec<u8> {
     let block = noise(70_000, 1);
     [&block[..], &[7; 50_000], &block].concat()
@@ -83,7 +83,8 @@ fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the
 
 #[test]
 fn what_is_decoded_whole_needs_no_window_however_much_it_expands() {
-    // More than is allocated on a chunk's claim, and far more than is stored.
+    // The record is larger than the memory allocated on a chunk's claim, and far larger than its
+    // stored form.
     let record = [&[0x12, 0x80, 0x80, 0x80, 0x0c][..], &vec![1; 24 << 20]].concat();
     let compression = zstd(1, Some(25));
     for transpose in [false, true] {

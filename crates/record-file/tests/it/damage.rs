@@ -1,4 +1,4 @@
-//! Every bit flip and every truncation of small files: an error or the same records, nothing else.
+//! Every bit flip and every truncation of small files leads to an error or the same records.
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -33,7 +33,7 @@ impl Subject {
     }
 }
 
-/// Simple and transposed chunks of each codec, with metadata, with padding.
+/// Returns files with simple and transposed chunks of each codec, with metadata and with padding.
 fn small_files() -> Vec<Subject> {
     let mut subjects: Vec<_> = [
         "cpp_meta_zstd3_transpose.riegeli",
@@ -66,8 +66,8 @@ fn small_files() -> Vec<Subject> {
     subjects
 }
 
-/// Files with blocks: in the middle of data, of padding, and of the zeros that give empty records
-/// their positions.
+/// Returns files with block headers in the middle of data, of padding, and of the zeros that give
+/// empty records their positions.
 fn large_files() -> Vec<Subject> {
     let options = WriterOptions::new()
         .compression(Compression::None)

@@ -3,7 +3,7 @@ use std::io;
 
 use record_file::ReadAt;
 
-/// A source that hides from readers that it is in memory.
+/// A source in memory that doesn't lend its bytes to readers.
 pub(crate) struct Elsewhere<'a>(pub(crate) &'a [u8]);
 
 impl ReadAt for Elsewhere<'_> {

@@ -47,7 +47,7 @@ fn streams(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
-/// The same for records in memory, with a seekable writer.
+/// Writes records in memory with a seekable writer.
 fn streams_slices(sink: Sink) -> Result<Sink, Error> {
     let options = WriterOptions::new()
         .compression(Compression::zstd(1))
@@ -239,8 +239,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             match reader.read_record() {
                 Err(error) => assert!(error.is_corrupt(), "{left}: {error}"),
-                // The missing bytes were already there: zeros of a length, or the end of a header
-                // after its hashes.
+                // The missing bytes were already in place: zeros of a length, or the end of a
+                // header after its hashes.
                 Ok(read) => {
                     let same = if blocks == 0 { 16 } else { 7 };
                     assert!(left <= same && read == Some(&record[..]), "{left}");

@@ -95,7 +95,7 @@ fn every_byte_of_a_file_belongs_to_a_chunk() {
 fn chunks_are_copied_as_they_are_stored() {
     for fixture in valid() {
         let file = fixture.open();
-        // The record before shifts the block boundaries inside them.
+        // The preceding record shifts the block boundaries inside them.
         let mut writer = RecordWriter::with_defaults(Vec::new());
         writer.write_record(&[7; 1000]).unwrap();
         writer.flush().unwrap();

@@ -1,5 +1,5 @@
-//! Damage in the data of a chunk: the wrong hash is reported, whatever a decoder or an earlier
-//! check may have found.
+//! Damage in the data of a chunk. The wrong hash is reported, even if a decoder or an earlier check
+//! has found another error.
 use std::io::{self, Read};
 
 use record_file::{
@@ -126,7 +126,7 @@ const WAYS: [Way; 9] = [
 fn into(bytes: &[u8], records: &[RecordPosition], options: ReaderOptions) -> Result<(), Error> {
     let file = RecordFile::open(bytes, options)?;
     for &record in records {
-        // For a length the record is decoded too, unless it has its own chunk.
+        // To get its length, a record is decoded too, unless it has its own chunk.
         let len = file.record_len(record)?;
         file.read_record_into(record, &mut vec![0; usize::try_from(len).unwrap()])?;
     }

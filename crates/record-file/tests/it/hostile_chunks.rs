@@ -154,7 +154,7 @@ fn simple_chunks_that_contradict_themselves() {
             "",
         );
     }
-    // The largest possible count: the chunk would extend far beyond the file.
+    // With the largest possible count, the chunk would extend far beyond the file.
     let frame = Frame::new(b'r', max_records, 0, &ok);
     refused("2^56 - 1 records", &frame, ErrorKind::Truncated, "");
     for size in [huge, huge - 40, huge - 100, 1 << 62] {

@@ -1,4 +1,4 @@
-//! Transposed chunks with correct hashes and machines that no writer would write.
+//! Transposed chunks with correct hashes, but state machines that no writer would produce.
 use record_file::{
     ChunkOffset, Error, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordReader,
 };
@@ -20,7 +20,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Two records that are not messages: "b" and "aa", the last one first.
+    /// Returns two records that are not messages: "b" and "aa", the last one first.
     fn raw() -> Self {
         Machine {
             buckets: vec![b"aab\x02\x01".to_vec()],
@@ -34,10 +34,10 @@ impl Machine {
         }
     }
 
-    /// One message in another: fields 1 and 2, of which field 2 is a message with field 1.
+    /// Returns a message in a message: fields 1 and 2, of which field 2 is a message with field 1.
     ///
-    /// States go backwards: the end of the submessage, its field, its beginning, field 1, the
-    /// beginning of the whole message.
+    /// The states go backwards: the end of the submessage, its field, its beginning, field 1, and
+    /// the beginning of the whole message.
     fn nested() -> Self {
         let implicit = |state: u64| 5 + state;
         Machine {
@@ -53,7 +53,8 @@ impl Machine {
         }
     }
 
-    /// As [`nested`](Self::nested), but the submessage begins in one record and ends in the next.
+    /// Returns messages like [`nested`](Self::nested), but the submessage begins in one record and
+    /// ends in the next.
     fn across() -> Self {
         let mut machine = Self::nested();
         machine.next[1] = 5 + 4;
@@ -218,7 +219,7 @@ fn headers_of_transposed_chunks_that_are_none() {
         .collect();
     headers.extend([
         [header, b"\0"].concat(),
-        // More buckets, buffers and states than there is room for.
+        // There are more buckets, buffers and states than the data has room for.
         [&huge, &header[1..]].concat(),
         [&header[..1], &huge, &header[2..]].concat(),
         [&header[..5], &huge, &header[6..]].concat(),
@@ -346,7 +347,8 @@ fn aliased(group_first: bool) -> Machine {
         kinds: vec![10 + 5],
         state_buffers: vec![],
         first: if group_first { field } else { end },
-        // To the first of two states that follow the field, and then to the second.
+        // The transitions lead to the first of two states that follow the field, and then to the
+        // second.
         transitions: vec![0, 1 << 2],
     }
 }

@@ -10,8 +10,8 @@ use record_file::{
 
 use crate::support::noise;
 
-/// A source that hides that it is in memory, and counts the bytes it has to put outside a range of
-/// addresses.
+/// A source in memory that doesn't lend its bytes, and counts those that it has to copy outside a
+/// range of addresses.
 struct Watched<'a> {
     bytes: &'a [u8],
     place: Range<usize>,
@@ -79,7 +79,8 @@ fn an_uncompressed_record_is_read_straight_to_its_place() {
         let file = RecordFile::open(watched, ReaderOptions::new()).unwrap();
         file.read_record_into(position, &mut read).unwrap();
         assert!(read == record);
-        // The bytes read with the headers, and 24 bytes a block; again after a short read.
+        // These are the bytes read with the headers, and 24 bytes per block, and the same again
+        // after a short read.
         let elsewhere = file.into_inner().elsewhere.into_inner().unwrap();
         assert!(elsewhere < 300_000, "{elsewhere}");
 
@@ -207,8 +208,8 @@ fn beyond_4_gib(compression: Compression) {
     past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
 }
 
-/// Reads the records around one that is too large, which is streamed or skipped: that takes time,
-/// so it is read once.
+/// Reads the records around one that is too large, which is streamed or skipped. That takes time,
+/// so it is only done once.
 fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {

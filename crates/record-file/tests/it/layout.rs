@@ -41,7 +41,7 @@ fn check(records: &[&[u8]]) {
         assert!(reader.read_record().unwrap() == Some(record), "{len}");
         assert!(stream.read_record().unwrap() == Some(record), "{len}");
         assert_eq!(reader.last_position(), Some(*position));
-        // By its number, found through the header of the block it is in.
+        // The record is found by its number, through the header of its block.
         assert_eq!(file.locate(position.numeric()).unwrap(), *position);
     }
     // A chunk never begins within a block header, nor at its end.

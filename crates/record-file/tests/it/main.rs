@@ -1,6 +1,6 @@
 //! Behaviour through the public API, and the modules that test it:
 //!
-//! | behaviour | tests |
+//! | behavior | tests |
 //! | --- | --- |
 //! | blocks, headers, ends of chunks | `layout`, `writing`, `fixtures` |
 //! | closing of chunks by a writer; its failures, its options | `writing`, `flushing`, `options`,

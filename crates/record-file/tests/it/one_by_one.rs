@@ -1,4 +1,4 @@
-//! Records that a reader streams or skips, alone and among others that it reads.
+//! Records that a reader streams or skips, alone or between others that it reads.
 use std::io::{self, Read};
 
 use record_file::{
@@ -68,7 +68,7 @@ fn by_turns<I: RecordInput>(
     what: &str,
 ) {
     for (index, (position, record)) in expected.iter().enumerate() {
-        // If there are very many records, in runs: most are in one chunk.
+        // If there are very many records, they are read in runs, since most are in one chunk.
         match (index + seed) * 7 / 3 % 5 {
             0 => assert!(reader.read_record().unwrap() == Some(&record[..]), "{what}"),
             1 => assert!(reader.skip_record().unwrap(), "{what}"),
@@ -291,7 +291,8 @@ fn damage_in_a_streamed_record_is_an_error_of_its_stream_and_reading_goes_on_beh
         let begin = usize::try_from(damaged.chunk_begin().0).unwrap();
         bytes[begin + 150_000] ^= 1;
         for threads in [0, 2] {
-            // Threads have the chunks after a record that was read; here no record is read.
+            // Threads would have the chunks after a record that was read, but here no record is
+            // read.
             let options = ReaderOptions::new().threads(threads).stream_from(0);
             let expected = (vec![ErrorKind::ChecksumMismatch], vec![10, 30]);
             let mut random = RecordReader::new(&bytes, options);

@@ -8,7 +8,7 @@ use record_file::{
 
 use crate::support::noise;
 
-/// Keeps all observed bytes, and the number of the record.
+/// An observer that keeps all bytes, and the number of the record.
 struct Seen(usize, Vec<u8>);
 
 impl Watch for Seen {
@@ -104,8 +104,8 @@ fn a_damaged_record_fails_alone() {
     let damaged = |index: usize| index % 5 == 2;
     for (index, (position, record)) in written.iter().enumerate() {
         let begin = usize::try_from(position.chunk_begin().0).unwrap();
-        // The last byte of its chunk's data, which belongs to this record and is not in a block
-        // header.
+        // This is the last byte of its chunk's data, which belongs to this record and is not in a
+        // block header.
         let alone = index % 3 != 2;
         if damaged(index) && alone && !record.is_empty() {
             let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();

@@ -20,8 +20,8 @@ fn records() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the written file, and the positions that the writer returned; uses every method of a
-/// writer.
+/// Writes a file with every method of a writer. Returns the file, and the positions that the writer
+/// returned.
 fn written(options: WriterOptions) -> (Vec<u8>, Vec<RecordPosition>) {
     let mut writer = RecordWriter::new(Cursor::new(Vec::new()), options).unwrap();
     let mut positions: Vec<LaterPosition> = Vec::new();

@@ -22,7 +22,7 @@ enum Step {
     Reopen,
 }
 
-/// Any level of any codec. The slow levels are for small records.
+/// Returns any level of any codec. The slow levels are for small records.
 fn any_compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         (-5..=22i32).prop_map(Compression::zstd),
@@ -85,8 +85,8 @@ fn options() -> impl Strategy<Value = WriterOptions> {
     )
 }
 
-/// Messages of some fields, which transposing takes apart: numbers, a string, and a message with
-/// the same fields.
+/// Generates messages that transposing takes apart, with numbers, a string, and a message with the
+/// same fields.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         (1..6u8, 0..0x80u8).prop_map(|(field, value)| vec![field << 3, value]),
@@ -109,7 +109,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![4 => field, 1 => nested], 0..8).prop_map(|fields| fields.concat())
 }
 
-/// Mostly small records, and some that need blocks; of noise, or of one repeated byte.
+/// Returns records of noise, or of one repeated byte. Most are small, and some need several blocks.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => vec(any::<u8>(), 0..60),

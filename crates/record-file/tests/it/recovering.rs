@@ -1,4 +1,4 @@
-//! Recovery in other situations than plain reading: seeking, metadata, growing files, and headers
+//! Recovery in situations other than plain reading: seeking, metadata, growing files, and headers
 //! with valid hashes and wrong content.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -66,8 +66,8 @@ fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
         // The beginning differs: reading continues at the header's end.
         ("previous", previous - 1, next, after as u64),
         ("previous, far", previous + 1000, next, after as u64),
-        // A far end is not followed, nor one where no chunk can begin, nor one that leads
-        // backwards.
+        // Ends that are far away, that lead backwards, or where no chunk can begin, are not
+        // followed.
         ("next, far", previous - 1, 3 << 16, 2 * block as u64),
         (
             "next, inside of a header",
@@ -195,7 +195,7 @@ fn metadata_that_is_damaged_costs_no_records() {
         let records = fixture.records().len();
         let end = fixture.records()[0].position.chunk_begin().0;
         let inside = usize::try_from(end).unwrap() - 1;
-        // Damage to its data, found by the hash; and damage to the content, with the right hash.
+        // Damage to the data, found by the hash, and damage to the content, with the right hash.
         for mended in [false, true] {
             let mut bad = fixture.bytes.clone();
             bad[inside] ^= 0xff;

@@ -130,7 +130,7 @@ fn the_file_is_the_same_whichever_way_a_record_comes_to_it() {
         let options = WriterOptions::new().compression(compression).chunk_size(1);
         let streaming = options.clone().stream_from(0);
         let beside = streaming.clone().threads(2).max_copied(1000);
-        // Number of ways to divide a record that are tested.
+        // The number of tested ways to divide a record.
         let variants = [
             ("held", options.clone(), false, usize::MAX),
             ("streamed", streaming, true, usize::MAX),
@@ -200,7 +200,7 @@ fn only_records_from_the_size_of_the_option_on_are_streamed() {
         (1000, Compression::ZSTD, false, false),
         (1000, Compression::brotli(3), true, true),
         (1000, Compression::SNAPPY, true, true),
-        // An uncompressed record isn't held in any case.
+        // An uncompressed record is never held.
         (1000, Compression::None, true, false),
     ] {
         let options = WriterOptions::new().stream_from(1000);

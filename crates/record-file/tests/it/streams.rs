@@ -289,7 +289,7 @@ fn limits_hold_for_what_must_be_in_memory() {
     let error = file.read_record(*position).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert!(error.to_string().contains("max_chunk_memory"));
-    // Read into a buffer, or streamed, it isn't held.
+    // A record that is read into a buffer or streamed isn't held.
     let mut buf = vec![0; record.len()];
     file.read_record_into(*position, &mut buf).unwrap();
     assert!(buf == *record);

@@ -1,4 +1,4 @@
-//! Transposed chunks whose records need the memory of their stored form.
+//! Transposed chunks whose records need the memory that holds their stored form.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };

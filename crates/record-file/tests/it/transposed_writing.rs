@@ -179,7 +179,7 @@ fn varints_of_every_length_are_read_back() {
 
 #[test]
 fn values_at_the_beginning_of_a_record_are_read_back() {
-    // No bytes precede them that could be moved along.
+    // There are no bytes before them that could be moved along.
     let records: Vec<_> = (0..130)
         .flat_map(|len| {
             let text = [&b"\x07"[..], &noise(len, 1)].concat();
@@ -277,8 +277,8 @@ fn equal_records_take_next_to_no_transitions() {
     let records = vec![record.as_slice(); 10_000];
     check(&records);
     let file = write(&records, &plain());
-    // No values have a buffer, and each state but one leads to only one other: a quarter of a byte
-    // per record.
+    // No value has a buffer, and each state except one leads to only one other state, so a record
+    // takes a quarter of a byte.
     let padding = 10_000;
     assert!(file.len() < 64 + 200 + padding, "{}", file.len());
 }

@@ -1,4 +1,4 @@
-//! Files in memory, where two chunks are verified at once, compared with other sources, chunk by
+//! Files in memory, of which two chunks are verified at once, compared with other sources chunk by
 //! chunk.
 
 use record_file::{
@@ -101,7 +101,7 @@ fn seeking_and_changing_the_projection_lead_to_the_same_records() {
         let mut together = RecordReader::new(&file, ReaderOptions::new());
         let mut alone = RecordReader::new(Elsewhere(&file), ReaderOptions::new());
         for (index, position) in positions.iter().enumerate() {
-            // To the chunk that was already verified, past it, and back.
+            // The reader moves to the chunk that was already verified, past it, and back.
             for distance in [0, 4, 9] {
                 let other = positions[(index + distance) % positions.len()];
                 for position in [*position, other] {

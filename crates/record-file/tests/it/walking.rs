@@ -183,7 +183,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
     reader.seek(end).unwrap();
     assert_eq!(reader.read_record().unwrap(), None);
     assert_eq!(reader.last_position(), None);
-    // From the end back, to records that were read before.
+    // From the end back to records that were read before.
     reader.seek_numeric(65).unwrap();
     assert_eq!(reader.read_record().unwrap(), Some(&b"second"[..]));
     let beyond = RecordPosition::new(file.len() as u64 + 1, 0);

@@ -111,8 +111,8 @@ fn everything_read_back_with_every_compression() {
 
 #[test]
 fn chunks_are_closed_by_the_rule() {
-    // Each record counts 8 bytes more than its length; a chunk is closed when the next record, or
-    // an empty one, doesn't fit.
+    // Each record counts as 8 bytes more than its length. A chunk is closed when the next record,
+    // or an empty one, doesn't fit.
     let layout = |lens: &[usize], chunk_size: u64| {
         let options = WriterOptions::new()
             .compression(Compression::None)
@@ -215,8 +215,8 @@ fn flush_makes_records_readable_and_is_nothing_without_records() {
 
 #[test]
 fn a_chunk_is_as_long_as_it_has_records_and_the_next_one_begins_behind() {
-    // Empty records take one byte of sizes each when stored, and less when compressed: the rest is
-    // zeros.
+    // Each empty record takes a byte for its size when stored, and less when compressed. The rest
+    // is zeros.
     for (compression, count) in [
         (Compression::None, 200_000),
         (Compression::ZSTD, 65_536 - 64),

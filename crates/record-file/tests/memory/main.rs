@@ -1,6 +1,6 @@
 //! The peak memory of readers and writers. These tests have their own process, since the allocator
-//! counts all of its allocations. The allocations of zstd and brotli themselves, in C, aren't
-//! counted: a context for each thread, and a window, which an option limits.
+//! counts all of its allocations. The allocations that zstd and brotli make in C aren't counted: a
+//! context for each thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod claims;
@@ -118,7 +118,7 @@ fn copied_records(noise: &[u8], compression: Compression) {
     }
 }
 
-/// A record in memory is compressed without copying it, or holding its compressed form.
+/// A record in memory is compressed without copying it or holding its compressed form.
 #[test]
 fn large_records_in_memory_stream_to_what_can_seek() {
     let _alone = alone();
@@ -152,7 +152,7 @@ fn large_records_in_memory_stream_to_what_can_seek() {
     }
 }
 
-/// Threads hold small chunks; a large record is held once, or if it is streamed, never.
+/// Threads hold small chunks. A large record is held once, or never if it is streamed.
 #[test]
 fn a_reader_with_threads_holds_one_large_record_or_none() {
     const RECORD: usize = 24 * MIB;
@@ -180,7 +180,7 @@ fn a_reader_with_threads_holds_one_large_record_or_none() {
             let of_stream = || RecordReader::from_read(&file[..], options);
             let used = most(|| read(of_file()));
             check(&format!("reading {what}"), used, RECORD + small);
-            // The size is unknown before reading: memory doubles.
+            // The size is unknown before reading, so memory is doubled as needed.
             let used = most(|| read(of_stream()));
             check(
                 &format!("reading a stream {what}"),

@@ -6,11 +6,11 @@ use record_file::{
 use crate::noise::noise;
 use crate::{Counted, Elsewhere, MIB, alone, check, most, read};
 
-/// Memory of each thread, independent of the size of chunks: in a writer, for each field a partly
-/// filled block of 64 KiB and the smaller ones before it, which wait for the next chunk; in a
-/// reader, some room for a next chunk that is a little larger.
+/// Memory of each thread, independent of the size of chunks. A writer has, for each field, a partly
+/// filled block of 64 KiB and smaller blocks before it, which are kept for the next chunk. A reader
+/// has some room for a next chunk that is a little larger.
 const PER_THREAD: usize = MIB;
-/// Additional memory of a writer or reader: the bytes about to be written, or just read.
+/// Additional memory of a writer or reader, for the bytes about to be written, or just read.
 const FIXED: usize = MIB;
 
 /// Returns messages with numbers, a name, a time, and a message of 80 incompressible bytes: about

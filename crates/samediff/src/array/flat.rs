@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record_file::ReadAt;
 
-use super::shape::{ArrayByteOrder, ArrayInfo, Order};
+use super::info::{ArrayByteOrder, ArrayInfo, Order};
 use super::swapped::Swapped;
 use super::transposed::Transposed;
 use crate::fb::schema::samediff::{self, flat_array};
@@ -167,8 +167,8 @@ impl Array {
         }
     }
 
-    /// Returns the bytes as stored. In an archive, the read of the last byte compares the checksum
-    /// of the whole entry.
+    /// Returns the bytes as stored. In an archive, reading the last byte compares the checksum of
+    /// the whole entry.
     ///
     /// # Errors
     ///

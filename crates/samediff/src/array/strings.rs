@@ -4,8 +4,8 @@
 //! i64 (n + 1): the beginning of each string and the end of the last, little-endian | the strings
 //! ```
 //!
-//! The offsets are little-endian whatever the array's byte order is: Java writes its memory
-//! unchanged, and only sets the big-endian flag.
+//! The offsets are always little-endian: Java writes its memory unchanged, and only sets the
+//! array's big-endian flag.
 
 use crate::{Error, ErrorKind, Result};
 

@@ -20,9 +20,8 @@ const GROUP: usize = 16;
 /// Elements that differ only in the first index are contiguous in the source: they form a *column*.
 /// In C order, those with the same first index are contiguous: a *row*. A block of rows takes a
 /// piece of each column. If these pieces would be small, the source is read once from beginning to
-/// end, a *slab* of columns at a time, and goes to a temporary file in which the rows of each slab
-/// are contiguous. Either way every byte of the source is read once, and no read is for only a few
-/// elements.
+/// end, a *slab* of columns at a time, and copied to a temporary file in which the rows of each
+/// slab are contiguous. In both cases every byte of the source is read once, and no read is small.
 pub(super) struct Transposed {
     source: Arc<dyn ReadAt>,
     offset: u64,
@@ -37,7 +36,7 @@ pub(super) struct Transposed {
 /// The strategy for reordering the elements.
 enum Plan {
     Blocks(Blocks),
-    /// Rows that are larger than a block: each is itself in Fortran order, and is handled alone.
+    /// Rows that are larger than a block. Each is itself in Fortran order, and is processed alone.
     Rows {
         slabs: Arc<Slabs>,
         next: u64,
@@ -139,8 +138,8 @@ impl Read for Transposed {
     }
 }
 
-/// Rows and columns of elements, a slab of columns at a time: in each slab, the rows follow each
-/// other. With one column per slab, that is Fortran order.
+/// Rows and columns of elements, stored a slab of columns at a time. In each slab, the rows follow
+/// each other. With one column per slab, this is Fortran order.
 struct Slabs {
     source: Arc<dyn ReadAt>,
     offset: u64,
@@ -263,7 +262,7 @@ impl Blocks {
             for slab in slab..until {
                 slabs.read(slab, self.next, rows, &mut self.slab)?;
             }
-            // The number of columns now, and the distances of columns and of rows.
+            // The current number of columns, and the distances of columns and of rows.
             let own = to_usize(slabs.columns_of(slab))?;
             let (own, from) = if single {
                 (to_usize(until - slab)?, (count, 1))
@@ -358,7 +357,7 @@ fn scatter<const W: usize>(
     }
 }
 
-/// Transposes columns to rows, a square of both at a time, which stays in the processor's cache.
+/// Transposes columns to rows, a square at a time, which stays in the processor's cache.
 fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
     const SIDE: usize = 32;
     let (columns, _) = columns.as_chunks::<W>();
@@ -384,7 +383,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the elements of an array, each its own index in C order, stored in Fortran order.
+    /// Returns the elements of an array in Fortran order. The value of each is its index in C
+    /// order.
     fn stored(shape: &[u64]) -> Vec<u8> {
         let count: u64 = shape.iter().product();
         let mut bytes = vec![0; usize::try_from(4 * count).unwrap()];
@@ -460,7 +460,7 @@ mod tests {
         for shape in shapes {
             let count: u64 = shape.iter().product();
             let expected: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
-            // From everything at once to less than a row, with and without a temporary file.
+            // From the whole array at once to less than a row, with and without a temporary file.
             for block in [16, 36, 64, 200, 1000, 1 << 20] {
                 for piece in [4, 8, 64, 4096] {
                     let (found, reads) = read(shape, block, piece);

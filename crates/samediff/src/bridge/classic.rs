@@ -41,7 +41,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
         Unknown::Refused,
         &mut budget,
     )?;
-    // Any bytes can be mistaken for a table without fields.
+    // A table without fields may be arbitrary bytes.
     if table.is_empty() {
         let message = "not a model: neither a graph, nor a zip archive, SDNB or safetensors";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -177,7 +177,7 @@ fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Obje
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
     if let Some(shape) = &shape {
-        // Most files leave it out; keep it, so that the difference survives a round trip.
+        // Most files omit it. It is kept, so that the difference survives a round trip.
         table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
     }
     let about = |error: Error| error.about("variable", &name);
@@ -257,7 +257,7 @@ pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
     Ok(fb::write(&table)?.0)
 }
 
-/// Returns the text in a `trainingConfig.fb` of this format.
+/// Returns the JSON text in a `trainingConfig.fb`.
 pub(crate) fn config_to_json(bytes: &[u8]) -> Result<String> {
     let mut budget = Budget::new(bytes.len() as u64 + 1024);
     let kind = ErrorKind::NotConvertible;

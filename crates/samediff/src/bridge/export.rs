@@ -22,8 +22,8 @@ use crate::{
 const ALIGNMENT: u64 = 64;
 
 /// Writes a tag as a classic file, one FlatGraph that contains all arrays, and returns its size in
-/// bytes. The format has no names for arguments, so they are left out: [`left_out_of_classic`]
-/// reports which. Content that came from a classic file is restored unchanged.
+/// bytes. The format has no names for arguments, so they are left out. [`left_out_of_classic`]
+/// reports them. Content that came from a classic file is restored unchanged.
 ///
 /// # Errors
 ///
@@ -72,8 +72,8 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Returns a line for the user about the content that a classic file of a tag leaves out; `None` if
-/// it leaves out nothing.
+/// Returns a line for the user about the content of a tag that a classic file can't contain; `None`
+/// if there is none.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
@@ -250,7 +250,7 @@ impl Export {
             let named = matches!(keys, Some(Value::Strings(keys)) if !keys.is_empty());
             match states.get(&name) {
                 Some(files) => self.set_states(&mut state, states, files)?,
-                // Its values have been removed from the list since.
+                // Its values have since been removed from the list.
                 None if named => continue,
                 None => {}
             }
@@ -294,8 +294,8 @@ struct Ids<'g> {
 }
 
 impl<'g> Ids<'g> {
-    /// Assigns the numbers, keeping those from a classic file. Otherwise the outputs of an
-    /// operation share its number, and each other variable gets a new one.
+    /// Assigns the numbers, keeping those from a classic file. Without such numbers, the outputs of
+    /// an operation share the operation's number, and each other variable gets a new one.
     fn of(graph: &'g Graph) -> Ids<'g> {
         let mut variables: HashMap<&str, (i32, i32)> = HashMap::new();
         for variable in &graph.variables {

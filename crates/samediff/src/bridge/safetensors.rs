@@ -143,10 +143,10 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
     })
 }
 
-/// Writes the parameters of a tag as a safetensors file, and returns its size in bytes: in C order,
-/// the widest types first and then by name, so that all are aligned. Names that share a file get
-/// one copy each. An array of rank 0 without elements becomes one of shape `[0]`. The metadata of
-/// the graph is written as `__metadata__`.
+/// Writes the parameters of a tag as a safetensors file, and returns its size in bytes: The arrays
+/// are in C order, sorted by descending width and then by name, so that all are aligned. Names that
+/// share a file get one copy each. An array of rank 0 without elements becomes one of shape `[0]`.
+/// The metadata of the graph is written as `__metadata__`.
 ///
 /// # Errors
 ///
@@ -252,7 +252,7 @@ fn header(
     let metadata = metadata.map_err(|error| not_convertible(error.to_string()))?;
     let mut header = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
     if !said.is_empty() {
-        // The library would write it in a different order each time.
+        // The library would write them in a different order each time.
         let said = serde_json::to_string(said).map_err(io::Error::other)?;
         let comma = if arrays.is_empty() { "" } else { "," };
         let said = format!("\"__metadata__\":{said}{comma}");

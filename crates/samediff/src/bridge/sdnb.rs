@@ -81,7 +81,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     if directory.find(layout::TAGS).is_some() {
         return Err(not_convertible("the file is a model with tags already"));
     }
-    // As Java's loader chooses: a single file, one of the usual names, or shards.
+    // Chooses like Java's loader: a single file, one of the usual names, or shards.
     let all: Vec<_> = directory.files().map(|(index, _)| index).collect();
     let mut shards = BTreeMap::new();
     for (index, record) in directory.files() {

@@ -150,14 +150,15 @@ fn real_graphs_come_back_as_they_were() {
         let root = &flat_graph::FLAT_GRAPH;
         differences(&table(&path), &table(&back), root, "", &mut found);
         assert_eq!(found, Vec::<String>::new(), "{}", path.display());
-        // The same again, from the classic file just written.
+        // Repeats this with the classic file just written.
         let again = import(&back).unwrap();
         assert_eq!(again.graph(), &model.default_tag().graph().unwrap());
     }
     assert!(arrays == 0 || arrays > 50, "{arrays}");
 }
 
-/// Returns a FlatVariable of an SDNB file: its array is `data` here, or `blob` after the graph.
+/// Returns a FlatVariable of an SDNB file. Its array is `data` in the table, or `blob` after the
+/// graph.
 fn variable(
     index: i32,
     name: &str,

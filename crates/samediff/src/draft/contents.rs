@@ -42,7 +42,7 @@ impl TagContent {
         states.map(|(name, arrays)| (&**name, &**arrays))
     }
 
-    /// Returns its `trainingConfig.fb`, if it has one.
+    /// Returns the tag's `trainingConfig.fb`, if it has one.
     #[must_use]
     pub fn config(&self) -> Option<&[u8]> {
         self.training_config.as_deref()

@@ -12,8 +12,8 @@ use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, VarType, gra
 impl Draft {
     /// Adds a tag as the newest.
     ///
-    /// Arrays equal to those of the same names in the previous tag are not written again. The
-    /// comparison happens while the older arrays are written, so they are read only once.
+    /// Arrays that equal those of the same names in the previous tag are not written again. They
+    /// are compared while the older arrays are written, so those are read only once.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ impl Draft {
         self.check_strange(tag)
     }
 
-    /// Fails if the model has a folder of this name that doesn't belong to a tag: readers don't
-    /// accept two folders of one name.
+    /// Fails if the model has a folder of this name that doesn't belong to a tag, since readers
+    /// don't accept two folders of one name.
     fn check_strange(&self, tag: &Tag) -> Result<()> {
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
         let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
@@ -188,7 +188,7 @@ impl Draft {
         Ok(items)
     }
 
-    /// Returns an older file and its candidates, if they can equal the new array.
+    /// Returns an older file and its candidates, if they may equal the new array.
     fn candidates(&self, older: FileIndex, info: &ArrayInfo) -> Result<Vec<FileIndex>> {
         let file = self.file(older);
         if file.array()?.written_info() != *info {

@@ -85,7 +85,7 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
     let find = |file: &ArrayFile| files.get(&file.index()).copied();
     let items = arrays.iter().map(|(name, own)| Item {
         name: name.to_owned(),
-        // All files of arrays are present, so none is left out.
+        // All files of arrays are present, so no line is left out.
         files: own.iter().filter_map(find).collect(),
     });
     items.collect()

@@ -1,4 +1,4 @@
-//! The entries that a draft becomes.
+//! The entries of the archive that a draft becomes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 /// An entry to be written.
 pub(super) enum Entry<'d> {
     Content(String, &'d Content),
-    /// A file of an array, unless it turns out to be the same as an older one.
+    /// A file of an array, unless it turns out to equal an older one.
     Array(String, FileIndex),
     /// The list of a tag's arrays, which depends on the files that turned out to be equal.
     List(String, usize, Role),

@@ -44,8 +44,8 @@ impl SameDiffWriteOptions {
         self
     }
 
-    /// Sets the files that the model comes from: a new file is at most as readable as they are.
-    /// Default: none.
+    /// Sets the files that the model comes from. The permissions of a new file allow no more than
+    /// theirs. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
@@ -64,6 +64,26 @@ impl SameDiffWriteOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns whether an existing file is replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the files that the model comes from.
+    pub const fn get_made_from(&self) -> &MadeFrom {
+        &self.made_from
+    }
+
+    /// Returns the compression of entries.
+    pub const fn get_compression(&self) -> ZipCompression {
+        self.compression
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 
@@ -172,7 +192,7 @@ struct Run<'d, W: Write + Seek> {
     meter: Meter,
     /// Files that may turn out to equal another.
     waiting: HashMap<FileIndex, Vec<FileIndex>>,
-    /// Files that equal older ones, and those that replace them.
+    /// Files that equal older ones, and the files that replace them.
     instead: HashMap<FileIndex, FileIndex>,
     /// Files that have been written.
     done: HashSet<FileIndex>,
@@ -213,7 +233,8 @@ impl<W: Write + Seek> Run<'_, W> {
             seen.as_mut().map_or(Ok(()), |seen| seen(bytes))
         };
         let added = match content {
-            // Not copied by `zip`, which loses the alignment; the copy also checks the entry.
+            // This isn't copied by `zip`, which loses the alignment. The copy also checks the
+            // entry.
             Content::Entry(archive, index) => archive
                 .stream(*index)
                 .and_then(|stream| writer.add(name, stream, written)),
@@ -275,7 +296,7 @@ impl<W: Write + Seek> Run<'_, W> {
     }
 }
 
-/// Arrays that are compared with the data in a file that is being written.
+/// Arrays that are compared with the data of a file while it is written.
 struct Compared {
     /// Range of the data in the file.
     data: Range<u64>,

@@ -22,7 +22,7 @@ pub(crate) enum Value {
     Table(Object),
     /// Bytes that were left in the buffer.
     Span(Span),
-    /// Bytes that a writer puts after the tables, by their number.
+    /// Bytes, by number, that a writer puts after the tables.
     Deferred(usize),
     Bytes(Vec<u8>),
     I8s(Vec<i8>),

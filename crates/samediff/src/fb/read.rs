@@ -10,10 +10,10 @@ use crate::{Error, ErrorKind, Result};
 /// Size of a read: 16 KiB.
 const WINDOW_LEN: usize = 16 << 10;
 
-/// Treatment of fields that the schema doesn't have.
+/// The treatment of fields that the schema doesn't have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Unknown fields are ignored, as newer writers expect of older readers.
+    /// Unknown fields are ignored, as newer writers expect older readers to do.
     PassedOver,
     /// Unknown fields are an error, since a copy of the table would lose them.
     Refused,
@@ -240,7 +240,7 @@ impl<'a> Buffer<'a> {
         let window = &mut *window;
         window.start = at;
         window.bytes.resize(len.min(WINDOW_LEN), 0);
-        // Use the bytes the source has at hand, if there are enough.
+        // Uses the bytes that the source has in memory, if there are enough.
         let mut read = self.source.read_at(at, &mut window.bytes);
         if matches!(read, Ok(read) if read < buf.len()) {
             let all = self.source.read_exact_at(at, &mut window.bytes);

@@ -57,7 +57,7 @@ fn kind(kind: VarType) -> &'static str {
     }
 }
 
-/// Describes a variable, such as `w FLOAT[2, 3]`; a dimension of any length is `?`.
+/// Describes a variable, such as `w FLOAT[2, 3]`. A dimension of any length is `?`.
 fn described(variable: &SameDiffVariable) -> String {
     let mut text = variable.name.clone();
     if let Some(dtype) = variable.dtype {

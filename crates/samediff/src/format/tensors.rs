@@ -75,7 +75,7 @@ impl Tensors {
         })
     }
 
-    /// Returns the arrays of an import; without a tag, their names have no prefix.
+    /// Returns the arrays of an import. Without a tag, their names have no prefix.
     pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Tensors {
         let named = content.parameters();
         let arrays = named.map(|(name, array)| {
@@ -284,7 +284,7 @@ struct Owners {
 }
 
 impl Owners {
-    /// Adds an array. An unreadable array takes up space, too, and gets its error.
+    /// Adds an array. An unreadable array takes up space too, and is listed with its error.
     fn add(
         &mut self,
         model: &Model,
@@ -327,7 +327,7 @@ impl Owners {
         }
     }
 
-    /// Returns all entries; shared ones list their other names.
+    /// Returns all entries. Shared entries list their other names.
     fn entries(mut self) -> Vec<Entry> {
         for (place, others) in self.known.into_values() {
             let entry = &mut self.entries[place];

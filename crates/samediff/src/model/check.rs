@@ -32,7 +32,7 @@ impl CheckOptions {
         }
     }
 
-    /// Sets whether every entry is read to its end, to compare its checksum. Default: true.
+    /// Sets whether to read every entry to its end, to compare its checksum. Default: true.
     #[must_use]
     pub const fn contents(mut self, contents: bool) -> Self {
         self.contents = contents;
@@ -44,6 +44,16 @@ impl CheckOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+
+    /// Returns whether to read every entry to its end, to compare its checksum.
+    pub const fn get_contents(&self) -> bool {
+        self.contents
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 
@@ -117,7 +127,7 @@ struct Checker<'m> {
 }
 
 impl<'m> Checker<'m> {
-    /// Records an error of the model; an error of the system ends the check.
+    /// Records an error of the model. An error of the system ends the check.
     fn note(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::Io | ErrorKind::Cancelled => Err(error),
@@ -217,7 +227,7 @@ impl<'m> Checker<'m> {
                     if info.element_count() == 0
                         && variable.dtype.is_some_and(|dtype| dtype != info.dtype())
                     {
-                        // DL4J itself has written such arrays, and they can't be misread.
+                        // DL4J has written such arrays, and they can't be misread.
                         let entry = parameters.entry_name(file);
                         self.warn(format!(
                             "{entry}: the empty array is of type {}, and {name:?} of another",

@@ -1,8 +1,8 @@
 //! Comparing the checksum of an entry with the archive's while its bytes are read.
 //!
-//! The reader of all bytes of an entry gets an error before the last byte if the checksum differs:
-//! reading a stream ([`Checked`]), a part of a stream ([`Within`]), by position in any order
-//! ([`Positions`]), or, while bytes are copied and deflated, from the [`EntrySum`] itself.
+//! A reader of all bytes of an entry gets an error before the last byte if the checksum differs.
+//! This is true for a stream ([`Checked`]), a part of a stream ([`Within`]), reads by position in
+//! any order ([`Positions`]) and, while bytes are copied and deflated, for the [`EntrySum`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -85,8 +85,8 @@ impl EntrySum {
     }
 }
 
-/// All bytes of an entry as a stream, which fails in place of the last byte if the length or the
-/// checksum differs from the archive's.
+/// All bytes of an entry as a stream. If the length or the checksum differs from the archive's,
+/// reading the last byte fails.
 pub(crate) struct Checked<R> {
     inner: R,
     sum: EntrySum,
@@ -180,8 +180,8 @@ impl<R: Read> Read for Within<R> {
     }
 }
 
-/// The bytes of a stored entry by position. The read that completes all bytes, in any order, fails
-/// if the checksum differs from the archive's.
+/// The bytes of a stored entry by position. Once all bytes are read, in any order, the last read
+/// fails if the checksum differs from the archive's.
 pub(crate) struct Positions {
     section: Section,
     sum: EntrySum,
@@ -191,7 +191,7 @@ pub(crate) struct Positions {
 /// The bytes of an entry that were read so far.
 #[derive(Default)]
 struct Seen {
-    /// Start of each stretch of them, with its end and its checksum.
+    /// Start of each contiguous range of bytes read, with its end and its checksum.
     stretches: BTreeMap<u64, (u64, Hasher)>,
     /// Total number of these bytes.
     len: u64,

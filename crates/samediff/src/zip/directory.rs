@@ -310,7 +310,7 @@ fn check_lengths(method: Method, stored_len: u64, len: u64) -> Result<()> {
     Err(damaged(message))
 }
 
-/// The 64-bit values of a record: those that the 32-bit ones leave out, in order.
+/// The 64-bit values of a record, in order: those that don't fit in its 32-bit fields.
 struct Wide<'a> {
     values: &'a [u8],
 }
@@ -343,7 +343,7 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// Sets the latest end of each entry, and fails if two entries overlap.
+/// Sets the latest possible end of each entry. Fails if two entries overlap.
 fn place(records: &mut [Record], directory: u64) -> Result<()> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_unstable_by_key(|&index| std::cmp::Reverse(records[index].header));

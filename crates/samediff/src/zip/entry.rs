@@ -1,4 +1,4 @@
-//! The bytes of entries: by position if they are stored, as a stream in any case.
+//! The bytes of entries, by position if they are stored, or as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::{Error, ErrorKind, Result};
 
 const LOCAL_MAGIC: u32 = 0x0403_4b50;
 
-/// The flag of entries that only those read who know a password.
+/// The flag of encrypted entries.
 const ENCRYPTED: u16 = 1;
 
-/// The flag of entries whose checksum and lengths were written behind their bytes.
+/// The flag of entries whose checksum and lengths were written after their bytes.
 const SUMMED_BEHIND: u16 = 1 << 3;
 
-/// The length that stands for one in an extra field.
+/// The length that means that the real length is in an extra field.
 const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
 
 /// Size of the read at a local header: the header and the beginning of an array's file.
@@ -229,7 +229,7 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Reads an entry to its end, for its checksum; reports the size of every buffer.
+    /// Reads an entry to its end, to compare its checksum. Reports the size of every buffer.
     pub(crate) fn check(
         &self,
         index: EntryIndex,
@@ -265,7 +265,7 @@ impl StoredEntry {
     }
 }
 
-/// Without the checksum, for the beginning of the entry.
+/// Reads without comparing the checksum, for the beginning of the entry.
 impl ReadAt for StoredEntry {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.section.read_at(offset, buf)

@@ -23,7 +23,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::UnsafeName, message))
 }
 
-/// Returns the parts of a path; a folder's ends in a slash.
+/// Returns the parts of a path. The path of a folder ends in a slash.
 fn parts(name: &str) -> std::str::Split<'_, char> {
     name.strip_suffix('/').unwrap_or(name).split('/')
 }

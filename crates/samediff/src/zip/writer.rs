@@ -26,23 +26,23 @@ const STEP: usize = 1 << 20;
 /// The compression of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZipCompression {
-    /// New entries uncompressed, those of another archive as they are there.
+    /// New entries are uncompressed; entries of another archive keep their compression.
     #[default]
     Keep,
     /// Uncompressed: readable by position.
     Stored,
-    /// Deflated, which takes long and hardly shrinks floating-point numbers.
+    /// Entries are deflated, which takes long and hardly shrinks floating-point numbers.
     Deflated,
 }
 
-/// An archive that is being written. The same entries make the same bytes.
+/// An archive that is being written. The same entries always produce the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    /// Completes the archive on drop, even after an error.
+    /// The writer, which completes the archive on drop, even after an error.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
     /// Archives that deflated entries are copied from, opened with `zip`.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
-    /// The observer of the entry that is copied from one of them.
+    /// The observer of the entry that is being copied from one of the `sources`.
     tap: Rc<RefCell<Option<Tap>>>,
     buf: Vec<u8>,
 }
@@ -71,8 +71,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             ZipCompression::Keep | ZipCompression::Stored => CompressionMethod::Stored,
             ZipCompression::Deflated => CompressionMethod::Deflated,
         };
-        // 64-bit lengths from the start, since a stream's length isn't known; the earliest time, so
-        // that the bytes don't depend on the time of writing.
+        // Lengths have 64 bits from the start, since a stream's length isn't known. The time is the
+        // earliest possible, so that the bytes don't depend on the time of writing.
         let options = SimpleFileOptions::default()
             .compression_method(method)
             .large_file(true)
@@ -153,7 +153,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
 /// A callback that gets the bytes as they are written.
 pub(crate) type Seen = Box<dyn FnMut(&[u8]) -> Result<()>>;
 
-/// Inflates the bytes of an entry as they are copied.
+/// An observer that inflates the bytes of an entry as they are copied.
 struct Tap {
     /// Offset of the entry's next byte.
     next: u64,
@@ -198,8 +198,8 @@ struct Sink {
 }
 
 impl Sink {
-    /// Returns the error for stored bytes that can't be inflated: decoders report it with several
-    /// kinds.
+    /// Returns the error for stored bytes that can't be inflated, which decoders report with
+    /// several kinds.
     fn explained(&self, error: io::Error) -> io::Error {
         if error.get_ref().is_some_and(|own| own.is::<Error>()) {
             return error;

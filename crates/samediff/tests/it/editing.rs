@@ -238,8 +238,8 @@ fn models_are_merged_in_order_of_age() {
     assert_eq!(write(&draft, &path).arrays, 8);
     draft.deduplicate().unwrap();
     let path = folder.path().join("deduplicated.zip");
-    // Of four and four arrays, the weights and both states are equal, and the second state equals
-    // the first tag's.
+    // Of the four arrays in each tag, the weights and both states are equal, and the second state
+    // equals that of the first tag.
     assert_eq!(write(&draft, &path).arrays, 5);
     assert_eq!(text(&path, "tags.txt"), "a\nz\n");
     assert_eq!(text(&path, "z/params.txt"), "layer/w a/0\nlayer/b:0 1\n");

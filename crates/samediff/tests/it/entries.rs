@@ -50,8 +50,8 @@ impl Entries {
         assert_eq!(self.0.len() + 1, before, "{name}");
     }
 
-    /// Makes the second tag's graph a different valid one, and then replaces bytes of it in as many
-    /// places as given.
+    /// Replaces the second tag's graph by another valid graph, and then replaces bytes of it in the
+    /// given places.
     pub(crate) fn put_graph(&mut self, there: &[u8], instead: &[u8], places: usize) {
         let mut bytes = graph_of_names();
         let found = bytes.windows(there.len()).enumerate();

@@ -1,4 +1,4 @@
-//! Bit flips in an archive: the reader of all bytes of an entry gets an error, with its location.
+//! Bit flips in an archive. A reader of all bytes of an entry gets an error with the location.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};

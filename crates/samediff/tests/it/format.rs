@@ -43,7 +43,7 @@ fn model(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn files_are_recognised_by_what_is_in_them() {
+fn files_are_recognized_by_what_is_in_them() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(format_of(&model(folder.path())), Some("samediff"));
     for (name, format) in [

@@ -397,8 +397,8 @@ impl Memory {
         self.tags[tag].stray.push(file);
     }
 
-    /// Applies the deduplication of writing: each file that equals an older one of its name becomes
-    /// that one. Returns their number.
+    /// Applies the deduplication of writing: each file that equals an older one of its name is
+    /// replaced by it. Returns the number of these files.
     pub(crate) fn settle(&mut self) -> usize {
         let mut instead = HashMap::new();
         let mut written: Vec<usize> = Vec::new();

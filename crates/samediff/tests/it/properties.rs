@@ -32,7 +32,7 @@ enum Edit {
 }
 
 fn value() -> impl Strategy<Value = Value> {
-    // Few values, so that many are equal; some differ only in type.
+    // There are few different values, so that many are equal; some differ only in type.
     let bytes = prop_oneof![
         (0_u8..3, 1_usize..4).prop_map(|(value, len)| vec![value; len]),
         prop::collection::vec(any::<u8>(), 0..300),

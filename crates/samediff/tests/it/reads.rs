@@ -139,7 +139,7 @@ fn a_deflated_array_is_compared_while_it_is_copied() {
     let both = folder.path().join("both.zip");
     let written = draft.write(&both, &SameDiffWriteOptions::new()).unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT, COUNT));
-    // All of them once, and the beginning of each to parse its header.
+    // All bytes are read once, and the beginning of each array a second time to parse its header.
     let most = COUNT * (LEN + (160 << 10));
     let read = source.bytes();
     assert!(read < most, "{read}, more than {most}");

@@ -10,8 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
 
-/// Part of a file that is copied between two progress reports. The operating system does it, and if
-/// the file system can share blocks between files, no data is copied at all.
+/// Number of bytes of a file to copy between two progress reports. The operating system copies
+/// them; if the file system can share blocks between files, no data is copied at all.
 const STEP: u64 = 64 << 20;
 
 /// Copies the content of the folder `from` to the folder `to`, following links, except for the
@@ -36,7 +36,7 @@ fn copy_within(
 ) -> Result<()> {
     let at = |path: &Path| {
         let path = path.to_owned();
-        move |error: io::Error| Error::from(error).context(path.display())
+        move |error: io::Error| Error::from(error).in_file(&path)
     };
     let real = fs::canonicalize(from).map_err(at(from))?;
     if visited.above.contains(&real) {
@@ -100,7 +100,8 @@ impl Visited {
     }
 }
 
-/// Returns whether a folder has content, and only the files `except` and folders of such.
+/// Returns whether a folder is not empty, and contains only the files `except` and folders with
+/// only such files.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {
@@ -117,7 +118,7 @@ fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
 }
 
 /// Fails if any content of the folder `from`, following links, is in the folder `target`, a
-/// canonical path: replacing that would remove the input.
+/// canonical path. Replacing that folder would remove the input.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
     check_outside_within(from, target, &mut Visited::default())
 }
@@ -125,7 +126,7 @@ pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
 fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Result<()> {
     let at = |path: &Path| {
         let path = path.to_owned();
-        move |error: io::Error| Error::from(error).context(path.display())
+        move |error: io::Error| Error::from(error).in_file(&path)
     };
     let real = fs::canonicalize(from).map_err(at(from))?;
     if real.starts_with(target) {

@@ -1,9 +1,9 @@
 //! Converting a SavedModel in place.
 //!
 //! The order of the steps makes this safe: the complete new model file appears by rename; then
-//! `fingerprint.pb` is replaced; then the old model file is removed. Whenever this is interrupted,
-//! the folder has the old model, both the old and the new one, which are equal, or the new one.
-//! Running it again continues from there.
+//! `fingerprint.pb` is replaced; then the old model file is removed. If this is interrupted at any
+//! point, the folder has the old model, the new model, or both, which are equal. Running it again
+//! continues from there.
 
 use std::fs;
 #[cfg(unix)]
@@ -22,8 +22,8 @@ use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::rebuild::parts_of_model;
 use super::save::Saved;
 use super::{ModelForm, SavedModelDir, model_path};
-use crate::canonical::{Canonical, Edits, Hashed as _};
 use crate::fingerprint::descriptor;
+use crate::hashed::{Canonical, Edits, Hashed as _};
 use crate::{SAVED_MODEL, fingerprint};
 
 impl SavedModelDir {
@@ -74,8 +74,8 @@ impl SavedModelDir {
         };
         let old = model_path(path, old);
         // Otherwise a crash could lose both.
-        sync_folder(path).map_err(|error| Error::from(error).context(path.display()))?;
-        fs::remove_file(&old).map_err(|error| Error::from(error).context(old.display()))?;
+        sync_folder(path).map_err(|error| Error::from(error).in_file(path))?;
+        fs::remove_file(&old).map_err(|error| Error::from(error).in_file(&old))?;
         if warn_unless_synced(&model_path(path, target)) {
             for part in parts {
                 if let Err(error) = fs::remove_file(&part) {
@@ -88,14 +88,14 @@ impl SavedModelDir {
 }
 
 /// Removes the model file of this form from a folder, unless it is the `saved_model.pb` that has
-/// replaced it; and the other files with its chunks.
+/// replaced it. Also removes the other files with its chunks.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Io`], also if there is no `saved_model.pb`.
 pub fn remove_model(path: &Path, form: ModelForm) -> Result<()> {
     fs::metadata(model_path(path, ModelForm::Plain))
-        .map_err(|error| Error::from(error).context(path.display()))?;
+        .map_err(|error| Error::from(error).in_file(path))?;
     let parts = match form {
         ModelForm::Plain => return Ok(()),
         ModelForm::Chunked => parts_of_model(path)?,
@@ -145,16 +145,17 @@ fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
     Err(Error::new(ErrorKind::AlreadyExists, message))
 }
 
-/// Removes the remains of interrupted conversions. The lock guarantees that none is running.
+/// Removes the remains of interrupted conversions. The lock guarantees that no conversion is
+/// running.
 fn remove_unfinished(path: &Path) -> Result<()> {
-    for entry in fs::read_dir(path).map_err(|error| Error::from(error).context(path.display()))? {
+    for entry in fs::read_dir(path).map_err(|error| Error::from(error).in_file(path))? {
         let entry = entry?.path();
         if is_temporary(&entry) && entry.is_file() {
             fs::remove_file(entry)?;
         }
     }
-    // The other files of a model are removed after their main file. Without any main file they may
-    // be all that is left of a model.
+    // The other files of a model are removed after its main file. If there is no main file, they
+    // may be all that is left of a model.
     let main = model_path(path, ModelForm::Chunked);
     if fs::symlink_metadata(&main).is_err() && model_path(path, ModelForm::Plain).is_file() {
         for part in parts_beside(main)? {
@@ -164,7 +165,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Locks a folder against other conversions until it is dropped.
+/// A lock that excludes other conversions of a folder until it is dropped.
 ///
 /// ```
 /// use proto_splitter_saved_model::directory::FolderLock;
@@ -182,14 +183,14 @@ fn remove_unfinished(path: &Path) -> Result<()> {
 pub struct FolderLock(#[cfg(unix)] Option<File>);
 
 impl FolderLock {
-    /// Locks the folder `path`. Does nothing on a file system without locks.
+    /// Locks the folder `path`. On a file system without locks, does nothing.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if another conversion is running in the folder, or the folder doesn't
     /// exist.
     pub fn take(path: &Path) -> Result<FolderLock> {
-        let at = |error: io::Error| Error::from(error).context(path.display());
+        let at = |error: io::Error| Error::from(error).in_file(path);
         // Opening a pipe to lock it would wait for a writer.
         if !fs::metadata(path).map_err(at)?.is_dir() {
             return Err(at(io::Error::from(io::ErrorKind::NotADirectory)));
@@ -218,8 +219,7 @@ impl FolderLock {
 #[cfg(unix)]
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing isn't enough: a process that is just being started also has the file open, until
-        // it executes its program.
+        // Closing isn't enough, since a child process between fork and exec also has the file open.
         if let Some(folder) = &self.0 {
             let _ = rustix::fs::flock(folder, rustix::fs::FlockOperation::Unlock);
         }

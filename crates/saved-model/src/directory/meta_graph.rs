@@ -12,10 +12,10 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{DataType, FunctionDef, TensorShapeProto};
 use record_file::ReadAt;
 
-use crate::canonical::Canonical;
+use crate::hashed::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A message somewhere in a model: its location and its name. It is read on demand.
+/// A message in a model, which is read on demand: its location and its name.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -42,7 +42,7 @@ impl<M: Message + Default> Lazy<M> {
 }
 
 impl<M> Lazy<M> {
-    /// Returns its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -82,7 +82,7 @@ pub struct MetaGraph {
 pub struct ModelVariable {
     /// Name of the variable.
     pub name: String,
-    /// Type of its elements; `None` in models of TensorFlow 1, which don't have it.
+    /// Type of its elements; `None` in models of TensorFlow 1, which don't record it.
     pub dtype: Option<DataType>,
     /// Shape; `None` in the same models.
     pub shape: Option<TensorShapeProto>,
@@ -141,12 +141,12 @@ pub(super) fn meta_graphs(
 }
 
 impl MetaGraph {
-    /// Returns its index among the model's meta graphs.
+    /// Returns the index among the model's meta graphs.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns its tags, which identify it for loading.
+    /// Returns the tags, which identify the meta graph for loading.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
@@ -168,7 +168,7 @@ impl MetaGraph {
         self.range.end - self.range.start
     }
 
-    /// Returns its signatures, by name.
+    /// Returns the signatures, by name.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Returns its variables: those of its object graph, or in a model of TensorFlow 1 those in its
+    /// Returns the variables of the object graph, or in a model of TensorFlow 1 those in the
     /// collections.
     ///
     /// # Errors

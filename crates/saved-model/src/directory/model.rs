@@ -12,13 +12,13 @@ use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
-use super::aside::put_aside;
 use super::copy::copy_file;
 use super::model_path;
 use super::options::Copying;
+use super::swap::put_aside;
 use crate::SAVED_MODEL;
-use crate::canonical::{Canonical, Plan};
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
+use crate::hashed::{Canonical, Plan};
 
 /// The form of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub enum ModelForm {
     Chunked,
     /// `saved_model.pb`: the message itself.
     Plain,
-    /// `saved_model.pbtxt`: as text. Only read, never written.
+    /// `saved_model.pbtxt`: the text format. It is only read, never written.
     Text,
 }
 
@@ -67,7 +67,7 @@ impl Model {
             if path.is_file() {
                 return Model::open_file(&path, form).map_err(|error| match error.kind() {
                     ErrorKind::Io | ErrorKind::NotChunked | ErrorKind::Record => {
-                        error.context(path.display())
+                        error.in_file(&path)
                     }
                     _ => error,
                 });
@@ -163,8 +163,8 @@ impl Model {
         reader.write(&plan, sink)
     }
 
-    /// Returns the message to be split; for a `.pb` as the file at `path` itself, so that changes
-    /// to it are detected.
+    /// Returns the message to be split. For a `.pb`, that is the file at `path`, so that changes to
+    /// it are detected.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self {

@@ -18,7 +18,7 @@ pub enum TargetForm {
     Auto,
     /// `saved_model.pb`.
     Plain,
-    /// `saved_model.cpb`. A model that doesn't have to be split is one chunk in it.
+    /// `saved_model.cpb`. A model that doesn't have to be split is a single chunk in it.
     Chunked,
 }
 
@@ -68,8 +68,8 @@ impl SaveOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel: in the middle of a split, a merge or a
-    /// copy. Nothing remains after cancelling. Default: none.
+    /// Sets the progress listener, which can also cancel a split, a merge or a copy. Cancelling
+    /// leaves no files. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.copying.progress = progress;
@@ -82,6 +82,26 @@ impl SaveOptions {
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
         self
+    }
+
+    /// Returns the options for splitting the model, if it is split.
+    pub const fn get_split(&self) -> &SplitOptions {
+        &self.split
+    }
+
+    /// Returns whether `fingerprint.pb` is left unchanged.
+    pub const fn get_keep_fingerprint(&self) -> bool {
+        self.keep_fingerprint
+    }
+
+    /// Returns whether an existing SavedModel is replaced.
+    pub const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.copying.progress
     }
 }
 

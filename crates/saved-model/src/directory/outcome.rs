@@ -13,14 +13,14 @@ use crate::proto::FingerprintDef;
 /// The outcome for a model's `fingerprint.pb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FingerprintOutcome {
-    /// It was computed again, with this result.
+    /// The fingerprint was computed again, with this result.
     Written(FingerprintDef),
-    /// It is unchanged, as requested.
+    /// The fingerprint is unchanged, as requested.
     Kept,
-    /// The model has none, and still has none.
+    /// The model had no fingerprint, and still has none.
     Absent,
-    /// It is unchanged: TensorFlow's own code can't compute one for the model in its new form, for
-    /// this reason.
+    /// The fingerprint is unchanged, since TensorFlow's code can't compute one for the model in its
+    /// new form, for this reason.
     Refused(String),
 }
 
@@ -37,7 +37,7 @@ pub(super) fn update_fingerprint(
         return Ok(FingerprintOutcome::Absent);
     };
     let model = Model::open_file(&model_path(folder, form), form)?;
-    let mut computed = match model.hashes(&options.split.progress) {
+    let mut computed = match model.hashes(options.split.get_progress()) {
         Ok(hashes) => hashes.in_folder(folder),
         Err(FingerprintError::Refused(why)) => return Ok(FingerprintOutcome::Refused(why)),
         Err(FingerprintError::Unreadable(error)) => return Err(error),

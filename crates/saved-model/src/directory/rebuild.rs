@@ -4,16 +4,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{TemporaryFolder, check_folder, warn_unless_synced};
+use proto_splitter_core::atomic::{
+    FolderLock, TemporaryFolder, check_folder, discard, discard_detached, has_detached,
+    warn_unless_synced,
+};
 use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-use super::aside::{aside, parent};
 use super::copy::{check_outside, copy_folder};
 use super::options::SaveOptions;
 use super::outcome::{FingerprintOutcome, update_fingerprint};
+use super::swap::{aside, parent};
+use super::variables::check_variables;
 use super::{MODEL_STEM, ModelForm, model_path};
 
 /// A new SavedModel folder.
@@ -27,7 +32,8 @@ pub struct Rebuilt<T> {
 }
 
 /// Creates the folder `to` with the content of the folder `from`, except for the model: `fill`
-/// writes the model, to the prefix it gets.
+/// writes the model to the prefix that is passed to it. The variables are compared with their
+/// checksums; other files have none.
 ///
 /// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this and writes the model in the
 /// requested form.
@@ -37,7 +43,8 @@ pub struct Rebuilt<T> {
 /// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, or appears meanwhile, unless force
 /// is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if one folder is
 /// inside the other, or if a link leads from one into the other; [`ErrorKind::NoFolder`] if the
-/// parent folder of `to` doesn't exist; [`ErrorKind::Io`]; and any error of `fill`.
+/// parent folder of `to` doesn't exist; [`ErrorKind::ChecksumMismatch`] if a variable is damaged;
+/// [`ErrorKind::Io`]; and any error of `fill`.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
     to: &Path,
@@ -62,8 +69,8 @@ pub fn rebuild_except<T, E: From<Error>>(
 ) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
     let temporary = TemporaryFolder::beside(&to, None)
-        // Without the path of the temporary folder, which the caller doesn't know.
-        .map_err(|error| Error::from(io::Error::from(error.kind())).context(to.display()))?;
+        // The path of the temporary folder is left out, since the caller doesn't know it.
+        .map_err(|error| Error::from(io::Error::from(error.kind())).in_file(&to))?;
     let folder = temporary.path();
     // Steps that may fail because of the data come first, since copying may take long.
     let filled = fill(&folder.join(MODEL_STEM))?;
@@ -72,20 +79,22 @@ pub fn rebuild_except<T, E: From<Error>>(
         models.extend(parts_of_model(from)?);
         models.extend(named_parts(from));
         models.extend_from_slice(except);
+        check_variables(from, options.get_progress())?;
         copy_folder(from, folder, &models, &options.copying)?;
         let written = |form: &&ModelForm| model_path(folder, **form).is_file();
         let fingerprint = match ModelForm::ALL.iter().find(written) {
             Some(form) => update_fingerprint(folder, *form, options)?,
             None => FingerprintOutcome::Kept,
         };
-        // Set last, since they may make the folder read-only.
+        // The permissions are set last, since they may make the folder read-only.
         fs::set_permissions(folder, fs::metadata(from)?.permissions())?;
         Ok(fingerprint)
     };
     let fingerprint = finish()?;
+    let _lock = FolderLock::take(&to, &Progress::none())?;
     let temporary = temporary
-        .detach()
-        .map_err(|error| Error::from(error).context(to.display()))?;
+        .detach(&to)
+        .map_err(|error| Error::from(error).in_file(&to))?;
     move_in(temporary, &to, options.force)?;
     Ok(Rebuilt {
         filled,
@@ -103,8 +112,8 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other files with chunks that the model of a folder refers to, whatever their names;
-/// empty if it can't be read, which other code reports.
+/// Returns the other files with chunks that the model of a folder refers to, which may have any
+/// names. Empty if the model can't be read, which other code reports.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -118,7 +127,6 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
     check_folder(to)?;
-    recover(to)?;
     let target = if fs::symlink_metadata(to).is_ok() {
         fs::canonicalize(to)?
     } else {
@@ -131,6 +139,7 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
         let why = "the output must be a folder apart from the input";
         return refuse(ErrorKind::InvalidConfig, why);
     }
+    recover(&target)?;
     match fs::read_dir(&target) {
         Ok(mut entries) => {
             if entries.next().is_some() {
@@ -144,28 +153,32 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
             let why = "expected a folder, found a file";
             refuse(ErrorKind::InvalidConfig, why)
         }
-        Err(error) => Err(Error::from(error).context(target.display())),
+        Err(error) => Err(Error::from(error).in_file(&target)),
     }
 }
 
 /// Fails unless the content of the non-empty folder `target` may be removed.
 fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     let refuse = |kind, why| Err(Error::new(kind, format!("{}: {why}", named.display())));
-    let is_file = |form: &ModelForm| model_path(target, *form).is_file();
     if !force {
         return refuse(ErrorKind::AlreadyExists, "there already, and not empty");
     }
-    if !ModelForm::ALL.iter().any(is_file) {
+    if !has_model(target) {
         let why = "not empty, and no SavedModel: not even force replaces it";
         return refuse(ErrorKind::InvalidConfig, why);
     }
     Ok(())
 }
 
+fn has_model(folder: &Path) -> bool {
+    let is_file = |form: &ModelForm| model_path(folder, *form).is_file();
+    ModelForm::ALL.iter().any(is_file)
+}
+
 /// Moves a finished folder to its place, and removes the previous one.
 ///
-/// Making the folder took long, and anything may have appeared there meanwhile, so the place is
-/// checked again.
+/// Making the folder took long, and other content may have appeared at the target in the meantime,
+/// so the target is checked again.
 fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
     move_in_by(exchange, temporary, to, force)
 }
@@ -177,10 +190,10 @@ fn move_in_by(
     to: &Path,
     force: bool,
 ) -> Result<()> {
-    let failed = |error: io::Error| Error::from(error).context(to.display());
+    let failed = |error: io::Error| Error::from(error).in_file(to);
     match take_place(temporary.path(), to) {
         Ok(()) => {
-            // It is no longer at the path from which it would be removed.
+            // The folder is no longer at the path from which it would be removed.
             let _ = temporary.keep();
             warn_unless_synced(to);
             return Ok(());
@@ -195,7 +208,7 @@ fn move_in_by(
             if let Err(refused) = check_replaceable(temporary.path(), to, force) {
                 return match exchange(temporary.path(), to) {
                     Ok(()) => Err(refused),
-                    Err(lost) => Err(stranded(&lost, &temporary.keep()).context(to.display())),
+                    Err(lost) => Err(stranded(&lost, &temporary.keep()).in_file(to)),
                 };
             }
             remove_replaced(&temporary.keep(), to);
@@ -209,13 +222,13 @@ fn move_in_by(
 /// Implements [`move_in`] where two names can't be exchanged: the previous folder is first moved
 /// aside. If this is interrupted in between, the next run moves it back, and readers report that.
 fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
-    let failed = |error: io::Error| Error::from(error).context(to.display());
+    let failed = |error: io::Error| Error::from(error).in_file(to);
     let aside = aside(to);
     fs::rename(to, &aside).map_err(failed)?;
     if let Err(error) = take_place(temporary.path(), to) {
         return match take_place(&aside, to) {
             Ok(()) => Err(failed(error)),
-            Err(lost) => Err(stranded(&lost, &aside).context(to.display())),
+            Err(lost) => Err(stranded(&lost, &aside).in_file(to)),
         };
     }
     let _ = temporary.keep();
@@ -231,7 +244,7 @@ fn stranded(error: &io::Error, kept: &Path) -> Error {
 /// Removes a folder that `to` has replaced.
 fn remove_replaced(old: &Path, to: &Path) {
     if warn_unless_synced(to)
-        && let Err(error) = fs::remove_dir_all(old)
+        && let Err(error) = discard(old)
     {
         tracing::warn!("{} was not removed: {error}", old.display());
     }
@@ -251,30 +264,36 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether the system or the file system doesn't support it.
+/// Returns whether the error means that the system or the file system doesn't support the
+/// operation.
 fn can_not(error: &io::Error) -> bool {
     // File systems without support report an invalid flag.
     let unknown = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
     unknown.contains(&error.kind())
 }
 
-/// Completes an interrupted [`move_in_by_turns`]: moves the previous folder back or, if its
-/// replacement is in place, removes it.
+/// Completes an interrupted [`move_in`]: moves a previous folder that was put aside back or, if its
+/// replacement is in place, removes it, and removes folders that are complete but not in place.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
-    if !aside.is_dir() {
+    if !aside.is_dir() && !has_detached(to) {
         return Ok(());
     }
-    let recovered = if fs::symlink_metadata(to).is_err() {
-        fs::rename(&aside, to)
-    } else {
-        fs::remove_dir_all(&aside)
-    };
-    recovered.map_err(|error| Error::from(error).context(aside.display()))
+    let _lock = FolderLock::take(to, &Progress::none())?;
+    if aside.is_dir() {
+        let recovered = if fs::symlink_metadata(to).is_err() {
+            fs::rename(&aside, to)
+        } else {
+            discard(&aside)
+        };
+        recovered.map_err(|error| Error::from(error).in_file(&aside))?;
+    }
+    discard_detached(to, has_model);
+    Ok(())
 }
 
-/// Renames a folder to a name that is free, or that of an empty folder. The system checks it:
-/// checking first would leave time for something to appear.
+/// Renames a folder to a name that is unused or belongs to an empty folder. The system checks this;
+/// checking beforehand would leave time for content to appear.
 fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
     // Not every system replaces an empty folder. A non-empty folder is not removed.
     #[cfg(not(unix))]
@@ -463,7 +482,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains(".protosplit-to.old"), "{error}");
-        // Without force nothing is lost, and with it the old one is replaced.
+        // Without force nothing is lost; with force the old folder is replaced.
         let error = rebuild_while(&from, &to, false, || {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(model(&to), b"old");

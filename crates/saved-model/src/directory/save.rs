@@ -10,10 +10,10 @@ use proto_splitter_core::split::SplitExt;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use super::aside::parent;
 use super::options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};
 use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::rebuild::rebuild_except;
+use super::swap::parent;
 use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
 use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, SavedModelSplitter};
@@ -30,7 +30,7 @@ pub struct Saved {
     pub message_size: u64,
     /// Outcome for `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
-    /// True if anything changed. Only a conversion in place can find nothing to do.
+    /// True if anything changed. It can only be false for a conversion in place.
     pub changed: bool,
 }
 
@@ -154,7 +154,7 @@ impl SavedModelDir {
                 let prefix = self.path().join(MODEL_STEM);
                 let merging = ReadOptions::new()
                     .descriptor(descriptor(SAVED_MODEL)?)
-                    .progress(options.split.progress.clone());
+                    .progress(options.split.get_progress().clone());
                 Merger::new()
                     .options(&merging)
                     .merge_to_file(prefix, &target)?;

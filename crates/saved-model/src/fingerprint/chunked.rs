@@ -24,8 +24,8 @@ use super::plain::{
 use super::{
     CHUNKED_PRODUCER, FingerprintError, Hashes, descriptor, fingerprint_cat64, fingerprint64,
 };
-use crate::canonical::{Canonical, Edits, Hashed as _};
 use crate::farmhash::fingerprint_stream;
+use crate::hashed::{Canonical, Edits, Hashed as _};
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
@@ -92,7 +92,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     for (name, signature) in &signatures {
         let own = fingerprint_cat64(fingerprint64(text(name)), canonical.hash(signature)?);
         signature_def_hash = fingerprint_cat64(signature_def_hash, own);
-        // The same for every signature, so read it once.
+        // This is the same for every signature, so it is read once.
         let of_chunks = match of_chunks {
             Some(hash) => hash,
             None => *of_chunks.insert(fields_hash(
@@ -156,8 +156,7 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     }
 }
 
-/// The type of the message into which TensorFlow merges a chunk above the target, as far as it
-/// matters.
+/// The relevant types of the message into which TensorFlow merges a chunk above the target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergedInto {
     GraphDef,

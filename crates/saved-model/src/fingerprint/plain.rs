@@ -12,7 +12,7 @@ use super::regular::{node_edits, suffix_uid};
 use super::{
     FingerprintError, Hashes, PLAIN_PRODUCER, descriptor, fingerprint_cat64, fingerprint64,
 };
-use crate::canonical::{Canonical, Edits, Hashed as _, Key, Plan};
+use crate::hashed::{Canonical, Edits, Hashed as _, Key, Plan};
 
 pub(super) const META_GRAPHS: u32 = 2;
 pub(super) const GRAPH_DEF: u32 = 2;
@@ -63,7 +63,7 @@ pub(super) fn first_meta_graph(
 }
 
 /// Computes the hash after TensorFlow's `SimpleDelete`: the library and the versions are emptied,
-/// and so are present even if they weren't before.
+/// so they are present even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],
@@ -112,7 +112,7 @@ fn concrete_functions_hash(
             let why = format!("the concrete function `{name}` does not end in an integer");
             return Err(FingerprintError::Refused(why));
         };
-        // Of two with the same number TensorFlow uses whichever it visits first.
+        // Of two functions with the same number, TensorFlow uses the one it visits first.
         by_uid.entry(uid).or_insert((name, function));
     }
     let mut hash = 0;

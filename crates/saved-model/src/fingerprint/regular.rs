@@ -8,7 +8,7 @@ use prost::Message;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{AttrValue, DataType, attr_value};
 
-use crate::canonical::{Canonical, Edits};
+use crate::hashed::{Canonical, Edits};
 
 const NODE_OP: u32 = 2;
 const NODE_ATTR: u32 = 5;
@@ -18,7 +18,7 @@ const FUNC_NAME: u32 = 1;
 /// An `AttrValue` with an empty `s`.
 const EMPTY_S: [u8; 2] = [0x12, 0x00];
 
-/// Larger than any attribute that names a function or a type.
+/// Maximum size of an attribute that names a function or a type.
 const MAX_ATTR_LEN: u64 = 64 << 20;
 
 /// The attributes of a node, and the ranges of their values.

@@ -1,4 +1,4 @@
-//! Signing models and checking signatures, also those of PyPI's `model-signing`.
+//! Signing models and checking signatures, including those of PyPI's `model-signing`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
@@ -26,7 +26,8 @@ fn keys(curve: &str) -> (SigningKey, VerifyingKey) {
     (private, public)
 }
 
-/// A folder with a file, a folder, and a name that sorts otherwise as a string than as a path.
+/// Returns a folder with a file, a folder, and a name whose order as a string differs from its
+/// order as a path.
 fn model() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("a")).unwrap();

@@ -3,7 +3,7 @@
 use proto_splitter_core::wire::{decode_varint, put_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Builds a block. Keys must be added in order.
+/// A builder of a block. Keys must be added in order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
     /// Number of entries from one complete key to the next.
@@ -75,7 +75,7 @@ impl BlockBuilder {
     }
 }
 
-/// Iterates over the entries of a block.
+/// An iterator over the entries of a block.
 #[derive(Debug)]
 pub(super) struct BlockEntries<'a> {
     /// Bytes of the entries, without the restarts.

@@ -1,4 +1,4 @@
-//! Keys of the index block, which don't have to be keys of the table: the shorter the better.
+//! Keys of the index block. They don't have to be keys of the table, and are as short as possible.
 
 /// Returns a key that is not less than `last` and less than `next`: the shortest that differs from
 /// `last` in one byte, as leveldb chooses it.

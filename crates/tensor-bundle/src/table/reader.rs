@@ -1,4 +1,4 @@
-//! Reads tables.
+//! Reading tables.
 
 use std::ops::ControlFlow;
 
@@ -29,7 +29,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// Parses the handle at the beginning of `bytes`, and returns it with the rest.
+    /// Parses the handle at the beginning of `bytes`, and returns it with the remaining bytes.
     fn read(bytes: &[u8]) -> Option<(Handle, &[u8])> {
         let (offset, len) = decode_varint(bytes)?;
         let bytes = bytes.get(len..)?;
@@ -69,12 +69,12 @@ impl<R: ReadAt> TableReader<R> {
             index_offset: index.offset,
         };
         table.index = table.block(index, start)?;
-        // It isn't used, but if it is damaged, so is the file.
+        // This block isn't used, but if it is damaged, so is the file.
         table.block(metaindex, start)?;
         Ok(table)
     }
 
-    /// Reads the block with a handle that was read at `said_at`.
+    /// Reads the block of a handle. The handle itself is at `said_at`.
     fn block(&self, handle: Handle, said_at: u64) -> Result<Vec<u8>> {
         let Handle { offset, size } = handle;
         let end = size
@@ -128,7 +128,7 @@ impl<R: ReadAt> TableReader<R> {
                     self.index_offset,
                 ));
             };
-            // Otherwise a small file could have the same block read forever.
+            // Otherwise a small file could cause the same block to be read forever.
             if handle.offset < read_to {
                 let message = format!(
                     "a block at {} that overlaps the one before it",

@@ -1,4 +1,4 @@
-//! Writes tables.
+//! Writing tables.
 
 use std::io::Write;
 
@@ -30,7 +30,7 @@ impl Handle {
     }
 }
 
-/// Writes a table; keys are added in ascending order.
+/// A writer of a table. Keys must be added in ascending order.
 #[derive(Debug)]
 pub(crate) struct TableWriter<W> {
     out: W,

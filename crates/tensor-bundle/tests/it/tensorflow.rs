@@ -68,8 +68,8 @@ fn a_bundle_is_found_by_any_of_its_files() {
     }
 }
 
-/// A bundle by two `SaveV2`, in slices, and merged: TensorFlow 2.21 reads `numbers()` from both
-/// sliced tensors.
+/// Returns a bundle written by two `SaveV2` in slices, and merged. TensorFlow 2.21 reads
+/// `numbers()` from both sliced tensors.
 fn in_slices() -> Bundle {
     Bundle::open(fixture("../checkpoints/checkpoint")).unwrap()
 }
@@ -199,7 +199,7 @@ fn a_part_of_a_damaged_tensor_is_read_without_its_checksum() {
     let reader = bundle.reader(kernel).unwrap();
     let mut some = [0; 40];
     reader.read_exact_at(0, &mut some).unwrap();
-    // Together with the earlier reads, these are all bytes.
+    // Together with the earlier reads, this covers all bytes.
     let error = reader.read_exact_at(40, &mut [0; 8]).unwrap_err();
     assert!(error.to_string().contains("the crc32c of 48 bytes"));
     // Reading starts over, and the next tensor is intact.

@@ -171,7 +171,7 @@ async fn an_endless_peer_is_stopped_by_what_it_announced_and_by_time() {
     let status = client.put(endless).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
 
-    // A sender of a little data now and then is ended by the limit on the total time.
+    // The limit on the total time ends a sender that sends only a little data now and then.
     let slow = tokio_stream::iter(sent()).then(|frame| async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Ok::<_, Status>(frame)

@@ -33,7 +33,8 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
         let mut client = client.clone();
         async move { client.resume(token).await }
     };
-    let retry = Retry::new().pause(Duration::from_millis(10));
+    // On a busy machine several cuts in a row may come before the receiver gets any further.
+    let retry = Retry::new().attempts(20).pause(Duration::from_millis(10));
     let stored = send_resuming(put, ask, &sent, &small_chunks(), retry).await;
     assert_eq!(stored.unwrap().into_inner().size, 60);
     assert_eq!(cutter.cuts(), 10);
@@ -59,7 +60,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
                 .await
         }
     });
-    // Whatever came by then is what the token says.
+    // The token has the chunks that arrived by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let question = ResumeToken {
         session: Bytes::from_static(b"one"),
@@ -69,7 +70,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
     assert!(token.chunks > 0 && token == inbox.token(&question));
     let rest = Outgoing::resume(SizeSplitter, &sent, token, &options).unwrap();
     assert!(inbox.message::<Trace>(rest.results()).await.unwrap() == sent);
-    // Its connection broke without a word: only now is there another frame.
+    // Its connection broke unnoticed, and only now is there another frame.
     sender.send(Ok(frames[early].clone())).unwrap();
     assert_eq!(old.await.unwrap().unwrap_err().code(), Code::Aborted);
 }

@@ -178,13 +178,13 @@ pub(crate) fn small_chunks() -> SendOptions {
     SendOptions::new().split(split).max_frame_size(40_000)
 }
 
-/// Files in a folder. Chunks are kept in files without a name.
+/// Returns the files in a folder. Chunks are kept in files without a name.
 pub(crate) fn files(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
 
-/// Forwards connections to `to`, and cuts each after the number of bytes in `budget`, which doubles
-/// with each cut.
+/// A proxy that forwards connections to `to`, and cuts each after the number of bytes in `budget`,
+/// which doubles with each cut.
 pub(crate) struct Cutter {
     pub(crate) address: SocketAddr,
     cuts: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! The target of the fuzzer, with the same bytes each time.
+//! The fuzz target, run with the same bytes each time.
 
 use crate::targets::{receiver, seeds};
 

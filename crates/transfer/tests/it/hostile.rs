@@ -1,4 +1,4 @@
-//! Senders that lie: each is refused with one line, whatever preceded it.
+//! Senders that lie. Each is refused with one line, at any point of the transfer.
 
 use std::cell::Cell;
 

@@ -80,7 +80,8 @@ fn what_changed_since_the_transfer_broke_off_is_found_at_the_end() {
     assert!(receiver.receive(some.into_iter().take(30).map(Ok)).is_err());
     let token = receiver.token();
     assert!(token.chunks > 1);
-    // The same sizes in the same places, but another value in the part that was sent.
+    // A message with the same sizes in the same places, but another value in the part that was
+    // sent.
     let mut changed = message();
     let name = changed.name.as_mut().unwrap();
     name.replace_range(..1, "x");

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use proto_splitter_core::formats::{Archive, Checks, Verified};
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::spans::read_through;
 use proto_splitter_core::tensor::{TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -11,7 +12,6 @@ use record_file::ReadAt;
 use crate::executable::{Executable, unpacked_module};
 use crate::layers::Layer;
 use crate::literals::Literals;
-use crate::profile::read_through;
 use crate::split_proto::SplitProto;
 use crate::{
     CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,

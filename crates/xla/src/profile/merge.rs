@@ -1,5 +1,5 @@
-//! Merging the records of a profile as XProf does, without copying them: planes and lines join, and
-//! the numbers of metadata and times change when a plane is merged into another.
+//! Merging the records of a profile like XProf, without copying them: planes and lines are joined,
+//! and when a plane is merged into another, the numbers of metadata and times change.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufWriter, Write};
@@ -13,9 +13,9 @@ use proto_splitter_core::wire::{
     Field, FieldNumber, SourceInput, WireCursor, WireType, decode_varint, put_varint, tag,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_sequences::Records;
 use record_file::ReadAt;
 
-use crate::records::Records;
 use crate::write::RecordBytes;
 
 /// Largest name, in bytes.
@@ -34,7 +34,7 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
     }
     let records = Arc::new(records);
     let size = records.size()?;
-    let meter = options.progress.meter(size);
+    let meter = options.get_progress().meter(size);
     let mut space = Space::new(&*records)?;
     for number in 0..found.records {
         let range = records.range(number..number + 1)?;
@@ -165,7 +165,7 @@ impl<'a> Space<'a> {
             }
             // XProf ignores the other fields of a profile in all records but the first.
         }
-        // In reverse; planes of one record are not merged with each other.
+        // The search goes backwards. Planes of one record are not merged with each other.
         let mut added = Vec::new();
         for range in planes.into_iter().rev() {
             let plane = self.plane(range)?;
@@ -305,7 +305,8 @@ impl<'a> Space<'a> {
         Ok(number.map_or(0, |(number, _)| number.cast_signed()))
     }
 
-    /// Returns the whole profile, fields by number, and its changed events.
+    /// Returns the whole profile, with its fields in the order of their numbers, and its changed
+    /// events.
     fn finish(mut self) -> Result<(SpanList, Option<Arc<dyn ReadAt>>)> {
         let mut rewritten = Rewritten::new(SourceId::new(1)?);
         let mut list = SpanList::default();
@@ -341,7 +342,7 @@ impl Plane {
         self.by_id.len() == self.lines.len()
     }
 
-    /// Returns the whole plane, its lines after its head, if nothing was merged into it.
+    /// Returns the whole plane, with its lines after its head, if nothing was merged into it.
     pub(super) fn whole(&self, source: SourceId) -> SpanList {
         let mut inside = self.head.clone();
         for line in &self.lines {
@@ -357,8 +358,8 @@ impl Plane {
 }
 
 impl Line {
-    /// Merges a line with the same id: its events are appended, and the line that begins later
-    /// keeps its start time.
+    /// Merges a line with the same id: appends its events, and keeps the start time of the line
+    /// that begins later.
     fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
         let (moved, by) = if from.timestamp < self.timestamp {

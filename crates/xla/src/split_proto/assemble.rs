@@ -9,10 +9,10 @@ use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, Select, TargetKind
 use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, ReadOptions, Result};
+use proto_splitter_sequences::Records;
 use record_file::ReadAt;
 
 use crate::manifest::{Manifest, RecordKind};
-use crate::records::Records;
 
 /// Returns the message that records form.
 pub(super) fn message(
@@ -104,8 +104,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Sets values inside of existing elements and entries, in place: appended at the end they
-    /// would make another element. All of them are set in one pass.
+    /// Sets values inside existing elements and entries in place, since appending them at the end
+    /// would make another element. Sets all of them in one pass.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],
@@ -195,7 +195,7 @@ impl Taken {
         self.paths.insert(path);
     }
 
-    /// Returns whether a path is one of them, leads to one or leads through one.
+    /// Returns whether a path is one of the others, leads to one of them, or leads through one.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
         let mut is_taken = self.paths.contains(&way);
@@ -206,8 +206,8 @@ impl Taken {
     }
 }
 
-/// Returns the path with the keys of its fields' types, if it leads to a string or bytes, or to a
-/// message that is overridden as a whole. Every path in an unknown type does.
+/// Returns the path with keys of the right types, if it leads to a string or bytes, or to a message
+/// that is overridden as a whole. In an unknown type, every path is assumed to.
 fn typed(
     path: &FieldPath,
     kind: &RecordKind,

@@ -20,7 +20,7 @@ pub enum Finding {
     ExtraRecords(u64, u64),
     /// Bytes after the last record that aren't chunks: their offset, and their number.
     ExtraBytes(u64, u64),
-    /// A dump after optimization without a `buffer_assignment`.
+    /// A dump made after optimization that lacks a `buffer_assignment`.
     NoBufferAssignment,
 }
 

@@ -17,7 +17,7 @@ use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
 
-/// Largest record of a message that XLA doesn't split, if its fields allow, in bytes.
+/// Target size of the records of a message that XLA doesn't split, in bytes.
 const GENERIC_RECORD: u64 = 1 << 30;
 
 /// Largest part of a name that an error shows, in bytes.

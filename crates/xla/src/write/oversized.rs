@@ -14,7 +14,7 @@ use super::record::{Record, head};
 use super::{MAX_MERGE_RECORD, RecordBytes};
 use crate::manifest::RecordKind;
 
-/// Size below which values aren't moved out, since there would be too many of them.
+/// Minimum size of values that are moved out. There would be too many smaller ones.
 const MIN_VALUE: u64 = 1 << 20;
 
 /// Largest nesting depth of messages: protobuf's own default.
@@ -27,8 +27,8 @@ struct Value {
     range: Range<u64>,
 }
 
-/// Cuts a record of this type until it is small enough: returns the record, followed by the values
-/// moved out. `None` if it stays too large.
+/// Cuts a record of this type until it is small enough. Returns the record, followed by the values
+/// moved out, or `None` if it stays too large.
 pub(super) fn cut(
     message: &dyn ReadAt,
     record: &Record,
@@ -59,7 +59,7 @@ pub(super) fn cut(
     leaving.sort_by_key(|value| value.range.start);
     let mut cursor = WireCursor::new(SourceInput::new(&bytes, size));
     let rest = without(&mut cursor, &record.spans, 0..size, &leaving)?;
-    // The lengths around the values take fewer bytes than before.
+    // The lengths of the enclosing messages take fewer bytes than before.
     if rest.len() > MAX_MERGE_RECORD {
         return Ok(None);
     }
@@ -84,7 +84,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds values in a message that can be moved out; the message itself, if its large parts
+    /// Finds values in a message that can be moved out, or the message itself if its large parts
     /// can't be overridden.
     fn message(
         &mut self,
@@ -153,7 +153,7 @@ impl Search<'_> {
         Ok(fields)
     }
 
-    /// Returns the number of a field's elements in the records before, if the path is that of the
+    /// Returns the number of a field's elements in earlier records, if the path is that of the
     /// field.
     fn first_of(&self, number: u32) -> u64 {
         let Some((path, first)) = &self.record.first else {

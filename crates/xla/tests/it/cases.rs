@@ -11,7 +11,7 @@ use crate::fixtures::{decoded, expected, merged, message_type, read};
 /// The paths that XLA's format allows and its reader doesn't support.
 const NESTED: &[(&str, &str)] = &[("case16.riegeli", r#"{"k": "x"}"#)];
 
-/// Only found by a parser with the type: a string that isn't UTF-8.
+/// A string that isn't UTF-8, which only a parser with the type finds.
 const NOT_UTF8: &str = "case22.riegeli";
 
 fn bytes_of(hex: &str) -> Vec<u8> {

@@ -130,7 +130,7 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0d\x12\x01p\x1a\x08\x08\x01\x22\x00\x22\x00\x48\x07"
     );
-    // Of repeated planes and lines, others are merged into the last one.
+    // If planes or lines are repeated, others are merged into the last one.
     assert_eq!(
         merged(&[
             b"\x0a\x05\x08\x01\x12\x01p\x0a\x05\x08\x02\x12\x01p",

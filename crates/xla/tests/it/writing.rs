@@ -230,7 +230,7 @@ fn a_computation_over_two_gib_is_refused_by_its_name() {
 
 #[test]
 fn the_bytes_of_a_dump_are_those_of_the_last_write() {
-    // Two writes of one message are the same bytes.
+    // Writing a message twice produces the same bytes.
     let folder = tempfile::tempdir().unwrap();
     let message: Arc<dyn ReadAt> = Arc::new(read("jax01201_matmul_before.hlo.pb"));
     let write = |name: &str| {
@@ -248,7 +248,8 @@ fn the_bytes_of_a_dump_are_those_of_the_last_write() {
 struct Runs(Vec<(u64, Vec<u8>)>, u64);
 
 impl Runs {
-    /// Each part is bytes, followed by this many bytes of value 7.
+    /// Creates a message in which each part consists of bytes, followed by this many bytes of value
+    /// 7.
     fn new(parts: Vec<(Vec<u8>, u64)>) -> Runs {
         let (mut at, mut placed) = (0, Vec::new());
         for (bytes, run) in parts {
@@ -328,7 +329,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
             _ => "unknown".to_owned(),
         })
         .collect();
-    // One of the two is enough; floats can't be overridden, so their whole literal is moved out.
+    // Moving one of the two out is enough. Floats can't be overridden, so their whole literal is
+    // moved out.
     assert_eq!(kinds[..3], ["merge"; 3]);
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     assert_eq!(

@@ -31,7 +31,8 @@ fn compile(texts: HashMap<String, String>) -> DescriptorPool {
     compiler.descriptor_pool()
 }
 
-/// Returns a file independent of the order of nested types, in which map entries and groups have no fixed place.
+/// Returns a file without the order of nested types, since map entries and groups have no fixed place among
+/// them.
 fn plain(file: &FileDescriptorProto) -> FileDescriptorProto {
     fn sort(messages: &mut [DescriptorProto]) {
         messages.sort_by(|a, b| a.name().cmp(b.name()));

@@ -26,7 +26,7 @@ fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
         // The data of a pair is written first.
         ["convert", _, "-o", to, "--to", "external", ..] => beside(&format!("{to}.data")),
         ["convert", from, "--in-place", ..] => beside(&format!("{from}/saved_model.")),
-        // The folder that replaces another once it is complete.
+        // This folder replaces another one once it is complete.
         ["convert", ..] => beside(".protosplit-"),
         ["split", "--plan", ..] => beside("m."),
         ["merge", "--plan", ..] => beside(".protosplit-"),

@@ -150,7 +150,7 @@ fn folder(dir: &Dir, from: &str, to: &str) {
     }
 }
 
-fn old_folder(dir: &Dir) {
+pub(super) fn old_folder(dir: &Dir) {
     folder(dir, "keras_mlp", "from");
     folder(dir, "lookup_strings", "to");
 }
@@ -216,7 +216,7 @@ fn read_source_folder(dir: &Dir) -> Found {
 }
 
 /// Creates two models.
-fn onnx_models(dir: &Dir) {
+pub(super) fn onnx_models(dir: &Dir) {
     dir.file("a.onnx", crate::onnx::model().encode_to_vec());
     let mut other = crate::onnx::model();
     other.domain = Some("other".into());
@@ -232,7 +232,7 @@ fn old_onnx_in_several(dir: &Dir) {
     );
 }
 
-fn read_onnx(dir: &Dir) -> Found {
+pub(super) fn read_onnx(dir: &Dir) -> Found {
     let model = dir.path("m.onnx");
     if !model.exists() {
         return Found::Nothing;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-use super::order::{Entry, Lists};
+use super::field_lists::{FieldLists, ListEntry};
 use super::{ChunkRef, ChunkTree, Node, NodeId};
 use crate::container::kind::ChunkKind;
 use crate::container::limits::Limits;
@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The facts needed to read a tree from a `ChunkedMessage`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TreeOptions<'a> {
+pub(crate) struct ChunkTreeOptions<'a> {
     /// Kinds of all chunks.
     pub(crate) kinds: &'a [ChunkKind],
     /// True if the file has placeholders.
@@ -28,7 +28,7 @@ pub(crate) struct TreeOptions<'a> {
 /// A tree under construction, whose nodes have no lists yet.
 struct Builder<'a> {
     tree: ChunkTree,
-    options: TreeOptions<'a>,
+    options: ChunkTreeOptions<'a>,
     /// Chunks with their nodes, in the order of the message.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
@@ -37,8 +37,8 @@ struct Builder<'a> {
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
-    /// Lists of fields, unless placeholders determine every place.
-    lists: Lists,
+    /// The lists of fields. Unused if placeholders determine every place.
+    lists: FieldLists,
 }
 
 /// A hasher for values that are hashes already.
@@ -62,7 +62,10 @@ impl Hasher for AsHash {
 }
 
 impl ChunkTree {
-    pub(crate) fn build(message: &ChunkedMessage, options: TreeOptions<'_>) -> Result<ChunkTree> {
+    pub(crate) fn build(
+        message: &ChunkedMessage,
+        options: ChunkTreeOptions<'_>,
+    ) -> Result<ChunkTree> {
         let root = Node {
             above: NodeId::ROOT,
             step: Step::field(0),
@@ -81,7 +84,7 @@ impl ChunkTree {
             hashes: RandomState::new(),
             by_hash: HashMap::default(),
             way: Vec::new(),
-            lists: Lists::default(),
+            lists: FieldLists::default(),
         };
         builder.add_all(message)?;
         let tree = builder.finish(message)?;
@@ -89,7 +92,7 @@ impl ChunkTree {
         Ok(tree)
     }
 
-    fn check(&self, options: &TreeOptions<'_>) -> Result<()> {
+    fn check(&self, options: &ChunkTreeOptions<'_>) -> Result<()> {
         let mut used = vec![false; options.kinds.len()];
         for id in self.ids() {
             let chunks = self.chunks(id);
@@ -169,7 +172,7 @@ impl Builder<'_> {
                 let node = self.add_field(above, field)?;
                 let at = self.lists.entries.len();
                 if !self.options.marked {
-                    self.lists.entries.push(Entry {
+                    self.lists.entries.push(ListEntry {
                         node,
                         chunk: (self.chunks.len() > chunks).then_some(index(chunks)),
                         below: None,

@@ -17,8 +17,8 @@ use crate::tensor::{
 use crate::{Error, ErrorKind, Result};
 
 impl Opened {
-    /// Returns all named tensors: those of the archive, or else those of the message that the
-    /// formats know. Reads no elements.
+    /// Returns all named tensors: those of the archive, or else those that the formats find in the
+    /// message. Reads no elements.
     ///
     /// # Errors
     ///

@@ -101,9 +101,10 @@ impl Opened {
         self.write_file_with(target, false)
     }
 
-    /// Writes the message, of any size, to a file, which appears complete or not at all; returns the
-    /// number of bytes. Chunks are merged on several threads. The file is no more readable than those
-    /// that the message is read from, and replaces an existing file if `force` is set.
+    /// Writes the message, of any size, to a file, which appears complete or not at all; returns
+    /// the number of bytes. Chunks are merged on several threads. The permissions of the file allow
+    /// no more than those of the files that the message is read from. Replaces an existing file if
+    /// `force` is set.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The other files that a trailer names: which may be opened, and their paths.
+//! The other files that a trailer names: their paths, and whether they may be opened.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ impl ExternalFiles {
         let folder = match fs::canonicalize(main) {
             Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::from(error).context(main.display())),
+            Err(error) => return Err(Error::from(error).in_file(main)),
         };
         Ok(ExternalFiles {
             folder,
@@ -57,7 +57,7 @@ impl ExternalFiles {
         if !self.allow_outside && !real.starts_with(folder) {
             return Err(outside("a symbolic link leads to"));
         }
-        // Before opening, since opening a pipe waits for its other end.
+        // Checked before opening, since opening a pipe waits for its other end.
         if !fs::metadata(&real)?.is_file() {
             return Err(Error::new(ErrorKind::Io, "it is not a regular file"));
         }
@@ -73,8 +73,8 @@ impl ExternalFiles {
         main.chain(self.paths).collect()
     }
 
-    /// Converts a trailer's text to a path, which must be inside the folder, as far as the text
-    /// tells, unless others are allowed.
+    /// Converts a trailer's text to a path. Judging by the text, it must be inside the folder,
+    /// unless other paths are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

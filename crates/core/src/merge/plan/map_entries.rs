@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::node_state::{Occurrence, Wanted};
+use super::node_state::{Occurrence, TargetValues};
 use super::walk::{Level, Place, Walk, malformed};
 use crate::container::NodeId;
 use crate::merge::read::chunk_store::ChunkStore;
@@ -24,7 +24,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let tree = self.planner.tree;
         let mut size = len.min(KEY_WINDOW);
         let want = self.planner.states[node.index()].want_mut(field.number);
-        if let Some(Wanted::Keyed(keys)) = want.map(|want| &want.wanted)
+        if let Some(TargetValues::Keyed(keys)) = want.map(|want| &want.wanted)
             && size < len
         {
             let form = keys.form();
@@ -38,7 +38,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
             }
         }
         let want = self.planner.states[node.index()].want_mut(field.number);
-        let Some((entries, Wanted::Keyed(keys))) =
+        let Some((entries, TargetValues::Keyed(keys))) =
             want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
         else {
             return self.pass(node, field);
@@ -74,11 +74,11 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 
     /// Skips an entry whose key isn't at its beginning, and which is too large to hold until the
-    /// key is found. No chunk can belong in it: splitters make sure of that.
+    /// key is found. Splitters make sure that no chunk belongs in such an entry.
     fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
         let (end, tree) = (self.cursor.end(), self.planner.tree);
         let want = self.planner.states[node.index()].want_mut(field.number);
-        let Some((entries, Wanted::Keyed(keys))) =
+        let Some((entries, TargetValues::Keyed(keys))) =
             want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
         else {
             return self.pass(node, field);
@@ -125,8 +125,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let want = self.planner.state(map).want(step.field);
         field.number.0 == 1
             && want.is_some_and(|want| match &want.wanted {
-                Wanted::Keyed(keys) => keys.form().on_wire(field.wire_type).is_some(),
-                Wanted::Single | Wanted::Indexed(_) => false,
+                TargetValues::Keyed(keys) => keys.form().on_wire(field.wire_type).is_some(),
+                TargetValues::Single | TargetValues::Indexed(_) => false,
             })
     }
 }

@@ -9,7 +9,7 @@ use crate::path::{CanonicalKey, EntryKey, KeyCodec, KeyForm, MapKey, Select, can
 #[derive(Debug)]
 pub(in crate::merge) struct MapKeys {
     pub(in crate::merge) codec: KeyCodec,
-    /// True if `codec` comes from the type, and not just from a key.
+    /// True if `codec` is known from the type, not only from a key.
     typed: bool,
     /// True if an entry of the map has shown how its keys are encoded.
     seen: bool,
@@ -41,7 +41,8 @@ impl MapKeys {
         }
     }
 
-    /// Returns which of the `entries` has this key, and whether that depends on the type.
+    /// Returns the one of the `entries` that has this key, and whether the choice depends on the
+    /// type.
     pub(in crate::merge) fn find(
         &mut self,
         key: EntryKey<'_>,

@@ -22,9 +22,9 @@ const MAX_FIELD_NUMBERS: usize = 1 << 16;
 /// Maximum number of field numbers for a linear search.
 const FEW_FIELD_NUMBERS: usize = 8;
 
-/// A remembered field on the wire: its use, and the field that encloses it there.
+/// A remembered field on the wire: its use, and the field that encloses it.
 ///
-/// One exists for every path, so it is compact: tags and lengths have at most ten bytes.
+/// There is one for every path, so it is stored compactly: tags and lengths have at most ten bytes.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) enclosing: Option<Rc<Frame>>,
@@ -240,27 +240,27 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
 
 /// The values of one field that paths lead to.
 #[derive(Debug)]
-pub(in crate::merge) enum Wanted {
+pub(in crate::merge) enum TargetValues {
     Single,
-    /// By ascending index, with the number of those already passed.
+    /// Elements by ascending index, and the number already passed.
     Indexed(usize),
     Keyed(MapKeys),
 }
 
 /// A field that paths lead into.
 #[derive(Debug)]
-pub(in crate::merge) struct Want {
+pub(in crate::merge) struct TargetField {
     pub(in crate::merge) number: u32,
     /// The node's children that are reached through the field.
     children: Range<u32>,
-    pub(in crate::merge) wanted: Wanted,
+    pub(in crate::merge) wanted: TargetValues,
     /// Wire type of the elements so far.
     pub(in crate::merge) wire: Option<WireType>,
     /// Number of elements so far.
     pub(in crate::merge) count: u64,
 }
 
-impl Want {
+impl TargetField {
     /// Returns the nodes reached through the field, from its node's `children`.
     pub(in crate::merge) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
         &children[self.children.start as usize..self.children.end as usize]
@@ -271,16 +271,16 @@ impl Want {
 ///
 /// There is one per node, so data that few nodes need is boxed.
 #[derive(Debug, Default)]
-pub(in crate::merge) struct State {
+pub(in crate::merge) struct NodeState {
     /// The fields that paths lead into, by number.
-    pub(in crate::merge) wants: Box<[Want]>,
+    pub(in crate::merge) wants: Box<[TargetField]>,
     /// The last piece, if it is in a chunk.
     pub(in crate::merge) last: Option<Occurrence>,
     /// The map entry whose value this is.
     pub(in crate::merge) entry: Option<Box<Occurrence>>,
     /// Number of empty pieces.
     pub(in crate::merge) empties: u64,
-    /// Extent and fields of the message, if anything may be inserted among its fields.
+    /// Extent and fields of the message, if chunks may be inserted among its fields.
     pub(in crate::merge) content: Option<Box<Content>>,
 }
 
@@ -299,7 +299,7 @@ pub(in crate::merge) struct Content {
     pub(in crate::merge) at_end: bool,
 }
 
-impl State {
+impl NodeState {
     pub(in crate::merge) fn is_present(&self) -> bool {
         self.last.is_some() || self.end().is_some()
     }
@@ -320,12 +320,12 @@ impl State {
         self.content.as_ref().map(|content| &content.fields)
     }
 
-    pub(in crate::merge) fn want(&self, number: FieldNumber) -> Option<&Want> {
+    pub(in crate::merge) fn want(&self, number: FieldNumber) -> Option<&TargetField> {
         let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
         at.ok().map(|at| &self.wants[at])
     }
 
-    pub(in crate::merge) fn want_mut(&mut self, number: FieldNumber) -> Option<&mut Want> {
+    pub(in crate::merge) fn want_mut(&mut self, number: FieldNumber) -> Option<&mut TargetField> {
         let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
         at.ok().map(|at| &mut self.wants[at])
     }
@@ -340,15 +340,15 @@ impl State {
 }
 
 /// Creates the states of all nodes, with the links between them.
-pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<State>> {
+pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<NodeState>> {
     let Layout { tree, kinds, .. } = layout;
     let mut states = Vec::with_capacity(tree.len());
     for id in tree.ids() {
         let chunks = tree.chunks(id);
         let children = tree.children(id);
         let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // A value is opaque. Placeholders determine all other places, so that only slices are
-        // inserted among fields.
+        // Values are opaque. In marked files placeholders determine all other places, so only
+        // slices are inserted among fields.
         let filled = spliced || (!layout.marked && !children.is_empty());
         let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
         let content = (filled || id == NodeId::ROOT).then(|| {
@@ -357,17 +357,17 @@ pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<
                 ..Content::default()
             })
         });
-        states.push(State {
+        states.push(NodeState {
             wants: wants(tree, children, types)?,
             content,
-            ..State::default()
+            ..NodeState::default()
         });
     }
     Ok(states)
 }
 
 /// Returns the fields through which a node's children are reached.
-fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[Want]>> {
+fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[TargetField]>> {
     let mut wants = Vec::new();
     let mut start = 0;
     for same_field in children.chunk_by(|&a, &b| tree.step(a).field == tree.step(b).field) {
@@ -385,13 +385,13 @@ fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box
             return Err(Error::new(ErrorKind::InvalidTrailer, message).at_path(tree.path(child)));
         }
         let wanted = match first {
-            Select::Field => Wanted::Single,
-            Select::Index(_) => Wanted::Indexed(0),
-            Select::Key(key) => Wanted::Keyed(MapKeys::new(key, types.of(same_field[0]).key)),
+            Select::Field => TargetValues::Single,
+            Select::Index(_) => TargetValues::Indexed(0),
+            Select::Key(key) => TargetValues::Keyed(MapKeys::new(key, types.of(same_field[0]).key)),
         };
         // The tree counts its nodes with 32 bits.
         let end = start + u32::try_from(same_field.len()).unwrap_or(u32::MAX);
-        wants.push(Want {
+        wants.push(TargetField {
             number: tree.step(same_field[0]).field.0,
             children: start..end,
             wanted,

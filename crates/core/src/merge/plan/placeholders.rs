@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::node_state::{Occurrence, Wanted};
-use super::planning::Planner;
+use super::node_state::{Occurrence, TargetValues};
+use super::planner::Planner;
 use super::segment_list::Part;
 use super::walk::Role;
 use crate::container::{ChunkKind, ChunkRef, NodeId};
@@ -89,8 +89,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     fn put_slices(&mut self, node: NodeId, slices: &[ChunkRef]) -> Result<()> {
-        // Position at which a packed slice continues: the last run of its field, if that is in a
-        // slice.
+        // The position at which a packed slice continues: the last run of its field, if that run is
+        // in a slice.
         let mut tails: HashMap<FieldNumber, Occurrence> = HashMap::new();
         let last_packed = slices.iter().rposition(|slice| slice.packed);
         for (at, c) in slices.iter().enumerate() {
@@ -144,7 +144,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Appends a chunk to everything the message has, including earlier tails.
+    /// Appends a chunk to the end of the message, after any earlier tails.
     fn put_tail(&mut self, node: NodeId, chunk: usize) -> Result<()> {
         let Some(end) = self.states[node.index()].end().cloned() else {
             return self.missing(node);
@@ -162,9 +162,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let children = self.tree.children(node);
         let want = self.states[node.index()].want(number);
         want.is_some_and(|want| match want.wanted {
-            Wanted::Indexed(passed) => passed < want.among(children).len(),
+            TargetValues::Indexed(passed) => passed < want.among(children).len(),
             // The last occurrence counts, wherever it is.
-            Wanted::Single | Wanted::Keyed(_) => true,
+            TargetValues::Single | TargetValues::Keyed(_) => true,
         })
     }
 
@@ -175,7 +175,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let Some(want) = self.state(node).want_mut(number) else {
             return false;
         };
-        let Wanted::Indexed(passed) = want.wanted else {
+        let TargetValues::Indexed(passed) = want.wanted else {
             return false;
         };
         let wanted = want.among(children).get(passed).copied();

@@ -1,153 +1,132 @@
-//! From the chunks and their places to the layout of the merged message.
+//! The planner's state: the chunks, the state of every node, and the segments so far.
 
-use super::layout::Layout;
-use super::merge_plan::MergePlan;
+use prost_reflect::MessageDescriptor;
+
+use super::node_state::{LastFields, NodeState, Occurrence, TargetValues};
 use super::node_types::NodeTypes;
-use super::planning::Planner;
-use super::segment_list::{Pos, SegmentList};
-use super::{node_state, node_types};
-use crate::container::{LayoutReader, NodeId, Run, Trailer};
-use crate::merge::read::chunk_store::{ChunkStore, damage_first};
-use crate::path::FieldPath;
+use super::segment_list::{SegmentList, UseId};
+use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
+use crate::merge::read::chunk_store::ChunkStore;
 use crate::read_options::ReadOptions;
-use crate::spans::{SourceId, SpanList};
+use crate::wire::{Field, FieldNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// Plans the merge of the chunks in a trailer.
-///
-/// # Errors
-///
-/// If a chunk that others are spliced into can't be read or is not a message, or a chunk has no
-/// place in it; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
-pub fn plan<S: ChunkStore + ?Sized>(
-    trailer: &Trailer,
-    chunks: &S,
-    options: &ReadOptions,
-) -> Result<MergePlan> {
-    if trailer.is_whole() {
-        // Before walking any of them, which takes time proportional to their sizes.
-        let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
-        let bytes = sizes.fold(0, u64::saturating_add);
-        let stored = chunks.stored_len();
-        options.limits.check_merged_size(bytes, stored)?;
-    }
-    if let Some(layout) = trailer.source_layout() {
-        return plan_by_source(layout, chunks, options);
-    }
-    plan_layout(chunks, Layout::of(trailer), options)
+/// The planner's state.
+pub(in crate::merge) struct Planner<'a, S: ?Sized> {
+    pub(in crate::merge) store: &'a S,
+    pub(in crate::merge) tree: &'a ChunkTree,
+    pub(in crate::merge) kinds: &'a [ChunkKind],
+    pub(in crate::merge) marked: bool,
+    pub(in crate::merge) options: &'a ReadOptions,
+    pub(in crate::merge) types: NodeTypes,
+    pub(in crate::merge) states: Vec<NodeState>,
+    pub(in crate::merge) segments: SegmentList,
+    /// The last field of the most recent slice.
+    pub(in crate::merge) slice_tail: Option<Occurrence>,
 }
 
-/// Plans the merge by the source layout.
-fn plan_by_source<S: ChunkStore + ?Sized>(
-    layout: &[u8],
-    store: &S,
-    options: &ReadOptions,
-) -> Result<MergePlan> {
-    let most = options.limits.max_trailer_memory;
-    let mut runs = LayoutReader::new(layout, store.len(), most);
-    let mut spans = SpanList::new();
-    while let Some(run) = runs.next(|chunk| store.size(chunk))? {
-        match run {
-            Run::Literal(bytes) => spans.push_literal(bytes),
-            Run::Chunk { chunk, range } => spans.push_span(SourceId::new(chunk)?, range),
+impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
+    pub(in crate::merge) fn state(&mut self, node: NodeId) -> &mut NodeState {
+        &mut self.states[node.index()]
+    }
+
+    pub(in crate::merge) fn chunks(&self, node: NodeId) -> &'a [ChunkRef] {
+        self.tree.chunks(node)
+    }
+
+    pub(in crate::merge) fn descriptor(&self) -> Option<&MessageDescriptor> {
+        self.options.descriptor.as_ref()
+    }
+
+    /// Formats the path of a node as text.
+    pub(in crate::merge) fn show(&self, node: NodeId) -> String {
+        self.tree.show(node, self.descriptor())
+    }
+
+    pub(in crate::merge) fn fail<T>(
+        &self,
+        kind: ErrorKind,
+        node: NodeId,
+        message: impl Into<String>,
+    ) -> Result<T> {
+        Err(Error::new(kind, message).at_path(self.show(node)))
+    }
+
+    pub(in crate::merge) fn use_whole(&mut self, chunk: usize) -> UseId {
+        let size = self.store.size(chunk);
+        self.segments.new_use(chunk, 0..size)
+    }
+
+    /// Forgets the other members of a oneof that this field of the message at `node` clears,
+    /// according to the type.
+    pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
+        let children = self.tree.children(node);
+        let met = (field.number.0, field.wire_type);
+        for at in 0..self.states[node.index()].wants.len() {
+            let want = &self.states[node.index()].wants[at];
+            if let TargetValues::Single = want.wanted
+                && want.number != field.number.0
+                && let [child] = *want.among(children)
+                && self.types.of(child).oneof.contains(&met)
+            {
+                self.forget(child);
+            }
         }
-        if spans.len() == u64::MAX {
-            let message = "a source layout of more bytes than can be counted";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+
+    /// Forgets the state of a node and everything below it, since a later value has replaced it.
+    ///
+    /// In a marked file the node's empty pieces still count, since two placeholders would be
+    /// ambiguous.
+    pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
+        let tree = self.tree;
+        let mut open = vec![forgotten];
+        while let Some(node) = open.pop() {
+            let counts = self.marked && node == forgotten;
+            let state = self.state(node);
+            if !state.is_present() && state.entry.is_none() {
+                continue;
+            }
+            state.last = None;
+            state.entry = None;
+            if let Some(content) = &mut state.content {
+                content.begin = None;
+                content.end = None;
+                content.fields = LastFields::default();
+            }
+            if !counts {
+                state.empties = 0;
+            }
+            for want in &mut state.wants {
+                want.count = 0;
+                if let TargetValues::Indexed(passed) = &mut want.wanted {
+                    *passed = 0;
+                }
+            }
+            open.extend(tree.children(node));
         }
     }
-    let limits = &options.limits;
-    limits.check_merged_size(spans.len(), store.stored_len())?;
-    Ok(MergePlan::new(spans, store.len()))
-}
 
-/// Plans a merge of which only the value at `path` is guaranteed to be correct.
-pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
-    trailer: &Trailer,
-    chunks: &S,
-    path: &FieldPath,
-    options: &ReadOptions,
-) -> Result<MergePlan> {
-    let tree = trailer.chunk_tree().pruned(path)?;
-    plan_layout(chunks, Layout::within(trailer, &tree), options)
-}
-
-/// Plans the merge of the chunks in `store`.
-///
-/// Reads every chunk that others are spliced into once, as a stream; of other chunks, at most the
-/// first field or a value's text.
-fn plan_layout<S: ChunkStore + ?Sized>(
-    store: &S,
-    layout: Layout<'_>,
-    options: &ReadOptions,
-) -> Result<MergePlan> {
-    let (chunks, expected) = (store.len(), layout.kinds.len());
-    if chunks != expected {
-        let message = format!("{chunks} chunks, where the trailer has {expected}");
-        return Err(Error::new(ErrorKind::InvalidTrailer, message));
-    }
-    let sizes = (0..chunks).map(|chunk| store.size(chunk));
-    let bytes = sizes.fold(0, u64::saturating_add);
-    let _span = tracing::debug_span!("plan", chunks, bytes).entered();
-    // Before walking any of them; counts each as many times as it is named.
-    let named = layout.tree.ids().flat_map(|id| layout.tree.chunks(id));
-    let named = named.fold(0, |sum: u64, at| sum.saturating_add(store.size(at.chunk)));
-    options
-        .limits
-        .check_merged_size(named, store.stored_len())?;
-    let plan = planned(store, layout, options).map_err(|error| match error.chunk() {
-        Some(chunk) => damage_first(store, chunk.to_usize(), error),
-        None => error,
-    })?;
-    let limits = &options.limits;
-    limits.check_merged_size(plan.total_len(), store.stored_len())?;
-    Ok(plan)
-}
-
-fn planned<S: ChunkStore + ?Sized>(
-    store: &S,
-    layout: Layout<'_>,
-    options: &ReadOptions,
-) -> Result<MergePlan> {
-    let Layout {
-        tree,
-        kinds,
-        marked,
-    } = layout;
-    let types = match &options.descriptor {
-        Some(descriptor) if !marked => node_types::resolve(tree, kinds, descriptor)?,
-        _ => NodeTypes::default(),
-    };
-    let states = node_state::states(layout, &types)?;
-    let mut segments = SegmentList::default();
-    let root = segments.new_message();
-    let mut planner = Planner {
-        store,
-        tree,
-        kinds,
-        marked,
-        options,
-        types,
-        states,
-        segments,
-        slice_tail: None,
-    };
-    let home = Pos::start_of(root);
-    planner.state(NodeId::ROOT).open(home.clone(), home);
-    let mut open = vec![NodeId::ROOT];
-    while let Some(node) = open.pop() {
-        if marked {
-            planner.complete_marked(node)?;
-        } else {
-            planner.complete_unmarked(node)?;
+    /// Fails if the merge needs the type to interpret a map entry's key, because it would be one
+    /// number as int32 or int64, and another as sint32 or sint64.
+    pub(in crate::merge) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
+        if self.marked || self.options.assume_plain {
+            return Ok(());
         }
-        // Ancestors need only its presence and the state of its paths.
-        planner.state(node).content = None;
-        open.extend(tree.children(node).iter().rev());
+        let mut children = self.tree.children(node).iter().copied();
+        let child = children
+            .find(|&child| self.tree.step(child).field == field)
+            .unwrap_or(node);
+        self.need_type(child, "how the map's keys are encoded")
     }
-    let Planner {
-        segments, states, ..
-    } = planner;
-    drop(states);
-    Ok(MergePlan::new(segments.lay_out(root)?, store.len()))
+
+    /// Fails with the error that the merge depends on the message's type.
+    pub(in crate::merge) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
+        let chunk = match self.tree.first_chunk(node) {
+            Some(chunk) => format!("chunk {chunk} can't be put in"),
+            None => "nothing can be put in".to_owned(),
+        };
+        let message = format!("{chunk} without the message's type, which says {what}");
+        self.fail(ErrorKind::SchemaNeeded, node, message)
+    }
 }

@@ -1,4 +1,4 @@
-//! Numbers that a chunk holds as text, which TensorFlow's splitters may write.
+//! Numbers as text in chunks, which TensorFlow's splitters may write.
 
 use prost_reflect::Kind;
 

@@ -1,4 +1,4 @@
-//! The merged message as chunks with edits: tracks what goes where, until all lengths are known.
+//! The merged message as chunks with edits, until all lengths are known.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ impl UseId {
 
 /// A length-delimited field that encloses an edit, so that its length must be rewritten.
 ///
-/// Frames are reference-counted: each lives while something inside it is remembered, so that a walk
-/// over a million messages keeps only the relevant ones.
+/// Frames are reference-counted. A frame lives as long as something inside it is remembered, so a
+/// walk over a million messages keeps only the relevant frames.
 #[derive(Debug)]
 pub(in crate::merge) struct Frame {
     /// Start of its length, after the tag.
@@ -75,7 +75,7 @@ pub(in crate::merge) enum Part {
     Length(u64),
     /// The whole of a use.
     Splice(UseId),
-    /// A field made by the merge: a group, or the use with its length before it.
+    /// A field that the merge creates: a group, or the use preceded by its length.
     Field {
         number: FieldNumber,
         group: bool,
@@ -132,7 +132,7 @@ impl SegmentList {
             source,
             edits: Vec::new(),
         });
-        // A use takes more memory than four billion of them would leave.
+        // Memory runs out before there are four billion uses.
         UseId(u32::try_from(self.uses.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -182,8 +182,8 @@ impl SegmentList {
     /// Computes every length, and lays `root` out.
     pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
-        // Ordered from the root downwards. In reverse, the totals of inserted uses are known before
-        // those of the use they go into.
+        // The order is from the root downwards. Going through it in reverse, the totals of inserted
+        // uses are known before those of the use they go into.
         let mut order = vec![root];
         let mut at = 0;
         while let Some(id) = order.get(at) {
@@ -355,7 +355,7 @@ impl Part {
     }
 }
 
-/// Converts a length. Chunks declare their own sizes, so sums of them may be absurd.
+/// Converts a length. Chunks declare their sizes, so the sums may be absurd.
 fn to_len(len: i128) -> Result<u64> {
     i64::try_from(len)
         .ok()

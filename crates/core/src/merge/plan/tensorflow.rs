@@ -3,12 +3,12 @@
 //! Cut values are missing from their parents. A BYTES chunk sets its field, a MESSAGE chunk is
 //! merged into the existing value, and missing parts of its path are created. Concatenating the
 //! bytes of two messages merges them; where the type is known, fields are put in ascending order,
-//! as serializers write them, where that changes nothing.
+//! as serializers write them, unless that would change the message.
 
 use prost_reflect::Kind;
 
-use super::node_state::{Occurrence, Wanted};
-use super::planning::Planner;
+use super::node_state::{Occurrence, TargetValues};
+use super::planner::Planner;
 use super::scalar_text;
 use super::scalar_text::field_from_text;
 use super::segment_list::UseId;
@@ -173,8 +173,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 let want = self.states[node.index()].want(step.field);
                 let seen = want.and_then(|want| want.wire);
                 match (&step.select, seen) {
-                    // The value of a map entry is never a group, and existing elements determine
-                    // the wire type of another one.
+                    // The value of a map entry is never a group. Existing elements determine the
+                    // wire type of a new one.
                     (Select::Key(_), _) => Ok(WireType::Len),
                     (Select::Index(_), Some(wire)) => Ok(wire),
                     _ if self.options.assume_plain => Ok(WireType::Len),
@@ -184,8 +184,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Inserts a new field where `step` leads to from `node`: another element, a new map entry, or
-    /// a singular field. For a map entry, `field` is that of its value.
+    /// Inserts a new field at `step` from `node`: another element, a new map entry, or a singular
+    /// field. For a map entry, `field` is that of its value.
     fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
         let number = step.field;
         let part = match &step.select {
@@ -230,8 +230,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Handles a oneof when a member of it is set: members that come later in merge order then have
-    /// nothing left to merge into.
+    /// Handles a oneof when one of its members is set: it clears members that come later in merge
+    /// order.
     fn end_later(&mut self, node: NodeId, step: &Step) {
         let tree = self.tree;
         let children = tree.children(node);
@@ -254,7 +254,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     ) -> Result<Vec<u8>> {
         let want = self.states[node.index()].want(number);
         match want.map(|want| &want.wanted) {
-            Some(Wanted::Keyed(keys)) if keys.is_certain() || self.options.assume_plain => {
+            Some(TargetValues::Keyed(keys)) if keys.is_certain() || self.options.assume_plain => {
                 Ok(keys.codec.encode(key))
             }
             _ => self.need_type(child, "how the map's keys are encoded"),

@@ -1,10 +1,10 @@
-//! The walk over a chunk that others are spliced into: once, as a stream, with a stack of enclosing
-//! messages.
+//! The walk over a chunk that others are spliced into. It reads the chunk once, as a stream, with a
+//! stack of enclosing messages.
 
 use std::rc::Rc;
 
-use super::node_state::{Occurrence, Wanted};
-use super::planning::Planner;
+use super::node_state::{Occurrence, TargetValues};
+use super::planner::Planner;
 use super::segment_list::Part;
 use super::segment_list::{Frame, Pos, UseId};
 use crate::container::NodeId;
@@ -16,8 +16,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of steps of a walk between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
-/// Maximum number of runs of fields that a chunk is divided into; one with more is inserted as a
-/// whole.
+/// Maximum number of runs of fields that a chunk is divided into. A chunk with more is inserted as
+/// a whole.
 const MAX_RUNS: usize = 64;
 
 /// The role of the walked chunk in the message at the node.
@@ -107,8 +107,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
-    /// Walks over a whole chunk. `whole` is the use of all of it; the first run of a merged chunk
-    /// is the first piece.
+    /// Walks over a whole chunk. `whole` is the use of the whole chunk. The first run of a merged
+    /// chunk is the first piece.
     pub(in crate::merge) fn run(
         planner: &'p mut Planner<'a, S>,
         node: NodeId,
@@ -327,8 +327,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         };
         let children = want.among(tree.children(node));
         let child = match &mut want.wanted {
-            Wanted::Single => children[0],
-            Wanted::Indexed(passed) => {
+            TargetValues::Single => children[0],
+            TargetValues::Indexed(passed) => {
                 if !self.planner.types.of(children[0]).takes(field.wire_type) {
                     return self.pass(node, field);
                 }
@@ -354,7 +354,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                     }
                 }
             }
-            Wanted::Keyed(_) => return self.map_entry(node, field),
+            TargetValues::Keyed(_) => return self.map_entry(node, field),
         };
         if self.planner.types.of(child).takes(field.wire_type) {
             return self.meet(child, Some(node), field);
@@ -362,8 +362,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         self.pass(node, field)
     }
 
-    /// Skips a field that no path leads into, and up to `most` more elements of it, and returns the
-    /// number of those.
+    /// Skips a field that no path leads into, and up to `most` further elements of it. Returns the
+    /// number of further elements.
     ///
     /// Millions of elements may be between two relevant ones.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
@@ -408,8 +408,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     /// Remembers the last field of each number, where something may be inserted after it.
     #[inline]
     pub(in crate::merge) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
-        // Inserted parts have their own place after existing fields; only a slice's own last run
-        // can be continued.
+        // Inserted parts go after existing fields; only a slice's last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
         if let Some(content) = &mut self.planner.states[node.index()].content
             && own

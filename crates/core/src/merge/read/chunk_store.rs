@@ -41,8 +41,8 @@ pub trait ChunkStore: Sync {
         read_stream(&mut *self.stream(chunk)?, buffer)
     }
 
-    /// Reads whole chunks, each to its place, with the same checks. A store that hashes its data
-    /// processes two at a time, which takes little longer than one.
+    /// Reads whole chunks, each into its place, with the same checks. A store that hashes its data
+    /// reads two at a time, which takes little longer than one.
     ///
     /// # Errors
     ///
@@ -64,7 +64,8 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
-    /// Announces that these chunks are read next, in this order. Default: does nothing.
+    /// Announces that these chunks will be read next, in this order. The default implementation
+    /// does nothing.
     fn prefetch(&self, chunks: &[usize]) {
         let _ = chunks;
     }
@@ -147,8 +148,7 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// Returns the error of work on a chunk. Damage of the chunk itself takes precedence over the error
-/// it led to.
+/// Returns the error of work on a chunk, or the error of the chunk itself if it is damaged.
 ///
 /// A chunk is checked at its end, which a failed walk doesn't reach, so the chunk is read again.
 #[cold]
@@ -166,7 +166,7 @@ pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
     }
 }
 
-/// Returns true if damage may cause such an error.
+/// Returns true if damage may have caused such an error.
 pub(in crate::merge) fn may_be_led_to(error: &Error) -> bool {
     matches!(
         error.kind(),

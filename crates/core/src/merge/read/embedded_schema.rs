@@ -1,16 +1,33 @@
 //! Reading the schema embedded in a file.
 
+use bytes::Bytes;
 use prost_reflect::DescriptorPool;
 use record_file::{ChunkType, ReadAt, RecordFile};
 
+use super::required_root::RequiredRoot;
 use crate::container::schema_in;
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum size of file metadata to read, in bytes: enough for thousands of schema files.
 const MAX_METADATA_SIZE: u64 = 64 << 20;
 
-/// Returns the types that a file embeds; `None` if it has no schema.
-pub(crate) fn read_schema<S: ReadAt>(records: &RecordFile<S>) -> Result<Option<DescriptorPool>> {
+/// Returns the types that a file embeds; `None` without a schema. Metadata that isn't the root's is
+/// an error.
+pub(crate) fn read_schema<S: ReadAt>(
+    records: &RecordFile<S>,
+    root: Option<&RequiredRoot>,
+) -> Result<Option<DescriptorPool>> {
+    let Some(bytes) = read_metadata(records)? else {
+        return Ok(None);
+    };
+    if let Some(root) = root {
+        root.check_metadata(&bytes)?;
+    }
+    schema_in(&bytes)
+}
+
+/// Returns a file's own metadata, if it has any.
+pub(in crate::merge) fn read_metadata<S: ReadAt>(records: &RecordFile<S>) -> Result<Option<Bytes>> {
     let mut chunks = records.chunks().skip(1);
     let Some(chunk) = chunks.next().transpose()? else {
         return Ok(None);
@@ -23,8 +40,5 @@ pub(crate) fn read_schema<S: ReadAt>(records: &RecordFile<S>) -> Result<Option<D
         let message = format!("file metadata of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(chunk.begin().0));
     }
-    let Some(bytes) = records.metadata()? else {
-        return Ok(None);
-    };
-    schema_in(&bytes)
+    Ok(records.metadata()?)
 }

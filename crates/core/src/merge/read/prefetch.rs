@@ -1,4 +1,4 @@
-//! Reading and checking a chunk on another thread while this one walks it, since no other work can
+//! Reading and checking a chunk on another thread while this thread walks it. No other work can
 //! begin before the walk ends.
 
 use std::io::{self, Read};
@@ -98,7 +98,7 @@ struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Waits for the next window; the last one is followed by none.
+    /// Waits for the next window. After the last one there is none.
     fn refill(&mut self) -> Result<()> {
         let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
         let used = std::mem::replace(&mut self.window, next.map_err(Error::from)?);

@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// A cache of record chunks shared by several records, decoded once for nearby uses.
 ///
-/// Keeps the most recently used chunks within the bound, and always the very last, since decoding
-/// it took that memory already.
+/// Keeps the most recently used chunks within the bound, and always the last one, since decoding it
+/// already took that memory.
 #[derive(Debug)]
 pub(in crate::merge) struct RecordChunkCache {
     max_size: u64,
@@ -38,7 +38,8 @@ impl RecordChunkCache {
         stored: &Chunk,
     ) -> Result<Bytes> {
         let decoded_size = stored.header.decoded_data_size;
-        // Held while decoding, since a waiting thread most likely needs the same record chunk.
+        // The lock is held while decoding, since a waiting thread most likely needs the same record
+        // chunk.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (number, stored.begin().0);
         let chunk = match kept.iter().position(|(known, _)| *known == place) {

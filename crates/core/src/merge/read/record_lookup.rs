@@ -73,8 +73,8 @@ impl<S: ReadAt> RecordStore<S> {
         Some((record.file, record.chunk))
     }
 
-    /// Finds the records of all chunks at once, which takes fewer reads than one after the other.
-    /// Ignores errors, which recur when the record is used. Does nothing for sources with slow
+    /// Finds the records of all chunks at once, which takes fewer reads than finding them one by
+    /// one. Ignores errors, which recur when the record is used. Does nothing for sources with slow
     /// responses.
     pub(in crate::merge) fn find_records(&self) {
         if self.is_prefetched() {
@@ -138,7 +138,7 @@ impl<S: ReadAt> RecordStore<S> {
         self.file.get_ref().is_prefetched()
     }
 
-    /// Announces to the files that these chunks are read next, in this order.
+    /// Announces to the files that these chunks will be read next, in this order.
     pub(in crate::merge) fn tell_chunks(&self, chunks: &[usize]) {
         if self.is_prefetched() {
             let extents = self.extents();
@@ -146,7 +146,7 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Announces to the files that the headers of these chunks are read next.
+    /// Announces to the files that the headers of these chunks will be read next.
     pub(in crate::merge) fn tell_headers(&self, chunks: &[usize]) {
         let infos = &self.trailer.metadata().chunks;
         self.tell(chunks, |chunk| {
@@ -208,7 +208,7 @@ impl<S: ReadAt> RecordStore<S> {
         let infos = &self.trailer.metadata().chunks;
         let mut order: Vec<usize> = (0..infos.len()).collect();
         order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
-        // Known records show it directly; for others the offsets do.
+        // Known records show this directly, for others the offsets do.
         let mut is_shared = vec![false; order.len()];
         for pair in order.windows(2) {
             if is_close(&infos[pair[0]], &infos[pair[1]]) {

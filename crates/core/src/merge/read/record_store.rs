@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use record_file::{PairStep, ReadAt, RecordFile, RecordPair, RecordPosition, WantedRecord, Watch};
 
@@ -11,6 +12,7 @@ use super::chunk_store::{ChunkStore, Places, read_stream, read_to_place};
 use super::file_source::FileSource;
 use super::record_cache::RecordChunkCache;
 use super::records::{Record, Records};
+use super::required_root::RequiredRoot;
 use crate::container::{Limits, Trailer, with_largest_chunks};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
@@ -32,6 +34,8 @@ pub struct RecordStore<S> {
     pub(in crate::merge) paths: Vec<PathBuf>,
     /// Limits that the file was opened with.
     pub(in crate::merge) limits: Limits,
+    /// Merkle root that chunks are checked against, once one is required.
+    pub(in crate::merge) root: OnceLock<RequiredRoot>,
 }
 
 /// One of the other files.
@@ -55,7 +59,7 @@ impl Watch for Sum {
     }
 }
 
-/// A wrapper that also reports the bytes read of all chunks.
+/// A wrapper that also reports the number of bytes read from all chunks.
 struct Counted<'a> {
     chunk: usize,
     sum: Sum,
@@ -132,7 +136,8 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Fails if all chunks, counted as many times as the trailer names them, exceed the limit of a
-    /// merge that the file was opened with. For operations that read every chunk, merged or not.
+    /// merge that the file was opened with. For operations that read every chunk, whether or not
+    /// they merge them.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();
@@ -203,14 +208,21 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
             file,
             position: record.position,
             chunk: Some(record.chunk),
-            place: buffer,
+            place: &mut *buffer,
             watch: Sum::default(),
         };
         let sum = wanted.read().map_err(|error| named(error.into()))?;
-        check_crc32c(sum.crc32c, info.crc32c)
+        check_crc32c(sum.crc32c, info.crc32c)?;
+        self.prove(chunk, buffer)
     }
 
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
+        if self.required_root().is_some() {
+            while let Some((chunk, place)) = places.next(0) {
+                read_to_place(self, chunk, place, places)?;
+            }
+            return Ok(());
+        }
         let read = Cell::new(0);
         let mut pair = RecordPair::new();
         loop {
@@ -256,6 +268,16 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
     }
 
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        match self.required_root() {
+            Some(root) => self.proven(root, chunk),
+            None => self.unproven(chunk),
+        }
+    }
+}
+
+impl<S: ReadAt> RecordStore<S> {
+    /// Returns a stream of a chunk that is compared with its checksums, but not with a root.
+    pub(super) fn unproven(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         let Some(info) = self.trailer.metadata().chunks.get(chunk) else {
             return Err(Error::new(
                 ErrorKind::InvalidTrailer,

@@ -20,15 +20,15 @@ pub struct ChunkSummary {
     pub index: ChunkIndex,
     /// Kind: a message or a value.
     pub kind: ChunkKind,
-    /// Its places: one, unless the file is unusual.
+    /// Places of the chunk, usually one.
     pub places: Vec<ChunkPlace>,
     /// Uncompressed size, in bytes.
     pub size: u64,
     /// Stored size, in bytes; `None` if other records share its record chunk, or its header wasn't
     /// read.
     pub stored_size: Option<u64>,
-    /// The other chunks in its record chunk: those compressed with it, and those that are the same
-    /// record.
+    /// The other chunks in its record chunk: those compressed together with it, and those stored in
+    /// the same record.
     pub shared_with: SharedWith,
     /// Compression; `None` if its header wasn't read.
     pub compression: Option<CompressionKind>,
@@ -47,13 +47,13 @@ pub struct ChunkSummary {
 /// one.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
-    /// All of them in order, including the chunk itself.
+    /// All chunks of the record chunk in order, including the chunk itself.
     together: Option<Arc<[usize]>>,
     own: usize,
 }
 
 impl SharedWith {
-    /// Returns their indices, in order.
+    /// Returns the indices of the chunks, in order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkIndex> {
         let together = self.together.iter().flat_map(|all| all.iter());
         let others = together.filter(|&&index| index != self.own);

@@ -15,54 +15,54 @@ const HUGE_FROM: usize = 8 << 20;
 const BELIEVED_RATIO: u64 = 64;
 
 /// Fresh memory for a message.
-pub(crate) enum Memory {
+pub(crate) enum Buffer {
     /// All of it, to fill in any order.
     Small(Vec<u8>),
     /// All of it, in huge pages.
     Huge(MmapMut),
-    /// A part, to append to, since the declared size is implausible.
+    /// A buffer to append to, since the declared size is implausible.
     Growing(Vec<u8>),
 }
 
-impl Memory {
+impl Buffer {
     /// Allocates memory for `len` bytes.
-    pub(crate) fn of(len: u64) -> Result<Memory> {
+    pub(crate) fn of(len: u64) -> Result<Buffer> {
         let size = usize::try_from(len).map_err(|_| too_large(len))?;
         if size < HUGE_FROM {
-            return Ok(Memory::Small(vec![0; size]));
+            return Ok(Buffer::Small(vec![0; size]));
         }
         let map = MmapMut::map_anon(size).map_err(|_| too_large(len))?;
         #[cfg(target_os = "linux")]
         // Only a hint: a kernel without huge pages provides small ones.
         let _ = map.advise(memmap2::Advice::HugePage);
-        Ok(Memory::Huge(map))
+        Ok(Buffer::Huge(map))
     }
 
     /// Returns the bytes to fill.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
-            Memory::Small(out) | Memory::Growing(out) => out,
-            Memory::Huge(map) => map,
+            Buffer::Small(out) | Buffer::Growing(out) => out,
+            Buffer::Huge(map) => map,
         }
     }
 
     /// Reserves memory for `total` bytes, which `stored` bytes of a file claim to expand to.
-    pub(crate) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Memory> {
+    pub(crate) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Buffer> {
         let out = reserve(total, stored, options)?;
         let believed = usize::try_from(total).ok();
         if believed.is_none_or(|len| len > out.capacity()) {
-            return Ok(Memory::Growing(out));
+            return Ok(Buffer::Growing(out));
         }
         drop(out);
-        Memory::of(total)
+        Buffer::of(total)
     }
 }
 
-impl From<Memory> for Bytes {
-    fn from(memory: Memory) -> Bytes {
+impl From<Buffer> for Bytes {
+    fn from(memory: Buffer) -> Bytes {
         match memory {
-            Memory::Small(out) | Memory::Growing(out) => out.into(),
-            Memory::Huge(map) => Bytes::from_owner(map),
+            Buffer::Small(out) | Buffer::Growing(out) => out.into(),
+            Buffer::Huge(map) => Bytes::from_owner(map),
         }
     }
 }

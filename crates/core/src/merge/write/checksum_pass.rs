@@ -33,7 +33,7 @@ pub(in crate::merge) struct ChecksumPass {
 
 /// Facts to determine about the chunks in addition to their checksums.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::merge) struct Asked<'a> {
+pub(in crate::merge) struct ChecksumRequest<'a> {
     pub(in crate::merge) plan: Option<&'a MergePlan>,
     /// The slices whose elements to count, with their field numbers.
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
@@ -43,7 +43,7 @@ pub(in crate::merge) struct Asked<'a> {
 pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     store: &S,
     mut groups: Vec<Vec<usize>>,
-    asked: Asked<'_>,
+    asked: ChecksumRequest<'_>,
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> ChecksumPass {
@@ -98,7 +98,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
 /// The state of one reading thread.
 struct Reading<'a, S: ?Sized> {
     store: &'a S,
-    asked: Asked<'a>,
+    asked: ChecksumRequest<'a>,
     meter: &'a Meter,
     buffer: Vec<u8>,
     done: Done,
@@ -327,7 +327,7 @@ mod tests {
         let meter = Progress::default().cancelled_by(&token).meter(9);
         let chunks = [const { Bytes::from_static(b"chunk") }; 9];
         let groups = (0..9).map(|chunk| vec![chunk]).collect();
-        let asked = Asked {
+        let asked = ChecksumRequest {
             plan: None,
             slices: &HashMap::new(),
         };

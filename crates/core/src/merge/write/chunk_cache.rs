@@ -1,21 +1,21 @@
-//! Chunks that others are spliced into: read once, ahead of the walk over them, and kept for the
-//! merge.
+//! Chunks that others are spliced into. They are read once, ahead of the walk over them, and kept
+//! for the merge.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use super::buffer::Memory;
+use super::buffer::Buffer;
 use crate::Result;
 use crate::container::{Trailer, with_largest_chunks};
 use crate::io::threads;
+use crate::merge::plan::build::plan;
 use crate::merge::plan::merge_plan::MergePlan;
-use crate::merge::plan::planner::plan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::read_options::ReadOptions;
 
-/// Maximum size of such chunks to keep, in bytes. Any others are read twice: for the plan, and for
+/// Maximum total size of such chunks to keep, in bytes. Others are read twice: for the plan and for
 /// the merge.
 const MOST_KEPT: u64 = 32 << 20;
 
@@ -51,7 +51,7 @@ pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     let chunks = chosen(trailer, store);
     store.prefetch(&chunks);
     let size = chunks.iter().map(|&chunk| store.size(chunk)).sum();
-    let mut memory = Memory::of(size)?;
+    let mut memory = Buffer::of(size)?;
     work(&ChunkCache::new(store, &chunks, &mut memory))
 }
 
@@ -83,7 +83,7 @@ pub struct ChunkCache<'a, S: ?Sized> {
 
 struct CachedChunk<'a> {
     chunk: usize,
-    /// Memory for its bytes.
+    /// Buffer for its bytes.
     place: Mutex<&'a mut [u8]>,
     /// `None` if it can't be read: reading it from the store reports the error.
     bytes: OnceLock<Option<&'a [u8]>>,
@@ -96,7 +96,7 @@ impl<S: ?Sized> std::fmt::Debug for ChunkCache<'_, S> {
 }
 
 impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
-    fn new(store: &'a S, chunks: &[usize], memory: &'a mut Memory) -> Self {
+    fn new(store: &'a S, chunks: &[usize], memory: &'a mut Buffer) -> Self {
         let mut numbers = vec![None; store.len()];
         let mut kept = Vec::with_capacity(chunks.len());
         let mut rest = memory.as_mut_slice();
@@ -131,7 +131,7 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
         thread::scope(|scope| {
             threads::spawn_up_to(scope, others, || while self.read_next() {});
             let plan = plan(trailer, self, options);
-            // Chunks that the plan didn't need aren't needed early.
+            // Chunks that the plan didn't need aren't read early.
             self.next.store(self.kept.len(), Ordering::Relaxed);
             plan
         })
@@ -147,7 +147,7 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
     fn bytes(&self, chunk: usize) -> Option<&[u8]> {
         let number = (*self.numbers.get(chunk)?)?;
         let kept = self.kept.get(number as usize)?;
-        // While another thread reads it, reads those that follow.
+        // While another thread reads it, reads the following ones.
         while kept.bytes.get().is_none() && self.read_next() {}
         self.read(kept)
     }

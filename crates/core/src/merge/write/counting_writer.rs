@@ -9,16 +9,16 @@ use crate::progress::Meter;
 const GATHER: usize = 256 << 10;
 
 /// A writer that counts and sums the bytes that pass through it.
-pub(in crate::merge) struct Sink<'a> {
+pub(in crate::merge) struct CountingWriter<'a> {
     inner: BufWriter<&'a mut dyn Write>,
     size: u64,
     crc32c: u32,
     meter: &'a Meter,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> CountingWriter<'a> {
     pub(in crate::merge) fn new(inner: &'a mut dyn Write, meter: &'a Meter) -> Self {
-        Sink {
+        CountingWriter {
             inner: BufWriter::with_capacity(GATHER, inner),
             size: 0,
             crc32c: 0,
@@ -35,7 +35,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-impl Write for Sink<'_> {
+impl Write for CountingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.inner.write_all(bytes)?;
         self.meter.advance(bytes.len() as u64)?;

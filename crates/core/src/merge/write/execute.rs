@@ -1,4 +1,4 @@
-//! From a plan to the message, compared with the one that was split.
+//! Executing a plan, and comparing the message with the one that was split.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::buffer::Memory;
+use super::buffer::Buffer;
 use super::chunk_cache::with_plan;
-use super::counting_writer::Sink;
+use super::counting_writer::CountingWriter;
 use super::{in_order, parallel};
 use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
@@ -56,11 +56,11 @@ pub(crate) fn to_bytes<S: ChunkStore + ?Sized>(
     options: &ReadOptions,
 ) -> Result<Bytes> {
     with_plan(trailer, store, options, |store, plan| {
-        let mut memory = Memory::reserve(plan.total_len(), store.stored_len(), options)?;
+        let mut memory = Buffer::reserve(plan.total_len(), store.stored_len(), options)?;
         match &mut memory {
-            Memory::Growing(out) => execute(trailer, store, plan, out, options)?,
-            Memory::Small(out) => execute_into(trailer, store, plan, out, options)?,
-            Memory::Huge(out) => execute_into(trailer, store, plan, out, options)?,
+            Buffer::Growing(out) => execute(trailer, store, plan, out, options)?,
+            Buffer::Small(out) => execute_into(trailer, store, plan, out, options)?,
+            Buffer::Huge(out) => execute_into(trailer, store, plan, out, options)?,
         };
         Ok(memory.into())
     })
@@ -79,13 +79,13 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     }
     let meter = options.progress.meter(plan.total_len());
     let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
-    let mut sink = Sink::new(sink, &meter);
+    let mut sink = CountingWriter::new(sink, &meter);
     in_order::write(plan, store, &mut sink)?;
     let (size, crc32c) = sink.finish()?;
     compared(trailer, size, crc32c)
 }
 
-/// Executes a plan into an empty file, on several threads where that pays.
+/// Executes a plan into an empty file, on several threads if that is faster.
 pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -125,7 +125,7 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Compares a merged message with the one that was split, as far as the file describes it.
+/// Compares a merged message with the file's description of the one that was split.
 ///
 /// # Errors
 ///

@@ -6,14 +6,14 @@ use std::ops::Range;
 
 use tracing::Span;
 
-use super::direct_read::WholeChunk;
+use super::whole_chunks::WholeChunk;
 use crate::Result;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::spans::{COPY_LEN, SpanSource, copy_range};
 
-/// Maximum number of open chunks. More are only in use where many messages are merged field by
-/// field into one.
+/// Maximum number of open chunks. More are only in use when many messages are merged field by field
+/// into one.
 const MAX_OPEN: usize = 64;
 
 /// Writes the planned message. Reads a chunk from its first segment to its last, and then to its
@@ -31,8 +31,8 @@ pub fn write<S: ChunkStore + ?Sized>(
     write_around(plan, store, sink, &mut |_, _| Ok(false))
 }
 
-/// Writes like [`write`], but asks for each segment that is a whole chunk, by its range in the
-/// message, whether to leave it out.
+/// Writes like [`write`], but leaves out each whole chunk for which `leave_out` returns true, given
+/// the chunk's range in the message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,

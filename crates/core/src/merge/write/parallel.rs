@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use record_file::PositionReader;
 
-use super::direct_read::{WholeChunk, WholeChunks};
+use super::jobs::{Job, Jobs, Piece};
+use super::whole_chunks::{WholeChunk, WholeChunks};
 use crate::io::combine;
 use crate::io::threads;
 use crate::io::{FileAt, WRITE_LEN};
@@ -28,8 +29,8 @@ pub(in crate::merge) const WHOLE_UP_TO: u64 = 1 << 20;
 /// starting the thread.
 const LEAST_COMBINED: usize = 4096;
 
-/// Minimum average size of segments for which positioned writes to a file pay, since each is a
-/// system call.
+/// Minimum average size of segments for positioned writes to a file, since each write is a system
+/// call.
 const LEAST_SEGMENT: u64 = 64 << 10;
 
 /// The destination of a segment's bytes.
@@ -143,22 +144,8 @@ impl Place for InMemory<'_> {
     }
 }
 
-/// A chunk, and the destination of each of its segments, in the order of its bytes.
-struct Job<P> {
-    chunk: usize,
-    bytes: u64,
-    pieces: Vec<Piece<P>>,
-}
-
-struct Piece<P> {
-    /// Index of the segment in the plan.
-    segment: usize,
-    range: Range<u64>,
-    place: P,
-}
-
-/// Returns true if a merge to a file should run on several threads. In order is better for one
-/// thread, or for many small segments.
+/// Returns true if a merge to a file should run on several threads. Otherwise it has one thread or
+/// many small segments, and writing in order is faster.
 pub(in crate::merge) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -> bool {
     let segments = plan.spans().span_count() as u64;
     threads.get() > 1 && plan.total_len() / segments.max(1) >= LEAST_SEGMENT
@@ -306,6 +293,14 @@ impl<'f> Work<'_, FileAt<&'f File>> {
     }
 }
 
+/// Splits the first bytes off a buffer: this many, or all if it has fewer.
+fn split_off<'b>(rest: &mut &'b mut [u8], len: u64) -> &'b mut [u8] {
+    let len = usize::try_from(len).map_or(rest.len(), |len| len.min(rest.len()));
+    let (front, behind) = std::mem::take(rest).split_at_mut(len);
+    *rest = behind;
+    front
+}
+
 impl<'b> Work<'b, InMemory<'b>> {
     /// Adds a range of the message with a buffer of its length as the destination.
     fn add_buffer<S: ChunkStore + ?Sized>(
@@ -319,10 +314,7 @@ impl<'b> Work<'b, InMemory<'b>> {
         let mut rest = buffer;
         for span in plan.spans().parts(wanted) {
             // The spans are consecutive, so that the buffer has room for each.
-            let len = usize::try_from(span.len).unwrap_or(usize::MAX);
-            let len = len.min(rest.len());
-            let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
-            rest = behind;
+            let place = split_off(&mut rest, span.len);
             match span.source {
                 SpanSource::Literal(bytes) => {
                     place.copy_from_slice(bytes);
@@ -336,6 +328,13 @@ impl<'b> Work<'b, InMemory<'b>> {
                             segment: self.spans,
                             place,
                         });
+                    } else if let Some(source) = store.at_random(chunk)
+                        && !self.sums
+                    {
+                        let mut rest = place;
+                        let take = |len| InMemory(split_off(&mut rest, len));
+                        self.jobs
+                            .add_extents(chunk, source, self.spans, range, take);
                     } else {
                         self.jobs.add(chunk, self.spans, range, InMemory(place));
                     }
@@ -344,50 +343,6 @@ impl<'b> Work<'b, InMemory<'b>> {
             self.spans += 1;
         }
         Ok(())
-    }
-}
-
-/// The segments to fill, grouped by chunk.
-struct Jobs<P> {
-    pieces: Vec<(usize, Piece<P>)>,
-}
-
-impl<P> Jobs<P> {
-    fn new() -> Self {
-        Jobs { pieces: Vec::new() }
-    }
-
-    fn add(&mut self, chunk: usize, segment: usize, range: Range<u64>, place: P) {
-        let piece = Piece {
-            segment,
-            range,
-            place,
-        };
-        self.pieces.push((chunk, piece));
-    }
-
-    /// Sorts the jobs, the largest last, which is taken first, so that threads finish at about the
-    /// same time.
-    fn into_queue(self) -> Vec<Job<P>> {
-        let mut pieces = self.pieces;
-        pieces.sort_by_key(|(chunk, piece)| (*chunk, piece.range.start));
-        let mut queue: Vec<Job<P>> = Vec::new();
-        for (chunk, piece) in pieces {
-            let bytes = piece.range.end - piece.range.start;
-            match queue.last_mut().filter(|job| job.chunk == chunk) {
-                Some(job) => {
-                    job.bytes += bytes;
-                    job.pieces.push(piece);
-                }
-                None => queue.push(Job {
-                    chunk,
-                    bytes,
-                    pieces: vec![piece],
-                }),
-            }
-        }
-        queue.sort_by_key(|job| (job.bytes, std::cmp::Reverse(job.chunk)));
-        queue
     }
 }
 
@@ -472,11 +427,17 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
     if let Some(source) = store.at_random(chunk) {
         for piece in &mut job.pieces {
             filling.expect(None);
-            let mut source = PositionReader::new(source);
-            source.seek(SeekFrom::Start(piece.range.start))?;
-            let len = piece.range.end - piece.range.start;
-            let filled = piece.place.fill(&mut source, len, filling);
-            filled.map_err(|error| Error::from(error).at_offset(piece.range.start))?;
+            let (start, len) = (piece.range.start, piece.range.end - piece.range.start);
+            let filled = if piece.is_extent {
+                let mut read = |buffer: &mut [u8]| Ok(source.read_exact_at(start, buffer)?);
+                piece.place.fill_whole(&mut read, len, filling)
+            } else {
+                let mut source = PositionReader::new(source);
+                source.seek(SeekFrom::Start(start))?;
+                let filled = piece.place.fill(&mut source, len, filling);
+                filled.map_err(Error::from)
+            };
+            filled.map_err(|error| error.at_offset(start))?;
             found.push((piece.segment, filling.crc32c));
         }
         return Ok(());
@@ -499,6 +460,7 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
         segment,
         range,
         mut place,
+        ..
     } in job.pieces
     {
         if range.start < position {

@@ -30,8 +30,8 @@ const COPY_LEN: usize = 256 << 10;
 
 /// An input over the message that a plan describes. Reads only the chunks that are accessed.
 ///
-/// Going back in a chunk means reading it again from its beginning. Once the bytes read again would
-/// exceed the chunk's size, the chunk is unpacked to a temporary file.
+/// To go back in a chunk, it reads the chunk again from its beginning. Once the bytes read again
+/// would exceed the chunk's size, the chunk is unpacked to a temporary file.
 pub(crate) struct PlanReader<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
@@ -39,7 +39,7 @@ pub(crate) struct PlanReader<'a, S: ?Sized> {
     at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
     /// Open chunks, the most recently used last.
     open: Vec<(usize, DecodingChunk<'a>)>,
-    /// Chunks that may not have been read to their ends, where they are checked.
+    /// Chunks that may not have been read to their ends yet, where they are checked.
     partly: BTreeSet<usize>,
     unpacked: UnpackedChunks,
     window: Vec<u8>,
@@ -55,7 +55,7 @@ struct UnpackedChunks {
     at: HashMap<usize, u64>,
     /// Number of bytes read again, by chunk.
     again: HashMap<usize, u64>,
-    /// True if there is no room for such a file, so that chunks are read again.
+    /// True if no such file can be written, so that chunks are read again.
     impossible: bool,
 }
 
@@ -208,8 +208,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         Ok(())
     }
 
-    /// Returns true if a chunk is unpacked, which happens once reading it again from its beginning
-    /// has cost as much.
+    /// Returns true if a chunk is unpacked. That happens once reading it again has cost as much as
+    /// unpacking.
     fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
         if self.unpacked.at.contains_key(&chunk) {
             return Ok(true);

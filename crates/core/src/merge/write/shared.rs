@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::execute::{check_size, compared};
 use crate::container::Trailer;
-use crate::merge::plan::planner::plan;
+use crate::merge::plan::build::plan;
 use crate::newtypes::ChunkIndex;
 use crate::read_options::ReadOptions;
 use crate::spans::SpanSource;

@@ -1,4 +1,4 @@
-//! Checking that elements which added chunks name by index exist once a merge reaches them.
+//! Checking that the elements that added chunks name by index exist when a merge reaches them.
 
 use std::collections::BTreeMap;
 

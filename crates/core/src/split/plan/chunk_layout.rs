@@ -1,5 +1,4 @@
-//! From marks to chunks: every byte of the source goes to the chunk of the innermost span around
-//! it.
+//! From cuts to chunks: every byte of the source goes to the chunk of the innermost span around it.
 
 use std::ops::Range;
 
@@ -12,16 +11,16 @@ use crate::spans::{SourceId, SpanListBuilder};
 use crate::split::read::source::Source;
 use crate::wire::{Field, WireCursor, WireType, tag, varint_len};
 
-/// The chunks of the marked source, the base first.
+/// The chunks of the source, the base first.
 #[derive(Debug)]
-pub(crate) struct Emitted {
+pub(crate) struct ChunkLayout {
     pub(crate) chunks: Vec<PlannedChunk>,
     pub(crate) byte_exact: bool,
 }
 
 /// Lays out the chunks. `most` is the maximum size of a value in one chunk; a larger value goes to
 /// several consecutive chunks.
-pub(crate) fn emit(source: &Source, marks: &Cuts, most: Option<u64>) -> Result<Emitted> {
+pub(crate) fn emit(source: &Source, marks: &Cuts, most: Option<u64>) -> Result<ChunkLayout> {
     let mut emitter = Emitter {
         source,
         marks,
@@ -37,7 +36,7 @@ pub(crate) fn emit(source: &Source, marks: &Cuts, most: Option<u64>) -> Result<E
     let chunks = emitter.chunks.into_iter().map(Draft::into_chunk);
     let chunks = chunks.collect::<Result<_>>()?;
     let byte_exact = emitter.minimal && !marks.reordered;
-    Ok(Emitted { chunks, byte_exact })
+    Ok(ChunkLayout { chunks, byte_exact })
 }
 
 struct Emitter<'a> {
@@ -121,7 +120,7 @@ impl Emitter<'_> {
         self.chunks.len() - 1
     }
 
-    /// Adds the bytes of `range` to chunk `to`, except those of spans inside.
+    /// Adds the bytes of `range` to chunk `to`, except those of spans inside the range.
     fn content(&mut self, range: Range<u64>, to: usize) -> Result<()> {
         let mut position = range.start;
         while let Some((place, mark)) = self.spans.get(self.next).cloned() {

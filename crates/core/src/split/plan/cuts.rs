@@ -15,7 +15,7 @@ pub(crate) struct ChunkId(pub(crate) usize);
 /// The treatment of a span of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A run of whole fields goes to a chunk; nothing stays.
+    /// A run of whole fields goes to a chunk, and nothing stays.
     Slice(ChunkId),
     /// A field stays, but its length is rewritten, since something inside leaves.
     Enclose(Field),
@@ -25,7 +25,7 @@ pub(crate) enum Cut {
     PackedSlice(Field, ChunkId),
 }
 
-/// The sort key of spans: by start, the enclosing one first; of two equal ones the slice encloses
+/// The sort key of spans: by start, the enclosing one first. Of two equal spans, the slice encloses
 /// the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
@@ -39,7 +39,7 @@ pub(crate) struct DecidedChunk {
     /// Number of those elements; 0 if unknown.
     pub(crate) elements: u64,
     pub(crate) packed: bool,
-    /// True if the chunk continues its message at the end, whatever fields it has.
+    /// True if the chunk continues its message at the end, with any fields.
     pub(crate) tail: bool,
     /// True if the chunk begins within a field of the chunk before it.
     pub(crate) within: bool,
@@ -62,7 +62,7 @@ impl Cuts {
         self.spans.is_empty()
     }
 
-    /// Returns all spans in source order, each before those it encloses.
+    /// Returns all spans in source order. Each comes before those it encloses.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (Range<u64>, &Cut)> {
         self.spans
             .iter()
@@ -88,7 +88,7 @@ impl Cuts {
         for (place, mark) in other.spans {
             let mark = match mark {
                 Cut::Enclose(field) => {
-                    // A cut stays a cut if something inside it leaves as well.
+                    // A cut remains a cut if something inside it leaves as well.
                     self.spans.entry(place).or_insert(Cut::Enclose(field));
                     continue;
                 }
@@ -232,8 +232,8 @@ impl Cuts {
     /// Adds a chunk for every map value with more than one chunk at or below it, and returns their
     /// paths.
     ///
-    /// TensorFlow's Merger sorts paths, but stops comparing at a map key: two that share one may
-    /// come in any order.
+    /// TensorFlow's Merger sorts paths, but stops comparing at a map key, so two paths with the
+    /// same key may come in any order.
     pub(crate) fn nest_at_keys(&mut self) -> BTreeSet<FieldPath> {
         let shared: Vec<_> = self
             .keyed

@@ -21,7 +21,7 @@ pub enum AddedChunk {
     Bytes(Bytes),
 }
 
-/// Added chunks, with their place among the others.
+/// An added chunk, with its position among the others.
 #[derive(Debug)]
 pub(in crate::split) struct Added {
     pub(in crate::split) chunk: PlannedChunk,

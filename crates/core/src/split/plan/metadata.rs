@@ -96,7 +96,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
     }
 }
 
-/// A place with merge order: by path, then by index.
+/// A place, in merge order: by path, then by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<'a> {
     path: &'a FieldPath,
@@ -108,8 +108,8 @@ struct Place<'a> {
     within: bool,
 }
 
-/// Returns the fields of a ChunkedMessage at `base`. Where several share a map key, the first is
-/// the value at that key and contains the others.
+/// Returns the fields of a ChunkedMessage at `base`. If several share a map key, the first is the
+/// value at that key and contains the others.
 fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
     let mut fields = Vec::new();
     let mut rest = places;
@@ -180,7 +180,7 @@ pub(in crate::split) fn metadata(
     }
 }
 
-/// Returns the planned trailer, without the facts known only after writing.
+/// Returns the planned trailer, without the values known only after writing.
 pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     let unknown = WrittenInfo {
         file: 0,

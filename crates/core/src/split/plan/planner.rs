@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use super::added_places::check_places;
 use super::chunk_layout::emit;
+use super::continuation::{MOST_RUNS, RunBudget, cut_in_order, cut_in_order_if_needed};
 use super::cuts::Cuts;
 use super::decisions::{Added, Decisions};
 use super::metadata::version_def;
-use super::readable::{check_depth, check_readable};
+use super::reader_limits::{check_depth, check_reader_limits};
 use super::size_requests::SizeRequests;
 use super::slice_requests::Slices;
 use super::source_layout::source_layout;
 use super::split_plan::{PlannedChunk, SplitPlan};
 use super::splitter::{ComposableSplitter, SplitContext, check_type};
-use super::tails::{MOST_RUNS, Turns, tails, tails_if_needed};
 use crate::container::{ChunkKind, Profile};
 use crate::path::FieldPath;
 use crate::read_options::ReadOptions;
@@ -78,7 +78,7 @@ fn planned<P: ComposableSplitter + ?Sized>(
         source_layout(source, &emitted.chunks, options)?
     };
     if in_order && !emitted.byte_exact && layout.is_none() {
-        emitted = emit(source, &tails(source, options)?, most)?;
+        emitted = emit(source, &cut_in_order(source, options)?, most)?;
         layout = None;
     }
     let byte_exact = added.is_empty() && (emitted.byte_exact || layout.is_some());
@@ -113,7 +113,7 @@ fn planned<P: ComposableSplitter + ?Sized>(
         has_base,
         always_chunked: options.always_chunked,
     };
-    check_readable(&plan, options)?;
+    check_reader_limits(&plan, options)?;
     Ok(plan)
 }
 
@@ -142,7 +142,7 @@ fn decide<P: ComposableSplitter + ?Sized>(
 }
 
 /// Adds the cuts that sizes require. If a message that is merged in order would have too many runs,
-/// all cuts become tails.
+/// all cuts become continuations.
 fn with_sizes(
     mut marks: Cuts,
     fits: SizeRequests,
@@ -151,19 +151,19 @@ fn with_sizes(
     in_order: bool,
 ) -> Result<Cuts> {
     if in_order && marks.is_empty() && fits.may_slice_all(source) {
-        // If only sizes decide, this is known before any memory is taken for runs.
-        if let Some(cut) = tails_if_needed(source, options)? {
+        // If only sizes decide, this is known before memory is allocated for runs.
+        if let Some(cut) = cut_in_order_if_needed(source, options)? {
             return Ok(cut);
         }
     }
-    let turns = Turns::new(if in_order { MOST_RUNS } else { u64::MAX });
+    let turns = RunBudget::new(if in_order { MOST_RUNS } else { u64::MAX });
     match fits.run(source, options, &mut marks, &turns) {
-        Err(_) if turns.are_exceeded() => tails(source, options),
+        Err(_) if turns.are_exceeded() => cut_in_order(source, options),
         done => done.map(|()| marks),
     }
 }
 
-/// Fails if bytes of the message would be in no chunk, or there would be no chunk.
+/// Fails if some bytes of the message would not be in any chunk, or if there would be no chunk.
 fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
     let message = match source.size() {
         0 if added.is_empty() => "the message was left out, and no chunk was added".to_owned(),

@@ -1,13 +1,13 @@
 //! Splitters' requests to reduce messages by size. They run once all splitters have made their
-//! cuts, so that neither the order of calls matters, nor that a child splitter reduces its message
-//! as well as its parent does.
+//! cuts. So the order of calls doesn't matter, nor whether a child splitter reduces a message that
+//! its parent reduces too.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use super::continuation::RunBudget;
 use super::cuts::Cuts;
 use super::size::Engine;
-use super::tails::Turns;
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::read::source::Source;
 use crate::split::read::source_view::{Located, SourceView};
@@ -64,7 +64,7 @@ impl SizeRequests {
         source: &Source,
         options: &SplitOptions,
         marks: &mut Cuts,
-        turns: &Turns,
+        turns: &RunBudget,
     ) -> Result<()> {
         let mut fitted = Cuts::default();
         for fit in self.outermost() {
@@ -76,8 +76,8 @@ impl SizeRequests {
         Ok(())
     }
 
-    /// Returns the messages that no other one encloses, since reducing a message reduces those
-    /// inside. It also receives their rules.
+    /// Returns the outermost messages, with the rules of all messages inside them: reducing a
+    /// message also reduces those inside it.
     fn outermost(self) -> Vec<SizeRequest> {
         let mut fits = self.fits;
         // Pieces of a message are only inside pieces of its parent, so the first represents all.
@@ -111,17 +111,17 @@ impl SizeRequest {
         source: &Source,
         options: &SplitOptions,
         marks: &Cuts,
-        turns: &Turns,
+        turns: &RunBudget,
     ) -> Result<Option<Cuts>> {
         let Some(descriptor) = &self.message.descriptor else {
             return Ok(None);
         };
         if self.message.size() <= options.effective_max_chunk_size() {
-            // Nothing leaves, but invalid messages and those of another type are still refused.
+            // Nothing is cut, but invalid messages and messages of another type are still refused.
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
             }
-            // It becomes a chunked file in any case, so make its elements fast to locate.
+            // The file will be chunked in any case, so its elements are made fast to locate.
             let long = self.message.size() > options.effective_max_slice_size();
             return match self.message.chains.as_slice() {
                 [chain]

@@ -1,9 +1,9 @@
-//! The splitter for types that need no custom one.
+//! The splitter for types without a custom one.
 
 use super::splitter::{ComposableSplitter, SplitContext};
 use crate::Result;
 
-/// Splits a message of any type, guided only by its descriptor and by sizes.
+/// A splitter for messages of any type, guided only by descriptors and sizes.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};

@@ -92,13 +92,13 @@ impl PlannedChunk {
         self.slice_of
     }
 
-    /// Returns, for a slice, the number of elements, if known; packed ones are not counted.
+    /// Returns, for a slice, the number of elements, if known. Packed elements are not counted.
     pub fn elements(&self) -> Option<u64> {
         Some(self.elements).filter(|&elements| elements > 0)
     }
 
-    /// Returns true if the chunk continues its message at the end, whatever fields it has. Messages
-    /// with millions of alternating fields are cut like this.
+    /// Returns true if the chunk continues its message at the end, with any fields. Messages with
+    /// millions of alternating fields are cut like this.
     pub fn is_tail(&self) -> bool {
         self.tail
     }
@@ -143,8 +143,8 @@ impl PlannedChunk {
     }
 }
 
-/// The planned chunks: which spans leave their parent, the chunk and the path of each, and their
-/// order. A plan itself reads and writes nothing.
+/// The planned chunks: the spans that leave their parents, the chunk and the path of each, and
+/// their order. A plan itself reads and writes nothing.
 ///
 /// Its `Display` lists its chunks:
 ///
@@ -159,7 +159,7 @@ pub struct SplitPlan {
     pub(crate) chunks: Vec<PlannedChunk>,
     pub(crate) nested: std::collections::BTreeSet<FieldPath>,
     pub(crate) byte_exact: bool,
-    /// For the trailer: the destination of every source byte; empty where placeholders suffice.
+    /// The destination of every source byte, for the trailer. Empty if placeholders suffice.
     pub(crate) source_layout: Vec<u8>,
     pub(crate) version: VersionDef,
     pub(crate) profile: Profile,

@@ -12,7 +12,7 @@ use crate::split::read::source_view::elements::Element;
 use crate::split::read::source_view::{Like, SourceView};
 use crate::{Error, ErrorKind, Result};
 
-/// Decides which parts of a message become separate chunks.
+/// A splitter, which decides which parts of a message become separate chunks.
 ///
 /// Implement [`build_chunks`](Self::build_chunks); [`SplitExt`](crate::split::SplitExt) provides
 /// planning, splitting and writing. A splitter is written for one message type, and can be used
@@ -266,9 +266,9 @@ impl<'a> SplitContext<'a> {
 
     /// Cuts parts until every MESSAGE chunk is within the maximum, guided by sizes alone.
     ///
-    /// Runs after all splitters have returned, so the order of cuts doesn't matter, nor whether a
-    /// child splitter also calls it for its message. Cuts nothing of a message that is already
-    /// within the maximum.
+    /// The cuts are made after all splitters have returned, so neither the order of calls matters,
+    /// nor whether a child splitter also calls this. A message that is already within the maximum
+    /// is not cut.
     ///
     /// # Errors
     ///
@@ -303,7 +303,7 @@ impl<'a> SplitContext<'a> {
 
     /// Adds a chunk whose bytes are not a span of the source.
     ///
-    /// Its place is `path`, relative to the message of this context, with the semantics of
+    /// The chunk's place is `path`, relative to the message of this context, with the semantics of
     /// TensorFlow's Merger: a message is merged into the existing value, and bytes replace the
     /// field. `index` is its position among all chunks; `None` means the end. A file with such
     /// chunks is merged by its schema, not by placeholders.

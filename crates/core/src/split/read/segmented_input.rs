@@ -9,12 +9,12 @@ use record_file::ReadAt;
 
 /// Bytes in memory, in one or several pieces.
 #[derive(Clone)]
-pub(in crate::split) struct Pieces {
+pub(in crate::split) struct SegmentedInput {
     /// Pieces with their start offsets; the last, empty one starts at the end.
     pieces: Arc<[(u64, Bytes)]>,
 }
 
-impl Pieces {
+impl SegmentedInput {
     pub(in crate::split) fn new(pieces: Vec<Bytes>) -> Self {
         let mut start = 0;
         let ended = pieces.into_iter().chain([Bytes::new()]);
@@ -23,7 +23,7 @@ impl Pieces {
             start += piece.len() as u64;
             (at, piece)
         });
-        Pieces {
+        SegmentedInput {
             pieces: placed.collect(),
         }
     }
@@ -48,7 +48,7 @@ impl Pieces {
     }
 }
 
-impl ReadAt for Pieces {
+impl ReadAt for SegmentedInput {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let Some((piece, skip)) = self.at(offset) else {
             return Ok(0);
@@ -86,7 +86,7 @@ mod tests {
                 pieces.push(Bytes::copy_from_slice(&all[from..to]));
                 from = to;
             }
-            let pieces = Pieces::new(pieces);
+            let pieces = SegmentedInput::new(pieces);
             assert_eq!(pieces.len(), 100);
             for start in 0..=100usize {
                 for end in start..=100 {
@@ -106,11 +106,15 @@ mod tests {
 
     #[test]
     fn one_piece_is_a_slice() {
-        assert_eq!(Pieces::new(vec![]).as_slice(), Some(&[][..]));
+        assert_eq!(SegmentedInput::new(vec![]).as_slice(), Some(&[][..]));
         let piece = Bytes::from_static(b"one");
-        let pieces = Pieces::new(vec![piece.clone()]);
+        let pieces = SegmentedInput::new(vec![piece.clone()]);
         assert_eq!(pieces.as_slice(), Some(&b"one"[..]));
         assert_eq!(pieces.shared(&(0..3)).unwrap().as_ptr(), piece.as_ptr());
-        assert!(Pieces::new(vec![piece.clone(), piece]).as_slice().is_none());
+        assert!(
+            SegmentedInput::new(vec![piece.clone(), piece])
+                .as_slice()
+                .is_none()
+        );
     }
 }

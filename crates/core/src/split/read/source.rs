@@ -11,7 +11,7 @@ use prost_reflect::{MessageDescriptor, ReflectMessage};
 use record_file::ReadAt;
 
 use super::page_cache::PageCache;
-use super::segmented_input::Pieces;
+use super::segmented_input::SegmentedInput;
 use crate::io::{MadeFrom, Stamp};
 use crate::spans::Spans;
 use crate::wire::SourceInput;
@@ -25,8 +25,8 @@ use crate::{Error, ErrorKind, Result};
 /// splitting a message with 10 GiB of tensors takes no additional memory.
 ///
 /// A typed message has only the fields of its Rust type, since prost drops all others on decoding.
-/// Splitting a file by way of a typed message therefore loses fields of newer schemas, and
-/// extensions. To keep them, split the file itself ([`Source::open`]), or read it into a
+/// So reading a file into a typed message and splitting that loses extensions, and fields of newer
+/// schemas. To keep them, split the file itself ([`Source::open`]), or read it into a
 /// [`DynamicMessage`](prost_reflect::DynamicMessage).
 ///
 /// ```
@@ -53,7 +53,7 @@ pub struct Source {
 #[derive(Clone)]
 enum Data {
     /// In memory.
-    Pieces(Pieces),
+    Segmented(SegmentedInput),
     /// A source with random access.
     Reader(Arc<dyn ReadAt>),
 }
@@ -101,10 +101,10 @@ impl Source {
     }
 
     fn from_pieces(pieces: Vec<Bytes>, descriptor: MessageDescriptor) -> Source {
-        let pieces = Pieces::new(pieces);
+        let pieces = SegmentedInput::new(pieces);
         Source {
             size: pieces.len(),
-            data: Data::Pieces(pieces),
+            data: Data::Segmented(pieces),
             descriptor,
             file: None,
             spans: None,
@@ -120,13 +120,13 @@ impl Source {
     pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Source> {
-            // Before opening, since opening a pipe waits for its other end.
+            // Checked before opening, since opening a pipe waits for its other end.
             if !fs::metadata(path)?.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
             Source::of_opened(File::open(path)?, path, descriptor)
         };
-        open().map_err(|error| Error::from(error).context(path.display()))
+        open().map_err(|error| Error::from(error).in_file(path))
     }
 
     /// Opens a serialized message in an already open file at this path.
@@ -186,16 +186,16 @@ impl Source {
         }
     }
 
-    /// Sets the files that the reader reads from: a file written from the source is no more
-    /// readable than these.
+    /// Sets the files that the reader reads from. The permissions of a file written from the source
+    /// allow no more than those of these files.
     #[must_use]
     pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Source {
         self.read_from.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// Creates a source from a message of spans over several files. As with a file, a change to one
-    /// of them while it is read is an error.
+    /// Creates a source from a message of spans over several files. As with a single file,
+    /// modifying one of them while it is read is an error.
     pub fn from_spans(spans: Arc<Spans>, descriptor: MessageDescriptor) -> Source {
         let size = spans.total_size();
         Source {
@@ -210,7 +210,7 @@ impl Source {
     }
 
     pub(in crate::split) fn is_in_memory(&self) -> bool {
-        matches!(self.data, Data::Pieces(_))
+        matches!(self.data, Data::Segmented(_))
     }
 
     /// Returns the message's type.
@@ -233,12 +233,12 @@ impl Source {
 
     pub(crate) fn data(&self) -> &(dyn ReadAt + 'static) {
         match &self.data {
-            Data::Pieces(pieces) => pieces,
+            Data::Segmented(pieces) => pieces,
             Data::Reader(reader) => &**reader,
         }
     }
 
-    /// Announces the next reads, in order, to readers that make use of it.
+    /// Announces the next reads, in order, to readers that prefetch.
     pub(crate) fn tell(&self, ranges: impl IntoIterator<Item = Range<u64>>) {
         if self.data().is_prefetched() {
             let ranges: Vec<_> = ranges.into_iter().collect();
@@ -253,7 +253,7 @@ impl Source {
     /// Returns the bytes of `range` without copying, if they are contiguous in memory.
     pub(crate) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
         match &self.data {
-            Data::Pieces(pieces) => pieces.shared(range),
+            Data::Segmented(pieces) => pieces.shared(range),
             Data::Reader(_) => None,
         }
     }

@@ -56,8 +56,8 @@ pub struct SourceView<'a> {
     pub(in crate::split) pieces: Pieces,
     like: Like,
     kind: OnceLock<ViewKind>,
-    /// True if its path means the same to every reader: nothing along it is superseded, and its
-    /// keys are allowed in paths of the profile.
+    /// True if its path leads every reader to the same value: nothing along it is superseded, and
+    /// paths of the profile may contain its keys.
     pub(in crate::split) addressable: bool,
     pub(in crate::split) profile: Profile,
 }
@@ -84,7 +84,7 @@ pub(in crate::split) enum Pieces {
     Entry(usize, Field, Option<Field>),
 }
 
-/// The basic kind of a view, which costs nothing to determine.
+/// The basic kind of a view, which is known immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::split) enum Like {
     Message,
@@ -278,7 +278,8 @@ impl<'a> SourceView<'a> {
         self.like
     }
 
-    /// Returns the size of the value in the source, without tag and length. Costs nothing.
+    /// Returns the size of the value in the source, without tag and length. The size is known
+    /// immediately.
     #[inline]
     pub fn size(&self) -> u64 {
         match &self.pieces {
@@ -397,7 +398,7 @@ impl<'a> SourceView<'a> {
         }
         let mut addressable = !self.superseded(&field)?;
         if like == Like::Bytes {
-            // If an earlier value were empty too, there would be two placeholders.
+            // If an earlier value is empty, a cut would leave two placeholders.
             let last = found.len().saturating_sub(1);
             addressable &= found
                 .drain(..last)
@@ -428,8 +429,8 @@ impl<'a> SourceView<'a> {
 
     /// Returns an iterator over the entries of the map field `name`, whose values are messages,
     /// bytes or strings, in source order. Detecting repeated keys takes at most about
-    /// [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes of memory, whatever the number of
-    /// entries; for more than two million entries it takes several passes.
+    /// [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes of memory for any number of entries,
+    /// and several passes for more than two million.
     ///
     /// Of entries with the same key only the last is returned, since only that one counts. An empty
     /// value that the writer omitted is returned with size 0.

@@ -1,5 +1,5 @@
-//! Superseded values, which stay in place, so that a merge walks through them before it reaches the
-//! one that counts.
+//! Superseded values. They stay in place, so a merge walks through them before it reaches the value
+//! that counts.
 
 use std::ops::Range;
 

@@ -11,15 +11,15 @@ use crate::{Error, ErrorKind, Result};
 /// Returns the name of the file after the first `count` others, with this size and last record:
 /// `MAIN.00001-89abcdef.cpb`.
 ///
-/// The name depends on the content, so that a new file never replaces one that the main file of an
-/// earlier split needs, which checks its size and last record, too.
+/// The name depends on the content, so a new file never replaces one that the main file of an
+/// earlier split needs.
 fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
     let crc32c = crc32c::crc32c_append(crc32c::crc32c(trailer), &size.to_le_bytes());
     format!("{stem}.{:05}-{crc32c:08x}.{CHUNKED_EXTENSION}", count + 1)
 }
 
-/// Returns the files next to `main` that have chunks of a multi-file split to it, judging by their
-/// names, in the order of these names. Empty if `main` doesn't end in `.cpb`.
+/// Returns the files next to `main` that, judging by their names, have chunks of a multi-file
+/// split, in the order of these names. Empty if `main` doesn't end in `.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::split::parts_beside;
@@ -30,7 +30,7 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Returns none in a folder that can't be listed: such files stay, and nothing refers to them.
+/// Empty if the folder can't be listed: such files stay, and nothing refers to them.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     let Some(stem) = stem(main) else {
         return Ok(Vec::new());
     };
-    let failed = |error: std::io::Error| Error::from(error).context(folder(main).display());
+    let failed = |error: std::io::Error| Error::from(error).in_file(folder(main));
     let mut parts = Vec::new();
     let entries = match fs::read_dir(folder(main)) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(parts),
@@ -101,7 +101,7 @@ pub struct DonePart {
     pub path: PathBuf,
     /// Its entry in the trailer.
     pub named: ExternalFile,
-    /// Number of its chunks; those that share a record count once.
+    /// Number of its chunks. Chunks that share a record count once.
     pub chunk_count: usize,
 }
 

@@ -9,12 +9,15 @@ use prost::Message;
 use record_file::{Chunk, Compression, ReadAt, RecordFile, RecordWriter, WriterOptions};
 
 use super::beside::{DonePart, check_size, done_part};
+use super::merkle::write_tree;
 use super::one_by_one::write_one_by_one;
 use super::parallel::fill;
 use super::sink::{ChunkSink, Chunks, Record, Taken};
 use super::trailer::write_trailer;
 use crate::Result;
+use crate::container::Hash;
 use crate::io::{AtomicFile, FileAt, Summed};
+use crate::proto::chunk_metadata::MerkleTree;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::{chunk_info, part_trailer};
@@ -87,6 +90,7 @@ impl ChunkFile {
             file: 0,
             position,
             crc32c: content.crc32c(),
+            leaf: None,
             stored_size: writer.last_data_size(),
             compression: compression.kind(),
         })
@@ -104,6 +108,12 @@ impl ChunkFile {
     /// Writes all buffered bytes to the file.
     pub(crate) fn flush(&mut self) -> Result<()> {
         Ok(self.writer.flush()?)
+    }
+
+    /// Appends the nodes of the Merkle tree over a message's chunks, and returns the trailer's field
+    /// for them. `metadata` is the file's own.
+    pub(crate) fn add_tree(&mut self, leaves: &[Hash], metadata: &[u8]) -> Result<MerkleTree> {
+        write_tree(&mut self.writer, leaves, metadata)
     }
 
     /// Completes the file with the trailer of the message.

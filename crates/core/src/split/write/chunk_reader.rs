@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use crate::container::{Hash, Hashing, LeafHasher};
 use crate::io::combine;
 use crate::progress::Meter;
 use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
@@ -27,6 +28,8 @@ pub(in crate::split) struct ChunkReader<'a> {
     crc32c: u32,
     /// True if the chunk is one span of the source, so that its checksum is the span's.
     is_span: bool,
+    /// Hash of the chunk as a leaf of a Merkle tree, if wanted.
+    leaf: Option<LeafHasher>,
     meter: Option<&'a Meter>,
     /// Span that accounts for the time spent reading.
     timed: tracing::Span,
@@ -51,10 +54,22 @@ impl<'a> ChunkReader<'a> {
             position: offset,
             crc32c: 0,
             is_span: chunk.only_range().is_some(),
+            leaf: None,
             meter: None,
             timed: tracing::Span::none(),
             spans: Vec::new(),
         }
+    }
+
+    /// Also computes the hash of a leaf of a Merkle tree.
+    pub(in crate::split) fn hashed(mut self, hashing: Option<Hashing>) -> Self {
+        self.leaf = hashing.map(Hashing::leaf);
+        self
+    }
+
+    /// Returns the hash of the bytes read, if it is wanted.
+    pub(in crate::split) fn leaf(&self) -> Option<Hash> {
+        self.leaf.clone().map(LeafHasher::finish)
     }
 
     /// Counts the bytes read as done.
@@ -124,6 +139,9 @@ impl Read for ChunkReader<'_> {
         if !self.is_span {
             self.crc32c = crc32c::crc32c_append(self.crc32c, &buf[..filled]);
         }
+        if let Some(leaf) = &mut self.leaf {
+            leaf.update(&buf[..filled]);
+        }
         if let Some(meter) = self.meter {
             meter.advance(filled as u64)?;
         }
@@ -131,7 +149,7 @@ impl Read for ChunkReader<'_> {
     }
 }
 
-/// Announces to the source that these chunks are read next.
+/// Announces to the source that these chunks will be read next.
 pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]) {
     let chunks = chunks.iter().filter_map(|&index| plan.chunks.get(index));
     source.tell(chunks.flat_map(PlannedChunk::source_ranges));

@@ -14,9 +14,9 @@ use crate::{Error, Result};
 /// Completed files, and the files they replace.
 ///
 /// The order guarantees consistency: first the other files are placed, to which nothing refers yet;
-/// then the main file, by one rename; then the folder is synced; then the old files are removed.
-/// Whatever fails, and whenever the process is killed, a reader finds either the old message or the
-/// new one. An error means that it is the old one.
+/// then the main file, by one rename; then the folder is synced; then the old files are removed. If
+/// a step fails, or the process is killed at any time, a reader still finds either the old message
+/// or the new one. After an error it is the old one.
 #[derive(Debug)]
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
@@ -37,9 +37,9 @@ pub struct Commit<'a> {
 /// A message in the other form than the written one.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling<'a> {
-    /// Its path.
+    /// Path of the file.
     pub path: &'a Path,
-    /// True if readers prefer it to the written file, as they prefer one in chunks.
+    /// True if readers prefer it to the written file, since it is in chunks.
     pub is_preferred: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Removed {
 }
 
 impl Commit<'_> {
-    /// Moves all files into place. Of the apparent files of an earlier split, keeps those for which
+    /// Moves all files into place. Removes the files of an earlier split, except those for which
     /// `stays` returns true.
     ///
     /// # Errors
@@ -64,8 +64,8 @@ impl Commit<'_> {
         self.run_if(|| Ok(()), stays)
     }
 
-    /// Runs like [`run`](Self::run), unless `check` fails. Meanwhile no other writer removes
-    /// anything.
+    /// Runs like [`run`](Self::run), unless `check` fails. No other writer removes files in the
+    /// meantime.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Commit<'_> {
         }
         let lock = FolderLock::take(self.chunked, self.progress)?;
         check()?;
-        // It was checked before writing began, but another writer may have been faster since.
+        // This was checked before writing began, but another writer may have been faster.
         let target = self.main.target().to_owned();
         check_absent(&target, self.force)?;
         if let Some(sibling) = self.sibling {
@@ -95,9 +95,11 @@ impl Commit<'_> {
         stale.retain(|path| self.parts.iter().all(|part| part.path != *path));
         let new = self.parts.iter().map(|part| part.path.as_path());
         lock.list(new.filter(|path| fs::symlink_metadata(path).is_err()));
+        let sibling = self.sibling.map(|sibling| sibling.path);
+        let replaced = stale.iter().map(PathBuf::as_path).chain(sibling);
+        lock.list_replaced(replaced);
         let placed = Placed::all(self.parts, &target)?;
         let mut removed = Removed::default();
-        let sibling = self.sibling.map(|sibling| sibling.path);
         match self.sibling.filter(is_in_front) {
             Some(sibling) => {
                 replace_preferred(self.main, sibling.path)?;
@@ -116,14 +118,13 @@ fn is_in_front(sibling: &Sibling<'_>) -> bool {
     sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
 }
 
-/// Moves a file into place that readers see once `preferred` is removed.
+/// Moves a file into place, which readers see once `preferred` is removed.
 fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
     let target = main.target().to_owned();
     let was_there = fs::symlink_metadata(&target).is_ok();
     main.place()?;
     let replace = || -> Result<()> {
-        sync_folder(folder(&target))
-            .map_err(|error| Error::from(error).context(target.display()))?;
+        sync_folder(folder(&target)).map_err(|error| Error::from(error).in_file(&target))?;
         remove_file(preferred).map_err(|error| not_removed(preferred, error))
     };
     replace().inspect_err(|_| {
@@ -177,8 +178,7 @@ impl Placed {
             }
         }
         if !placed.0.is_empty() {
-            sync_folder(folder(main))
-                .map_err(|error| Error::from(error).context(main.display()))?;
+            sync_folder(folder(main)).map_err(|error| Error::from(error).in_file(main))?;
         }
         Ok(placed)
     }

@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 
-/// Minimum size of chunks to compare, in bytes: a record's own overhead is of that order.
+/// Minimum size of chunks to compare, in bytes. The overhead of a record is of that order.
 const LEAST_SHARED: u64 = 256;
 
 /// Size of the samples at the beginning, in the middle and at the end of a chunk by which equal
@@ -19,7 +19,7 @@ const LEAST_SHARED: u64 = 256;
 const SAMPLE: u64 = 64;
 
 /// Maximum number of chunks of the same size, samples and checksum to compare one with: the first
-/// is equal, unless someone constructed it to differ.
+/// is equal, unless chunks were constructed to differ.
 const MOST_COMPARED: usize = 4;
 
 /// Number of bytes of two chunks to compare at a time.

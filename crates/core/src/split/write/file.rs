@@ -47,6 +47,7 @@ pub(in crate::split) fn write(
         removed: None,
         removed_files: Vec::new(),
         source_stays: is_source(sibling),
+        merkle_root: None,
     };
     if is_source(path) {
         if plan.is_split() {
@@ -57,8 +58,8 @@ pub(in crate::split) fn write(
         }
         return Ok(written);
     }
-    // Readers prefer the file in chunks. If a chunked file was requested in any case, the other
-    // file isn't known to be an older form of the message.
+    // Readers prefer the file in chunks. If chunked files are always requested, the other file
+    // isn't known to be an older form of the message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
     recover(&main, &options.progress)?;
@@ -127,9 +128,10 @@ fn write_content(
         return Ok(Vec::new());
     }
     let records = write_records(plan, source, file, options);
-    let (chunks, parts) = records.map_err(|error| at_target(error, &written.path))?;
+    let (chunks, parts, root) = records.map_err(|error| at_target(error, &written.path))?;
     let others: u64 = parts.iter().map(|part| part.named.size).sum();
     written.output_size = file.as_file().metadata()?.len() + others;
     written.chunks = chunks;
+    written.merkle_root = root;
     Ok(parts)
 }

@@ -23,7 +23,7 @@ pub struct ChunkBytes {
     pub kind: ChunkKind,
     /// Place in the message.
     pub path: FieldPath,
-    /// Its bytes, shared with the source if they are contiguous in memory.
+    /// Bytes of the chunk, shared with the source if they are contiguous in memory.
     pub bytes: Bytes,
 }
 
@@ -109,6 +109,7 @@ impl ChunkSink for MemorySink {
                 file: 0,
                 position: RecordPosition::new(0, 0),
                 crc32c,
+                leaf: None,
                 stored_size: chunk.size,
                 compression: CompressionKind::None,
             });

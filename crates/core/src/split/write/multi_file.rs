@@ -8,7 +8,7 @@ use super::sink::{ChunkSink, Chunks, Taken};
 use crate::io::AtomicFile;
 use crate::proto::ChunkInfo;
 use crate::split::file_sizes::{most_of_trailer, most_stored};
-use crate::split::plan::readable::check_file_count;
+use crate::split::plan::reader_limits::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
@@ -24,7 +24,8 @@ pub(in crate::split) fn fit_in_one(
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
-/// Returns the maximum number of files of at most `max` bytes for `chunks`, however they compress.
+/// Returns the maximum number of files of at most `max` bytes for `chunks`, even if they don't
+/// compress.
 pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64) -> usize {
     let (mut left, mut files) = (chunks, 0);
     while !left.is_empty() {
@@ -34,8 +35,8 @@ pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64)
     files
 }
 
-/// Returns how many of `chunks`, in order, certainly fit in a file of at most `max` bytes that has
-/// `used` bytes and this many chunks already, however they compress.
+/// Returns how many of `chunks`, in order, fit in a file of at most `max` bytes that already has
+/// `used` bytes and this many chunks, even if they don't compress.
 pub(in crate::split) fn sure_to_fit(
     plan: &SplitPlan,
     chunks: &[usize],
@@ -101,7 +102,7 @@ impl<'a> ChunkFiles<'a> {
         Ok((number, open.unwrap_or(&mut self.main)))
     }
 
-    /// Records a chunk, if it is in the file other than the main one that is being written.
+    /// Records a chunk, if it is in the current file and that is not the main one.
     pub(crate) fn note(&mut self, info: &ChunkInfo) {
         if let Some((_, open)) = &mut self.open
             && info.file as usize == self.done.len() + 1
@@ -160,7 +161,7 @@ impl ChunkSink for ChunkFiles<'_> {
             let (number, open) = self.current()?;
             let there = open.chunks().len();
             let count = sure_to_fit(chunks.plan, left, open.end(), there, max);
-            // A chunk that never fits fails once its file is complete.
+            // A chunk that doesn't fit in any file causes an error once its file is complete.
             let (group, others) = left.split_at(count.max(usize::from(there == 0)));
             let mut taken = open.take(chunks.only(group))?;
             for record in &mut taken.records {

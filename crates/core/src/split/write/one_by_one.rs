@@ -1,4 +1,4 @@
-//! Writing chunks as records with a sequential writer, each held in memory as a whole.
+//! Writing chunks as records with a sequential writer. Each chunk is held in memory as a whole.
 
 use std::io::{Read, Write};
 
@@ -8,7 +8,7 @@ use super::chunk_reader::ChunkReader;
 use super::sink::{Chunks, Record, Taken};
 use crate::{Error, ErrorKind, Result};
 
-/// Writes chunks with the options of the writer, each in memory as a whole.
+/// Writes chunks with the options of the writer. Each chunk is held in memory as a whole.
 pub(in crate::split) fn write_one_by_one<W: Write>(
     chunks: Chunks<'_>,
     writer: &mut RecordWriter<W>,
@@ -18,6 +18,7 @@ pub(in crate::split) fn write_one_by_one<W: Write>(
     for &index in chunks.indices {
         let chunk = &chunks.plan.chunks[index];
         let mut reader = ChunkReader::new(chunk, chunks.source).metered(chunks.meter);
+        reader = reader.hashed(chunks.hashing);
         let mut record = reserve(chunk.size)?;
         reader.read_to_end(&mut record)?;
         writer.write_record(&record)?;
@@ -29,6 +30,7 @@ pub(in crate::split) fn write_one_by_one<W: Write>(
             file: 0,
             position: position.unwrap_or(RecordPosition::new(0, 0)),
             crc32c: reader.crc32c(),
+            leaf: reader.leaf(),
             stored_size: writer.last_data_size(),
             compression,
         });

@@ -5,7 +5,7 @@
 //! is filled after a frontier, the first chunk whose end isn't known: chunks before it are written
 //! to their places in any order. Chunks after it that were compressed already wait, small ones in
 //! memory and others in a temporary file; uncompressed ones simply wait. The number of waiting
-//! chunks is bounded. The bytes of the file therefore don't depend on the order of the work.
+//! chunks is bounded. The bytes of the file don't depend on the order of the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -19,6 +19,7 @@ use tempfile::SpooledTempFile;
 use super::chunk_reader::{ChunkReader, Span};
 use super::probe::decide;
 use super::sink::{Chunks, Record, Taken};
+use crate::container::Hash;
 use crate::io::FileAt;
 use crate::io::threads;
 use crate::split::plan::split_plan::PlannedChunk;
@@ -116,6 +117,7 @@ struct Encoded {
     record: EncodedRecord,
     data: SpooledTempFile,
     crc32c: u32,
+    leaf: Option<Hash>,
     compression: CompressionKind,
 }
 
@@ -224,7 +226,7 @@ impl ParallelWriter<'_> {
         let Some(begin) = begin else {
             let mut data = tempfile::spooled_tempfile_in(self.spill_above, self.folder);
             let record = EncodedRecord::encode(&mut reader, chunk.size, compression, &mut data)?;
-            let crc32c = reader.crc32c();
+            let (crc32c, leaf) = (reader.crc32c(), reader.leaf());
             self.lock().spans.append(&mut reader.spans);
             return self.known(
                 at,
@@ -232,6 +234,7 @@ impl ParallelWriter<'_> {
                     record,
                     data,
                     crc32c,
+                    leaf,
                     compression: compression.kind(),
                 })),
             );
@@ -244,6 +247,7 @@ impl ParallelWriter<'_> {
             file: 0,
             position,
             crc32c: reader.crc32c(),
+            leaf: reader.leaf(),
             stored_size: writer.last_data_size(),
             compression: compression.kind(),
         });
@@ -282,6 +286,7 @@ impl ParallelWriter<'_> {
         ChunkReader::new(chunk, self.chunks.source)
             .metered(self.chunks.meter)
             .timed(span)
+            .hashed(self.chunks.hashing)
     }
 
     /// Writes chunks to the offset of the first.
@@ -293,12 +298,13 @@ impl ParallelWriter<'_> {
         let mut records = Vec::with_capacity(chunks.len());
         let mut spans = Vec::new();
         for (at, form) in chunks {
-            let (position, crc32c, compression) = match form {
+            let (position, (crc32c, leaf), compression) = match form {
                 ChunkForm::Encoded(mut encoded) => {
                     encoded.data.seek(SeekFrom::Start(0))?;
                     let data: &mut dyn Read = &mut encoded.data;
                     let position = writer.write_encoded_record(&encoded.record, data)?;
-                    (position, encoded.crc32c, encoded.compression)
+                    let hashes = (encoded.crc32c, encoded.leaf);
+                    (position, hashes, encoded.compression)
                 }
                 ChunkForm::Plain => {
                     let size = self.chunk(at).size;
@@ -310,15 +316,16 @@ impl ParallelWriter<'_> {
                     } else {
                         writer.write_record_from(&mut reader, size, Compression::None)?
                     };
-                    let crc32c = reader.crc32c();
+                    let hashes = (reader.crc32c(), reader.leaf());
                     spans.append(&mut reader.spans);
-                    (position, crc32c, CompressionKind::None)
+                    (position, hashes, CompressionKind::None)
                 }
             };
             let record = Record {
                 file: 0,
                 position,
                 crc32c,
+                leaf,
                 stored_size: writer.last_data_size(),
                 compression,
             };

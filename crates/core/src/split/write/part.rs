@@ -32,9 +32,9 @@ pub struct PartFile {
     pub run_crc32cs: Vec<u32>,
 }
 
-/// Writes the chunks of `part`, a subset of a plan's, to `file`. It is number `number` of the files
-/// next to `main`, counted from 0, and named by its content. Equal chunks of the part share a
-/// record.
+/// Writes the chunks of `part`, a subset of a plan's, to `file`. The file is number `number` of
+/// those next to `main`, counted from 0, and is named by its content. Equal chunks of the part
+/// share a record.
 ///
 /// # Errors
 ///
@@ -134,7 +134,7 @@ pub fn write_main(
     ChunkFile::begin(file, front(described, options))?.finish(trailer, options)
 }
 
-/// Writes a main file with one chunk, the first, which is all of `base`.
+/// Writes a main file with one chunk, the first one, which consists of `base`.
 ///
 /// # Errors
 ///

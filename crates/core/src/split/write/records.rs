@@ -4,15 +4,16 @@ use record_file::{RecordsMetadata, WriterOptions};
 
 use super::beside::DonePart;
 use super::chunk_file::ChunkFile;
+use super::merkle::{most_of_tree, root_of};
 use super::multi_file::{ChunkFiles, fit_in_one, most_files};
 use super::sink::{ChunkSink, Chunks, Taken, write_chunks};
 use super::written::WrittenChunk;
 use crate::Result;
-use crate::container::describe_type;
+use crate::container::{MerkleRoot, describe_type};
 use crate::io::AtomicFile;
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::most_of_trailer;
-use crate::split::plan::readable::check_file_count;
+use crate::split::plan::reader_limits::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
@@ -23,20 +24,29 @@ pub(in crate::split) fn write_records(
     source: &Source,
     main: &AtomicFile,
     options: &SplitOptions,
-) -> Result<(Vec<WrittenChunk>, Vec<DonePart>)> {
+) -> Result<(Vec<WrittenChunk>, Vec<DonePart>, Option<MerkleRoot>)> {
     let described = describe_type(&plan.descriptor, options.embed_schema);
     let mut sink = FileSink {
         files: ChunkFiles::new(ChunkFile::begin(main, front(&described, options))?),
         main,
         described: &described,
         max: options.max_file_size,
+        tree: if options.merkle_root {
+            most_of_tree(plan.chunks.len())
+        } else {
+            0
+        },
     };
     let mut ledger = write_chunks(plan, source, options, &mut sink)?;
     let mut trailer = ledger.trailer()?;
-    let (file, parts) = sink.files.into_parts();
+    let (mut file, parts) = sink.files.into_parts();
     trailer.files = parts.iter().map(|part| part.named.clone()).collect();
+    if let Some(leaves) = ledger.leaves() {
+        trailer.merkle_tree = Some(file.add_tree(&leaves, &described.serialize())?);
+    }
+    let root = root_of(&trailer)?;
     file.finish(trailer, options)?;
-    Ok((ledger.describe(), parts))
+    Ok((ledger.describe(), parts, root))
 }
 
 /// Returns the writer options for the beginning of a file: the type of the message, and the
@@ -59,13 +69,16 @@ struct FileSink<'a> {
     main: &'a AtomicFile,
     described: &'a RecordsMetadata,
     max: Option<u64>,
+    /// Maximum size of the nodes of the Merkle tree and of their field in the trailer.
+    tree: u64,
 }
 
 impl ChunkSink for FileSink<'_> {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
         let Chunks { plan, indices, .. } = chunks;
         if let Some(max) = self.max {
-            let beside = most_of_trailer(plan) + self.described.serialize().len() as u64;
+            let beside =
+                most_of_trailer(plan) + self.described.serialize().len() as u64 + self.tree;
             if !fit_in_one(plan, indices, beside, max) {
                 check_file_count(most_files(plan, indices, max))?;
                 self.files.go_beside(self.main, max);

@@ -12,6 +12,7 @@ use super::chunk_reader::{Span, source_crc32c, tell};
 use super::dedup::duplicates;
 use super::written::WrittenChunk;
 use crate::Result;
+use crate::container::{Hash, Hashing};
 use crate::io::threads;
 use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
@@ -40,6 +41,8 @@ pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) compression: ChunkCompression,
     /// True if they are written one by one, with the options of the writer.
     pub(in crate::split) one_by_one: bool,
+    /// Whether to hash the chunks as leaves of a Merkle tree.
+    pub(in crate::split) hashing: Option<Hashing>,
     pub(in crate::split) threads: NonZeroUsize,
     pub(in crate::split) meter: &'a Meter,
 }
@@ -60,6 +63,8 @@ pub struct Record {
     pub position: RecordPosition,
     /// crc32c of the uncompressed chunk.
     pub crc32c: u32,
+    /// Hash of the uncompressed chunk as a leaf of a Merkle tree, if there is one.
+    pub leaf: Option<[u8; 32]>,
     /// Size in the file without headers, in bytes.
     pub stored_size: u64,
     /// Compression of the record.
@@ -76,7 +81,7 @@ impl Record {
     }
 }
 
-/// The records of the chunks that a sink took, in order.
+/// The records of the chunks that a sink received, in order.
 #[derive(Default)]
 pub(in crate::split) struct Taken {
     pub(in crate::split) records: Vec<Record>,
@@ -95,7 +100,7 @@ pub(in crate::split) struct Ledger<'a> {
     pub(in crate::split) spans: Vec<Span>,
 }
 
-/// Writes the chunks of a plan to a sink, those with the same bytes once.
+/// Writes the chunks of a plan to a sink. Chunks with the same bytes are written once.
 pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
     plan: &'a SplitPlan,
     source: &'a Source,
@@ -103,6 +108,7 @@ pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
     sink: &mut S,
 ) -> Result<Ledger<'a>> {
     let threads = threads::count(options.threads);
+    let hashing = options.merkle_root.then(Hashing::new).transpose()?;
     let same = if S::SHARES {
         duplicates(plan, source, threads, &options.progress)?
     } else {
@@ -120,6 +126,7 @@ pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
         indices: &indices,
         compression: options.compression,
         one_by_one: options.records.is_some(),
+        hashing,
         threads,
         meter: &meter,
     })?;
@@ -159,6 +166,11 @@ impl Ledger<'_> {
             &infos,
             source_crc32c(self.source, spans)?,
         ))
+    }
+
+    /// Returns the leaves of the Merkle tree, if there is one.
+    pub(in crate::split) fn leaves(&self) -> Option<Vec<Hash>> {
+        self.records.iter().map(|record| record.leaf).collect()
     }
 
     /// Returns the entries of the trailer.

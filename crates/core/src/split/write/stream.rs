@@ -1,9 +1,9 @@
 //! Executing a plan to a sequential sink: a pipe, or a connection.
 //!
-//! A record's hash precedes it, so all of a chunk must be read before its first byte is written.
-//! Threads prepare chunks ahead of the one that writes. Compressed chunks wait, small ones in
-//! memory and others in a temporary file; small uncompressed chunks wait in memory; large ones are
-//! only hashed, and are read again when they are written.
+//! A record's hash precedes it, so a chunk must be read completely before its first byte is
+//! written. Threads prepare chunks ahead of the one that writes. Compressed chunks wait, small ones
+//! in memory and others in a temporary file; small uncompressed chunks wait in memory; large ones
+//! are only hashed, and are read again when they are written.
 
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
@@ -15,6 +15,7 @@ use record_file::{
 use tempfile::SpooledTempFile;
 
 use super::chunk_reader::{ChunkReader, Span, tell};
+use super::merkle::{root_of, write_tree};
 use super::one_by_one::write_one_by_one;
 use super::parallel::{AHEAD, SPILL_ABOVE};
 use super::probe::decide;
@@ -22,7 +23,7 @@ use super::records::front;
 use super::sink::{ChunkSink, Chunks, Record, Taken, write_chunks};
 use super::trailer::write_trailer;
 use super::written::WrittenChunk;
-use crate::container::describe_type;
+use crate::container::{Hash, MerkleRoot, describe_type};
 use crate::io::Ahead;
 use crate::io::threads;
 use crate::progress::{Meter, Progress};
@@ -53,6 +54,8 @@ pub struct WrittenStream {
     pub source_size: u64,
     /// Number of bytes written.
     pub output_size: u64,
+    /// The Merkle root, if the options ask for one and the stream is a chunked file.
+    pub merkle_root: Option<MerkleRoot>,
 }
 
 /// Fails if the options require more than one file.
@@ -73,7 +76,7 @@ pub(in crate::split) fn write(
     sink: &mut dyn Write,
     options: &SplitOptions,
 ) -> Result<WrittenStream> {
-    let (chunks, output_size) = if plan.is_split() {
+    let (chunks, output_size, merkle_root) = if plan.is_split() {
         write_records(plan, source, sink, options)?
     } else {
         let meter = options.progress.meter(source.size());
@@ -81,7 +84,7 @@ pub(in crate::split) fn write(
         let mut chunk = ChunkReader::new(&plan.chunks[0], source).metered(&meter);
         let copied = io::copy(&mut chunk, sink)?;
         source.check_unchanged()?;
-        (Vec::new(), copied)
+        (Vec::new(), copied, None)
     };
     sink.flush()?;
     Ok(WrittenStream {
@@ -90,6 +93,7 @@ pub(in crate::split) fn write(
         chunks,
         source_size: source.size(),
         output_size,
+        merkle_root,
     })
 }
 
@@ -98,7 +102,7 @@ fn write_records(
     source: &Source,
     sink: &mut dyn Write,
     options: &SplitOptions,
-) -> Result<(Vec<WrittenChunk>, u64)> {
+) -> Result<(Vec<WrittenChunk>, u64, Option<MerkleRoot>)> {
     let progress = &options.progress;
     let described = describe_type(&plan.descriptor, options.embed_schema);
     let mut sink = CancellableWriter { sink, progress };
@@ -106,10 +110,15 @@ fn write_records(
     let mut ledger = write_chunks(plan, source, options, &mut StreamSink(&mut writer))?;
     // No reader accepts a stream without its trailer.
     source.check_unchanged()?;
-    write_trailer(&mut writer, ledger.trailer()?, options)?;
+    let mut trailer = ledger.trailer()?;
+    if let Some(leaves) = ledger.leaves() {
+        trailer.merkle_tree = Some(write_tree(&mut writer, &leaves, &described.serialize())?);
+    }
+    let root = root_of(&trailer)?;
+    write_trailer(&mut writer, trailer, options)?;
     let size = writer.position().numeric();
     writer.finish()?;
-    Ok((ledger.describe(), size))
+    Ok((ledger.describe(), size, root))
 }
 
 /// A stream to which chunks are written one after the other, while the next ones are prepared.
@@ -139,6 +148,7 @@ impl ChunkSink for StreamSink<'_, '_> {
             taken.records.push(Record {
                 file: 0,
                 crc32c: ready.crc32c,
+                leaf: ready.leaf,
                 stored_size: ready.stored_size(),
                 compression: ready.compression,
                 position: preparing.write(ready, self.0)?,
@@ -161,6 +171,7 @@ struct PreparedChunk {
     data: Data,
     compression: CompressionKind,
     crc32c: u32,
+    leaf: Option<Hash>,
     spans: Vec<Span>,
 }
 
@@ -190,9 +201,9 @@ impl<'a> ChunkEncoder<'a> {
             Compression::None => Some(usize::MAX),
             _ => Some(self.spill_above),
         };
-        let mut reader = self.reader(index, chunk);
+        let mut reader = self.reader(index, chunk).hashed(self.chunks.hashing);
         if kept.is_some() {
-            // All others count as done when they are written.
+            // All other bytes count as done when they are written.
             reader = reader.metered(self.chunks.meter);
         }
         let mut wanted = AwaitedChunk {
@@ -217,6 +228,7 @@ impl<'a> ChunkEncoder<'a> {
             data,
             compression: compression.kind(),
             crc32c: reader.crc32c(),
+            leaf: reader.leaf(),
             spans: reader.spans,
         })
     }
@@ -294,7 +306,7 @@ impl Write for CancellableWriter<'_> {
     }
 }
 
-/// Memory, or a temporary file with descriptive errors.
+/// A buffer in memory, or a temporary file with descriptive errors.
 struct SpoolFile(SpooledTempFile);
 
 impl Write for SpoolFile {

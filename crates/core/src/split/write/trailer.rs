@@ -20,8 +20,8 @@ use crate::{Error, ErrorKind, Result};
 /// bytes, so a trailer cut into chunks of at least this size becomes many times smaller.
 const LEAST_CUT: u64 = 1 << 10;
 
-/// Writes the trailer. One that exceeds the maximum is split like any message, and the list of its
-/// chunks becomes the trailer, as many times as necessary.
+/// Writes the trailer. A trailer that exceeds the maximum is split like any message, and the list
+/// of its chunks becomes the new trailer, repeatedly if necessary.
 pub(in crate::split) fn write_trailer<W: Write>(
     writer: &mut RecordWriter<W>,
     mut trailer: ChunkMetadata,

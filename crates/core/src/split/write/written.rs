@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use record_file::{CompressionKind, RecordPosition};
 
-use crate::container::ChunkKind;
+use crate::container::{ChunkKind, MerkleRoot};
 use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
 
@@ -14,7 +14,7 @@ use crate::path::FieldPath;
 pub struct Written {
     /// Path of the file: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
     pub path: PathBuf,
-    /// True if it is a chunked file: something was cut, or it was requested in any case.
+    /// True if the file is chunked: something was cut, or chunked files are always requested.
     pub is_split: bool,
     /// True if a merge reproduces the exact bytes of the source, and not just an equal message.
     pub byte_exact: bool,
@@ -26,12 +26,14 @@ pub struct Written {
     pub output_size: u64,
     /// The other files with chunks, in the order of their numbers.
     pub files: Vec<WrittenFile>,
-    /// An existing file of the other form that was removed, as requested.
+    /// An existing file of the other form that was removed because `force` is set.
     pub removed: Option<PathBuf>,
-    /// Files of an earlier multi-file split that were removed, as requested.
+    /// Files of an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,
     /// True if the source stays next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
+    /// The Merkle root, if the options ask for one and the file is chunked.
+    pub merkle_root: Option<MerkleRoot>,
 }
 
 /// A file with chunks next to the main one.
@@ -42,7 +44,7 @@ pub struct WrittenFile {
     pub path: PathBuf,
     /// Size of the file, in bytes.
     pub size: u64,
-    /// Number of its chunks; those that share a record count once.
+    /// Number of its chunks. Chunks that share a record count once.
     pub chunks: usize,
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
-use super::super::stored::Header;
+use super::super::decode::TensorHeader;
 use super::super::{Location, TensorRule};
 use super::{LONGEST_NAME, MAX_LIST_MEMORY, Many, PlacedTensor, TypeOnTheWay, Types};
 use crate::path::{FieldPath, KeyCodec, KeyForm, MapKey, Select, Step, with_key};
@@ -31,16 +31,16 @@ pub(super) struct Search<'a, I> {
 struct Found {
     /// Ranges of its message.
     pieces: Vec<Range<u64>>,
-    /// Joined names of the enclosing messages and its own; empty if none has one.
+    /// Joined names of the enclosing messages and of the tensor; empty if there are none.
     name: String,
     path: FieldPath,
     text: String,
-    header: Header,
+    header: TensorHeader,
     rule: &'static TensorRule,
 }
 
 impl Found {
-    /// Returns its approximate memory in bytes, including its entry in the set of names.
+    /// Returns the tensor's approximate memory in bytes, including its entry in the set of names.
     fn memory(&self) -> usize {
         let texts = 2 * self.name.len() + 2 * self.text.len();
         let steps = size_of_val(self.path.steps());
@@ -128,8 +128,8 @@ impl<'a, I: Input> Search<'a, I> {
         let mut counts: HashMap<u32, u64> = HashMap::new();
         let mut entries: HashMap<(u32, MapKey), Range<usize>> = HashMap::new();
         let mut singular: Vec<Singular> = Vec::new();
-        // A message in one piece is walked as it comes. A singular field may continue in another
-        // piece, and the indices below it with it: then all of its pieces are walked last.
+        // A message in one piece is walked immediately. A singular field may continue in another
+        // piece, and so may the indices below it, so all of its pieces are walked last.
         let in_one = pieces.len() == 1;
         for piece in pieces {
             self.cursor.set_range(piece.clone());
@@ -286,7 +286,7 @@ impl<'a, I: Input> Search<'a, I> {
     }
 
     fn tensor(&mut self, pieces: &[Range<u64>], rule: &'static TensorRule) -> Result<()> {
-        let header = Header::read(&mut self.cursor, pieces, rule);
+        let header = TensorHeader::read(&mut self.cursor, pieces, rule);
         let header = header.map_err(|error| error.at_path(self.shown()))?;
         let found = Found {
             pieces: pieces.to_vec(),

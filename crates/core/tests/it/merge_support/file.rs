@@ -14,7 +14,7 @@ use super::Chunked;
 pub enum Layout {
     /// Each alone in a record chunk.
     Alone(Compression),
-    /// As many as fit in record chunks of this size.
+    /// As many chunks as fit in record chunks of this size.
     Together(u64),
 }
 

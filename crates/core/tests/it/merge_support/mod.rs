@@ -130,7 +130,7 @@ pub struct Chunked {
 }
 
 impl Chunked {
-    /// Creates one with placeholders.
+    /// Creates a chunked message with placeholders.
     pub fn marked() -> Self {
         let mut out = Chunked::unmarked();
         out.metadata.splice_marker = true;

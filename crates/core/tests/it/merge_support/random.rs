@@ -15,7 +15,7 @@ impl<'a> Random<'a> {
         Random { seed, bytes: None }
     }
 
-    /// Creates numbers that are one byte each while bytes last, and 0 afterwards: a fuzzer that
+    /// Creates numbers that are one byte each, and 0 once there are no more bytes. So a fuzzer that
     /// changes a byte changes one decision.
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Random {

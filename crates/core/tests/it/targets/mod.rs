@@ -13,7 +13,7 @@ mod text;
 
 use prost_reflect::prost::Message;
 use proto_splitter_core::container::{Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, Merger, ReadOptions, plan};
+use proto_splitter_core::merge::{ChunkStore, Limits, Merger, ReadOptions, plan};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage};
 use proto_splitter_core::view::MessageView;
@@ -97,6 +97,19 @@ fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
                     panic!("{path}: {found:?}, in the merged message {expected:?}")
                 }
             }
+        }
+    }
+    // If all hashes are those of the root, each chunk can be read by it.
+    if let Ok(Some(root)) = file.trailer().merkle_root() {
+        let problems = file.verify_against(&root, &ReadOptions::new());
+        let required = file.require_root(&root);
+        let read = (0..file.len()).all(|chunk| file.stream(chunk).is_ok());
+        if problems.is_ok_and(|problems| problems.is_empty()) {
+            required.unwrap();
+            assert!(
+                read,
+                "the root {root} holds, but a chunk can't be read by it"
+            );
         }
     }
 }

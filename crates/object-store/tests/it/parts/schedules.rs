@@ -243,7 +243,7 @@ fn of_200_merges_in_a_store_each_has_the_right_bytes_or_says_what_is_missing() {
         commit(&plan, &reports, &mut random, seed);
         let late = plan.run(0, &options()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::AlreadyExists, "{late}");
-        // Once more, as from an engine that missed the result.
+        // This repeats the commit, like an engine that missed the result.
         let Committed::Merge(merged) = plan.commit(&reports, &options()).unwrap() else {
             panic!()
         };

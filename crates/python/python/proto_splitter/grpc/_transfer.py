@@ -128,6 +128,10 @@ class Retry:
 def is_broken(error: Any) -> bool:
     """Returns whether a call failed because of its connection, so that it can be resumed."""
     code, details = error.code(), error.details() or ""
+    if code == grpc.StatusCode.INTERNAL:
+        # A write that meets the end of its stream before the status has come fails in grpc.aio with
+        # this status of its own, whatever ended the stream: if it was an answer, the next try gets it.
+        return "RST_STREAM" in details or details == "Internal error from Core"
     return code == grpc.StatusCode.UNAVAILABLE or "RST_STREAM" in details
 
 

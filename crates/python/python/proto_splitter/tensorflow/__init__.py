@@ -90,6 +90,12 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         "custom gradients keep the constants that they make",
     ): _capture.trace_gradients,
     Seam(
+        "saved_model.fingerprinting_utils",
+        "write_fingerprint",
+        ("94febcb4cfea",),
+        "models in chunks have fingerprints where only TensorFlow writes",
+    ): _writer.write_fingerprint,
+    Seam(
         "saved_model.builder_impl",
         "_SavedModelBuilder.save",
         ("40c717c44614", "472048d61dac"),
@@ -256,7 +262,7 @@ def enable(
 
 
 def disable() -> None:
-    """Restores TensorFlow's behaviour. Does nothing without :func:`enable` before."""
+    """Restores TensorFlow's behavior. Does nothing without :func:`enable` before."""
     with _installed.lock:
         if _installed.is_enabled:
             _installed.is_enabled = False

@@ -54,7 +54,7 @@ _left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
 def settings() -> Settings | None:
-    """Returns the current settings; ``None`` if TensorFlow's behaviour is unchanged."""
+    """Returns the current settings; ``None`` if TensorFlow's behavior is unchanged."""
     return _local.get() or (_everywhere[-1] if _everywhere else None)
 
 
@@ -238,9 +238,11 @@ _traced: set[tuple[str, str]] = set()
 
 def was_traced_here(function: str | None, node: str) -> bool:
     """Returns true if a constant of a function stayed in its graph despite this being enabled."""
-    # TensorFlow puts a prefix and a number around the name of the graph.
-    match = re.fullmatch(r"__(?:inference|forward|backward)_(.*)_\d+", function or "")
-    return match is not None and (match[1], node) in _traced
+    if not function:
+        return False
+    # TensorFlow puts a prefix and a number around the name of the graph, except for branches.
+    match = re.fullmatch(r"__(?:inference|forward|backward)_(.*)_\d+", function)
+    return (match[1] if match else function, node) in _traced
 
 
 def _is_large(tensor: Any, min_size: int) -> bool:

@@ -6,10 +6,12 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .. import _functions, _models
+from . import _places
 from ._capture import settings
 
 
@@ -20,12 +22,16 @@ def is_chunked(folder: Any) -> bool:
     except TypeError:
         return False
     # The order of preference of TensorFlow's own loaders.
-    forms = [form for form in ("pb", "pbtxt", "cpb") if _has(name, form)]
-    return forms[:1] == ["cpb"]
+    forms = (form for form in ("pb", "pbtxt", "cpb") if _has(name, form))
+    return next(forms, None) == "cpb"
 
 
 def _has(folder: str, form: str) -> bool:
-    return os.path.exists(os.path.join(folder, f"saved_model.{form}"))
+    path = _places.join(folder, f"saved_model.{form}")
+    try:
+        return _places.exists(path)
+    except Exception:  # noqa: BLE001: TensorFlow's own loader raises it as well.
+        return False
 
 
 class LoadableCopy:
@@ -33,9 +39,19 @@ class LoadableCopy:
 
     def __init__(self, folder: Any, min_size: int) -> None:
         self._made = tempfile.mkdtemp(prefix="proto_splitter-")
-        self.path = os.path.join(self._made, os.path.basename(os.path.abspath(folder)) or "model")
+        path = os.fsdecode(folder)
+        is_remote = _places.is_remote(path)
+        name = path.rstrip("/") if is_remote else os.path.abspath(path)
+        name = os.path.basename(name) or "model"
+        self.path = os.path.join(self._made, name)
         try:
-            _models.externalize(folder, self.path, min_size=min_size)
+            if is_remote:
+                local = os.path.join(self._made, ".remote", name)
+                _places.copy_folder(path, local)
+                _models.externalize(local, self.path, min_size=min_size)
+                shutil.rmtree(os.path.dirname(local))
+            else:
+                _models.externalize(folder, self.path, min_size=min_size)
         except BaseException:
             self.remove()
             raise
@@ -90,6 +106,18 @@ def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
     return __init__
 
 
+@contextmanager
+def _local(path: str) -> Iterator[str]:
+    """Copies a remote file to local disk for a while."""
+    if not _places.is_remote(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="proto_splitter-") as folder:
+        local = os.path.join(folder, os.path.basename(path))
+        _places.copy(path, local)
+        yield local
+
+
 def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
     """For functions that read a folder's ``saved_model.pb``: makes them read chunks, too."""
 
@@ -98,7 +126,8 @@ def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(folder)
         from tensorflow.core.protobuf import saved_model_pb2
 
-        prefix = os.path.join(os.fsdecode(folder), "saved_model.cpb")
-        return _functions.read(prefix, saved_model_pb2.SavedModel)
+        path = _places.join(os.fsdecode(folder), "saved_model.cpb")
+        with _local(path) as file:
+            return _functions.read(file, saved_model_pb2.SavedModel)
 
     return read

@@ -51,7 +51,7 @@ class SeamStatus:
 
 
 class _Bare(ast.NodeTransformer):
-    """Removes parts that don't affect a function's behaviour: docstrings and annotations."""
+    """Removes parts that don't affect a function's behavior: docstrings and annotations."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         first = node.body[0]
@@ -147,7 +147,7 @@ class Patches:
     def revert(self) -> None:
         """Restores every function, except those that someone else has replaced meanwhile."""
         for owner, name, original, ours, _ in self._on.values():
-            # A call of ours from theirs has TensorFlow's behaviour, as it is disabled by then.
+            # A call of ours from theirs has TensorFlow's behavior, as it is disabled by then.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)
         self._on.clear()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _functions, _messages, _models, constants
+from . import _places
 from ._capture import (
     Saving,
     Settings,
@@ -69,6 +70,12 @@ def _is_large(node: Any, min_size: int) -> bool:
     return size >= min_size and len(tensor.tensor_content) >= min_size
 
 
+def _is_small_float(node: Any) -> bool:
+    from tensorflow.python.framework import dtypes
+
+    return str(dtypes.as_dtype(node.attr["dtype"].type).name).startswith("float8")
+
+
 def _put_marks(saved_model: Any, save: Saving) -> dict[bytes, memoryview]:
     """Replaces values by marks, and returns the values by mark."""
     values: dict[bytes, memoryview] = {}
@@ -121,10 +128,6 @@ def scratch(folder: str | None) -> Iterator[str]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _is_remote(path: str) -> bool:
-    return "://" in path
-
-
 @contextmanager
 def _named(folder: str, target: str) -> Iterator[None]:
     """Makes errors name the requested folder, not the temporary one."""
@@ -148,42 +151,6 @@ def _named(folder: str, target: str) -> Iterator[None]:
         raise
 
 
-def _files_of_model(source: str) -> list[str]:
-    """Returns the files in a folder, ``saved_model.pb`` last."""
-    names = []
-    for folder, _, files in os.walk(source):
-        inner = os.path.relpath(folder, source)
-        names += [os.path.normpath(os.path.join(inner, name)) for name in files]
-    # TensorFlow computes the fingerprint itself afterwards.
-    names = [name for name in names if name != "fingerprint.pb"]
-    return sorted(names, key=lambda name: (name.startswith("saved_model."), name))
-
-
-def _move_model(source: str, target: str) -> list[str]:
-    """Moves all files of a model into a folder, ``saved_model.pb`` last."""
-    names = _files_of_model(source)
-    for name in names:
-        to = os.path.join(target, name)
-        os.makedirs(os.path.dirname(to), exist_ok=True)
-        os.replace(os.path.join(source, name), to)
-    return names
-
-
-def _copy_model(source: str, target: str) -> None:
-    """Copies a model's files where only TensorFlow can write, ``saved_model.pb`` last."""
-    import tensorflow as tf
-
-    for name in _files_of_model(source):
-        to = f"{target}/{name}"
-        tf.io.gfile.makedirs(os.path.dirname(to))
-        tf.io.gfile.copy(os.path.join(source, name), to, overwrite=True)
-    for form in ("pb", "cpb"):
-        stale = f"{target}/saved_model.{form}"
-        if not os.path.exists(os.path.join(source, f"saved_model.{form}")):
-            if tf.io.gfile.exists(stale):
-                tf.io.gfile.remove(stale)
-
-
 #: What is in a folder for an externalized model alone.
 _BUNDLE = tuple(
     os.path.join("assets", "proto_splitter_constants" + end)
@@ -202,7 +169,7 @@ def _remove_stale(folder: str, saved_model: Any) -> None:
     }
     for name in (*_BUNDLE, _RECORD):
         if name not in named:
-            _remove(os.path.join(folder, name))
+            _places.remove(_places.join(folder, name))
     nodes = (
         node
         for meta_graph in saved_model.meta_graphs
@@ -211,29 +178,24 @@ def _remove_stale(folder: str, saved_model: Any) -> None:
         for node in body
     )
     if not any(node.op == "ImmutableConst" for node in nodes):
-        shutil.rmtree(os.path.join(folder, _MAPPED), ignore_errors=True)
-    extra = os.path.join(folder, os.path.dirname(_RECORD))
-    if os.path.isdir(extra) and not os.listdir(extra):
-        os.rmdir(extra)
+        _places.remove_folder(_places.join(folder, _MAPPED))
+    _places.remove_empty_folder(_places.join(folder, os.path.dirname(_RECORD)))
 
 
 def _link_bundle(source: str, target: str) -> None:
-    """Links a bundle into another folder."""
-    if _is_remote(source):
-        return
+    """Links a bundle into another folder, which is local."""
     for name in _BUNDLE:
-        old, new = os.path.join(source, name), os.path.join(target, name)
-        if os.path.exists(old):
-            os.makedirs(os.path.dirname(new), exist_ok=True)
-            try:
-                os.link(old, new)
-            except OSError:
-                shutil.copyfile(old, new)
-
-
-def _remove(path: str) -> None:
-    if os.path.exists(path):
-        os.remove(path)
+        old, new = _places.join(source, name), os.path.join(target, name)
+        if not _places.exists(old):
+            continue
+        if _places.is_remote(source):
+            _places.copy(old, new)
+            continue
+        os.makedirs(os.path.dirname(new), exist_ok=True)
+        try:
+            os.link(old, new)
+        except OSError:
+            shutil.copyfile(old, new)
 
 
 class SavedModelSplitter:
@@ -251,14 +213,17 @@ class SavedModelSplitter:
         now = settings()
         save = current_save() or Saving(now or Settings(1 << 20, False, "assets"))
         min_size = save.settings.min_size
-        traced = []
+        traced, are_small_floats = [], True
         for function, node in _constants(self._proto):
             if node.name not in save.values or function is not None:
                 if _is_large(node, min_size):
                     traced.append((function, node.name))
+                    are_small_floats = are_small_floats and _is_small_float(node)
         # Even the small values of a chunked file may exceed protobuf's limit in total.
         in_chunks = save.settings.format == "cpb" and not _is_within_limit(self._proto)
-        if not save.values and not traced and not in_chunks:
+        # TensorFlow Lite takes some types of 8-bit floating point only where they are in the graph.
+        stay = not traced or (are_small_floats and _is_within_limit(self._proto))
+        if not save.values and stay and not in_chunks:
             return self._write_as_it_is(prefix)
         early = [name for name, node in traced if name and not was_traced_here(name, node)]
         if early and save.settings.capture and current_save():
@@ -276,15 +241,17 @@ class SavedModelSplitter:
         path = prefix + ".pb"
         data = self._proto.SerializeToString(deterministic=True)
         file_io.atomic_write_string_to_file(path, data)
-        if not _is_remote(prefix):
-            _remove(prefix + ".cpb")
-            _remove_stale(os.path.dirname(prefix), self._proto)
+        _places.remove(prefix + ".cpb")
+        _remove_stale(os.path.dirname(prefix), self._proto)
         return path
 
     def _write_large(self, prefix: str, save: Saving, writer_options: str | None) -> str:
-        target = os.path.dirname(prefix if _is_remote(prefix) else os.path.abspath(prefix))
+        is_remote = _places.is_remote(prefix)
+        target = os.path.dirname(prefix if is_remote else os.path.abspath(prefix))
+        progress = save.settings.progress
+        halves = _places.Halves(progress) if is_remote and progress else None
         values = _put_marks(self._proto, save)
-        with scratch(None if _is_remote(prefix) else target) as folder, _named(folder, target):
+        with scratch(None if is_remote else target) as folder, _named(folder, target):
             full = os.path.join(folder, "full")
             os.mkdir(full)
             _write_in_full(self._proto, values, os.path.join(full, "saved_model.pb"))
@@ -297,7 +264,7 @@ class SavedModelSplitter:
                     os.path.join(made, "saved_model"),
                     max_chunk_size=constants.max_size(),
                     records=writer_options,
-                    progress=save.settings.progress,
+                    progress=halves.make if halves else progress,
                 ).path
             else:
                 # Functions of a loaded model may still read its old bundle.
@@ -306,16 +273,17 @@ class SavedModelSplitter:
                     full,
                     made,
                     min_size=max(save.settings.min_size, _LEAST_SIZE),
-                    progress=save.settings.progress,
+                    progress=halves.make if halves else progress,
                 )
                 path = os.path.join(made, "saved_model.pb")
-            if _is_remote(prefix):
-                _copy_model(made, target)
+            if is_remote:
+                told = halves.copy if halves else lambda done, total: None
+                written = _places.copy_model(made, target, told)
             else:
-                written = _move_model(made, target)
-                _remove(prefix + (".pb" if path.endswith(".cpb") else ".cpb"))
-                if _RECORD not in written:
-                    _remove_stale(target, self._proto)
+                written = _places.move_model(made, target)
+            _places.remove(prefix + (".pb" if path.endswith(".cpb") else ".cpb"))
+            if _RECORD not in written:
+                _remove_stale(target, self._proto)
             return prefix + os.path.splitext(path)[1]
 
 
@@ -329,12 +297,12 @@ class Slot:
 def _nothing_half_made(folder: Any) -> Iterator[None]:
     """Removes a new folder if saving to it fails."""
     path = os.fsdecode(folder)
-    is_new = not _is_remote(path) and not os.path.lexists(path)
+    is_new = _places.is_new(path)
     try:
         yield
     except BaseException:
         if is_new:
-            shutil.rmtree(path, ignore_errors=True)
+            _places.remove_folder(path)
         raise
 
 
@@ -366,6 +334,28 @@ def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(obj, export_dir, signatures, options, experimental_skip_checkpoint)
 
     return save_and_return_nodes
+
+
+def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``fingerprinting_utils.write_fingerprint``, which reads chunks from local files only."""
+
+    def write_fingerprint(export_dir: Any) -> Any:
+        path = os.fsdecode(export_dir)
+        model = _places.join(path, "saved_model.cpb")
+        if settings() is None or not _places.is_remote(path) or not _places.exists(model):
+            return original(export_dir)
+        with scratch(None) as folder:
+            # It is computed of the model and of the index of its variables.
+            for name in ("saved_model.cpb", "variables/variables.index"):
+                if _places.exists(_places.join(path, name)):
+                    _places.copy(_places.join(path, name), os.path.join(folder, name))
+            original(folder)
+            made = os.path.join(folder, "fingerprint.pb")
+            if os.path.exists(made):
+                _places.copy(made, _places.join(path, "fingerprint.pb"))
+        return None
+
+    return write_fingerprint
 
 
 def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:

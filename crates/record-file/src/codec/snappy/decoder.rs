@@ -1,7 +1,7 @@
 //! Snappy decompression, piece by piece.
 //!
-//! The format doesn't limit how far a copy reaches back, but compressors work on fragments of 64
-//! KiB, so no stream of a known compressor reaches farther.
+//! The format doesn't limit the distance of copies. Compressors work on fragments of 64 KiB, so no
+//! known one makes longer distances.
 use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, window_too_large};
 use crate::error::Result;
 use crate::varint;

@@ -11,12 +11,12 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Largest part of the data before the record: the sizes of one record, however compressed, take
-/// some tens of bytes. If a chunk claims more, it is decoded whole.
+/// Largest part of the data before the record. The sizes of one record take some tens of bytes,
+/// even if they don't compress. A chunk that claims more is decoded as a whole.
 const MAX_FRONT: u64 = 4096;
 
-/// Size of the first read of a compressed record: often only the beginning is wanted, and a decoder
-/// may decode all of its input.
+/// Size of the first read of a compressed record. It is small, since often only the beginning is
+/// wanted, and a decoder may decode all of its input.
 const FIRST_PENDING: u64 = 4 << 10;
 /// Size of later reads: small enough to stay in a core's cache until the bytes are decoded.
 const MOST_PENDING: u64 = 128 << 10;
@@ -65,7 +65,7 @@ struct Compressed {
 /// The content of the front of a simple chunk with one record.
 pub(crate) enum Opened {
     Stream(OneRecord),
-    /// The record has no stream: the data already read, and the rest.
+    /// The record can't be streamed. Contains the data already read, and the rest.
     Whole(Vec<u8>, Box<Payload>),
 }
 
@@ -149,7 +149,7 @@ impl OneRecord {
             return Ok(0);
         }
         if self.remaining == 0 {
-            // Before this, an empty record has had no read that would verify it.
+            // No earlier read has verified an empty record.
             self.check_end(access)?;
             return Ok(0);
         }

@@ -1,7 +1,7 @@
 //! The events in the records of a chunk, in order.
 use super::pairs::Pairs;
 use super::state::index;
-use crate::block_pool::{Blocks, Pieces};
+use crate::block_pool::{BlockPool, PieceQueue};
 
 /// A step from one event to the one before it, and its frequency.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(crate) struct Chain {
 
 impl Chain {
     /// Removes all events, and prepares for those of this many bytes of records.
-    pub(crate) fn clear(&mut self, size: usize, blocks: &mut Blocks) {
+    pub(crate) fn clear(&mut self, size: usize, blocks: &mut BlockPool) {
         self.first = None;
         self.last = None;
         self.steps.clear();
@@ -33,7 +33,7 @@ impl Chain {
     }
 
     /// Adds events, and replaces them in the slice by their steps.
-    pub(crate) fn add(&mut self, mut events: &mut [u32], blocks: &mut Blocks) {
+    pub(crate) fn add(&mut self, mut events: &mut [u32], blocks: &mut BlockPool) {
         let mut last = match self.last {
             Some(last) => last,
             None => {
@@ -62,17 +62,17 @@ impl Chain {
     }
 }
 
-/// Numbers of steps, in as few bytes each as the largest so far needs: there are about as many as
-/// fields, whose tags take no less.
+/// The numbers of steps, each in as few bytes as the largest so far needs. There are about as many
+/// as fields, whose tags take at least as much memory.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
-    bytes: Pieces,
-    pairs: Pieces,
-    words: Pieces,
+    bytes: PieceQueue,
+    pairs: PieceQueue,
+    words: PieceQueue,
 }
 
 impl Path {
-    fn clear(&mut self, blocks: &mut Blocks) {
+    fn clear(&mut self, blocks: &mut BlockPool) {
         for pieces in [&mut self.bytes, &mut self.pairs, &mut self.words] {
             pieces.clear(blocks);
         }
@@ -85,7 +85,7 @@ impl Path {
     }
 
     /// Adds numbers below `bound`, which never decreases.
-    fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut Blocks) {
+    fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut BlockPool) {
         match bound {
             0..=0x100 => extend(&mut self.bytes, numbers, blocks, |number| {
                 let [byte, ..] = number.to_le_bytes();
@@ -102,8 +102,8 @@ impl Path {
     /// Takes the numbers from the last one on, a block at a time, and frees their memory.
     pub(super) fn take_back(
         &mut self,
-        blocks: &mut Blocks,
-        mut some: impl FnMut(&[u32], &mut Blocks),
+        blocks: &mut BlockPool,
+        mut some: impl FnMut(&[u32], &mut BlockPool),
     ) {
         let mut numbers = Vec::new();
         take_back(
@@ -130,9 +130,9 @@ impl Path {
 pub(super) const AT_ONCE: usize = 2048;
 
 fn extend<const N: usize>(
-    pieces: &mut Pieces,
+    pieces: &mut PieceQueue,
     mut numbers: &[u32],
-    blocks: &mut Blocks,
+    blocks: &mut BlockPool,
     shorten: impl Fn(u32) -> [u8; N],
 ) {
     while !numbers.is_empty() {
@@ -147,10 +147,10 @@ fn extend<const N: usize>(
 }
 
 fn take_back<const N: usize>(
-    pieces: &mut Pieces,
+    pieces: &mut PieceQueue,
     numbers: &mut Vec<u32>,
-    blocks: &mut Blocks,
-    some: &mut impl FnMut(&[u32], &mut Blocks),
+    blocks: &mut BlockPool,
+    some: &mut impl FnMut(&[u32], &mut BlockPool),
     widen: impl Fn([u8; N]) -> u32,
 ) {
     while let Some(piece) = pieces.pop_back() {

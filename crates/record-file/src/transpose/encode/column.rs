@@ -1,5 +1,5 @@
 //! The values of one field.
-use crate::block_pool::{Blocks, LARGEST, Piece, SMALLEST};
+use crate::block_pool::{BlockPool, LARGEST, Piece, SMALLEST};
 use crate::varint;
 
 /// The kinds of columns: all columns of a bucket are of one kind.
@@ -52,7 +52,7 @@ impl Column {
 
     /// Prepends `from[at..at + len]`.
     #[inline]
-    pub(super) fn push(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut Blocks) {
+    pub(super) fn push(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut BlockPool) {
         let end = at + len;
         let start = self.start;
         if len <= SMALL && end >= SMALL && start >= SMALL {
@@ -69,7 +69,13 @@ impl Column {
 
     /// Prepends the varint `from[at..at + len]`, without its continuation bits.
     #[inline]
-    pub(super) fn push_varint(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut Blocks) {
+    pub(super) fn push_varint(
+        &mut self,
+        from: &[u8],
+        at: usize,
+        len: usize,
+        blocks: &mut BlockPool,
+    ) {
         let end = at + len;
         let start = self.start;
         let word = end.checked_sub(8).and_then(|begin| from.get(begin..end));
@@ -84,7 +90,7 @@ impl Column {
     }
 
     #[inline(never)]
-    fn push_any_varint(&mut self, varint: &[u8], blocks: &mut Blocks) {
+    fn push_any_varint(&mut self, varint: &[u8], blocks: &mut BlockPool) {
         let mut bits = [0; varint::MAX_LEN];
         for (to, &byte) in bits.iter_mut().zip(varint) {
             *to = byte & 0x7f;
@@ -94,7 +100,7 @@ impl Column {
 
     /// Prepends `bytes`, filling the current block to the last byte.
     #[cold]
-    fn push_across(&mut self, mut bytes: &[u8], blocks: &mut Blocks) {
+    fn push_across(&mut self, mut bytes: &[u8], blocks: &mut BlockPool) {
         while !bytes.is_empty() {
             if self.start == 0 {
                 self.next_block(bytes.len(), blocks);
@@ -109,7 +115,7 @@ impl Column {
 
     /// Begins a block before the full one, for at least `more` bytes. Its size depends on nothing
     /// that may vary, since a compressor's output may depend on the sizes of blocks.
-    fn next_block(&mut self, more: usize, blocks: &mut Blocks) {
+    fn next_block(&mut self, more: usize, blocks: &mut BlockPool) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));
         self.start = block.len();

@@ -4,7 +4,7 @@ use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
 use super::pairs::Pairs;
-use crate::block_pool::{Blocks, Piece};
+use crate::block_pool::{BlockPool, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
@@ -83,7 +83,7 @@ impl Columns {
     }
 
     /// Adds a record that is a message.
-    pub(crate) fn add_message(&mut self, record: &[u8], fields: &[Field], blocks: &mut Blocks) {
+    pub(crate) fn add_message(&mut self, record: &[u8], fields: &[Field], blocks: &mut BlockPool) {
         self.happened.clear();
         let node = self.node(tag::START_OF_MESSAGE, 0);
         self.emit(node, 0);
@@ -147,7 +147,7 @@ impl Columns {
     }
 
     /// Adds a record that is not a message.
-    pub(crate) fn add_other(&mut self, record: &[u8], blocks: &mut Blocks) {
+    pub(crate) fn add_other(&mut self, record: &[u8], blocks: &mut BlockPool) {
         self.happened.clear();
         let node = self.node(tag::NON_PROTO, 0);
         self.emit(node, 0);

@@ -1,7 +1,7 @@
 //! Distinguishing messages from other bytes, and finding their fields.
 
-/// Kind of a value, and its length if that is fixed, by wire type. A varint has one byte here; its
-/// first byte shows whether that holds.
+/// Kind of a value, and its length if that is fixed, by wire type. A varint counts as one byte
+/// here; its first byte shows whether that is true.
 const SHORT: [(What, usize); 8] = [
     (What::Varint, 1),
     (What::Fixed64, 8),
@@ -156,7 +156,7 @@ impl Fields {
     }
 }
 
-/// Extent of a field, by its first byte: this many bytes, plus the value of the next one if
+/// Extent of a field by its first byte: this many bytes, plus the value of the next byte if
 /// [`HAS_LEN`] is set.
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];
@@ -176,7 +176,8 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Farther than most strings reach; in a longer string, the rest is as unlikely to be valid.
+/// An offset that most strings don't reach. The rest of a longer string is just as unlikely to be
+/// valid.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
 /// The next byte is a varint, if it isn't continued.

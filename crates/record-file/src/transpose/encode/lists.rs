@@ -139,7 +139,7 @@ impl Lists {
             return;
         }
         if let Some(at) = left_out.filter(|_| waiting.len() + 1 == end - begin) {
-            // A state would be needed to lead to that one in the public list, so place it here
+            // Another state would be needed to reach it in the public list, so it is placed here
             // instead.
             let step = &self.steps[at];
             self.events[step.to as usize].incoming -= step.count;

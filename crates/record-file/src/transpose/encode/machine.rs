@@ -8,7 +8,7 @@
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use super::state::{MAX_OFFSET, NONE, State, index};
-use crate::block_pool::{Blocks, Pieces};
+use crate::block_pool::{BlockPool, PieceQueue};
 
 /// Largest number of additional transitions with offset 0 that a transition's byte can hold.
 const MAX_REPEATED: u8 = 3;
@@ -64,7 +64,7 @@ impl Machine {
             steps,
             ..
         } = Lists::build(chain, num_events, last);
-        // The chain ends at its first event, which a missing transition has to indicate.
+        // The chain ends at its first event, which the absence of a transition indicates.
         events[first as usize].implicit = false;
         let mut machine = Machine {
             first: states
@@ -106,12 +106,12 @@ impl Machine {
     }
 
     /// Returns the transitions along a chain, freeing the chain's path.
-    pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut Blocks) -> Pieces {
+    pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut BlockPool) -> PieceQueue {
         let longest = self.written.iter().map(|way| way.len).max().unwrap_or(0);
         // Each batch follows an earlier byte, complete except for repetitions.
         let at_once = AT_ONCE.min(chain.path.len());
         let mut some = vec![0; at_once * usize::from(longest) + 1];
-        let mut out = Pieces::default();
+        let mut out = PieceQueue::default();
         // The first byte takes no repetitions, and is dropped at the end.
         let mut byte = MAX_REPEATED;
         let mut begin = 1;

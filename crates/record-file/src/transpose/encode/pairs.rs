@@ -3,7 +3,7 @@ use std::collections::HashMap;
 
 /// 2^64 over the golden ratio: spreads keys that differ in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Not a pair: neither number is ever this large.
+/// Not a pair, since neither number is ever this large.
 const EMPTY: u64 = u64::MAX;
 const LEAST_SLOTS_LOG: u32 = 6;
 const MOST_SLOTS_LOG: u32 = 12;
@@ -38,7 +38,7 @@ impl Pairs {
     #[inline]
     pub(crate) fn number(&mut self, high: u32, low: u32, fresh: u32) -> u32 {
         let key = u64::from(high) << 32 | u64::from(low);
-        // Folded, since the upper bits of a product depend on all lower bits, but not the reverse.
+        // The product is folded, since its upper bits depend on all lower bits, but not vice versa.
         let slot = (key ^ key >> 29).wrapping_mul(SPREAD) >> (self.shift & 63);
         let all = &mut self.all;
         let Some(slot) = usize::try_from(slot)

@@ -1,13 +1,13 @@
 //! A queue of records: gathered one after another, taken one by one.
 use std::collections::VecDeque;
 
-use crate::block_pool::{Blocks, LARGEST, Pieces};
+use crate::block_pool::{BlockPool, LARGEST, PieceQueue};
 
 /// The records waiting to be taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     /// Records no longer than a block, stored across block boundaries.
-    small: Pieces,
+    small: PieceQueue,
     /// Larger records, each in its own memory.
     large: VecDeque<Vec<u8>>,
     /// The record that was taken last, if it was in several pieces.
@@ -22,7 +22,7 @@ impl Records {
     }
 
     /// Adds a record that is the concatenation of `parts`, `len` bytes together.
-    pub(crate) fn add(&mut self, len: u64, parts: &[&[u8]], blocks: &mut Blocks) {
+    pub(crate) fn add(&mut self, len: u64, parts: &[&[u8]], blocks: &mut BlockPool) {
         // The parts are in memory, so their length fits.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.size += len;
@@ -37,7 +37,7 @@ impl Records {
 
     /// Takes the next record, which was added with this length.
     #[inline]
-    pub(super) fn take(&mut self, len: usize, blocks: &mut Blocks) -> &[u8] {
+    pub(super) fn take(&mut self, len: usize, blocks: &mut BlockPool) -> &[u8] {
         if len > LARGEST {
             self.taken = self.large.pop_front().unwrap_or_default();
             return &self.taken;
@@ -49,7 +49,7 @@ impl Records {
     }
 
     /// Removes all records.
-    pub(crate) fn clear(&mut self, blocks: &mut Blocks) {
+    pub(crate) fn clear(&mut self, blocks: &mut BlockPool) {
         self.small.clear(blocks);
         self.large.clear();
         self.taken.clear();

@@ -95,7 +95,8 @@ impl Step {
                 step.tag_len = 0;
             }
             Emit::SubmessageEnd => {
-                // The tag comes before the message, and going backwards this is the message's end.
+                // The tag comes before the message. Since output is written backwards, this is the
+                // end of the message.
                 step.kind = Kind::SubmessageEnd;
                 step.len = step.tag_len;
                 step.tag_len = 0;

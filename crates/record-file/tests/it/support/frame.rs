@@ -50,7 +50,7 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     payload.extend(frame.data);
 
     let end_of_data = end_after(begin, payload.len());
-    // Every record needs its own position; excessive claims get no fill.
+    // Every record needs its own position. For excessive claims there is no fill.
     let records = usize::try_from(frame.num_records.min(1 << 20)).unwrap_or(0);
     let end = end_of_data.max(boundary_from(begin + records));
     let mut payload = payload.into_iter();

@@ -7,7 +7,7 @@ use record_file::ReadAt;
 /// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An error of a kind that occurs nowhere else here.
+    /// An error of a kind that doesn't occur otherwise.
     Error,
     /// 0 bytes, as at the end of a file or on a full disk.
     Zero,
@@ -102,7 +102,7 @@ impl Manner {
         }
     }
 
-    /// As `allowed`, for a call that transfers no bytes.
+    /// Returns whether a call that transfers no bytes is allowed.
     fn allows_call(&self, counts: &mut Counts) -> io::Result<()> {
         counts.calls += 1;
         match self.fault {
@@ -114,7 +114,7 @@ impl Manner {
     }
 }
 
-/// A stream over bytes, a file read at random, or a file being written.
+/// A stream over bytes, a file for random access, or a file being written.
 #[derive(Debug)]
 pub(crate) struct Hostile<T> {
     inner: T,
@@ -189,7 +189,7 @@ impl<T: Write> Write for Hostile<T> {
         Ok(n)
     }
 
-    // Can stop in the middle of any slice, not only of the first one, as the default would.
+    // This can stop in the middle of any slice, not only of the first, unlike the default.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let len = slices.iter().map(|slice| slice.len()).sum();
         let most = self.allowed(self.pos, len)?;

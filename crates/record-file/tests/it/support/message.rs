@@ -1,4 +1,4 @@
-//! Messages to be taken apart: as trees, which can be restricted to some of their fields.
+//! Messages to be taken apart, as trees that can be restricted to some of their fields.
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Every field of a classic file: it survives a round trip, or is refused by name.
+//! Every field of a classic file either survives a round trip, or is refused by name.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Content that is larger than a FlatBuffer can be: declared, not written.
+//! Content that is larger than a FlatBuffer can be. It is only declared, not written.
 
 use std::io;
 

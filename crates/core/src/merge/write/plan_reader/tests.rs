@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// An error at the end of a stream whose bytes are found damaged.
+/// The error at the end of a stream with damaged bytes.
 struct Damage;
 
 impl Read for Damage {
@@ -143,7 +143,7 @@ fn a_chunk_that_others_took_the_place_of_is_checked_too() {
     }
     let damage = input.check().unwrap_err();
     assert_eq!(damage.chunk(), Some(ChunkIndex::new(1)));
-    // Each chunk on its first use, and again two that were dropped: the damaged one is the second
-    // of those.
+    // Each chunk is opened on its first use. Two that were dropped are opened again; the second of
+    // these is the damaged one.
     assert_eq!(store.opened(), store.count + 2);
 }

@@ -1,4 +1,4 @@
-//! The large members of a group: their location, their path, and whether a path can name them.
+//! The large members of a group: their locations and paths, and whether a path can name them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use crate::wire::{Field, FieldNumber, WireCursor};
 /// The last entry with a given key.
 enum LastEntry {
     NoneYet,
-    /// The occurrence with the last entry, the range of its value, which is empty if it has none,
-    /// and whether the entry is closed.
+    /// The occurrence with the last entry, the range of its value (empty if there is none), and
+    /// whether the entry is closed.
     At(u64, Range<u64>, bool),
-    /// No path can lead to it past the entries before it.
+    /// No path can lead to it, because of the entries before it.
     Hidden,
 }
 
@@ -153,8 +153,7 @@ impl Engine<'_> {
         let is_map = matches!(group.class, Class::Map { .. });
         let entry = child.entry.as_ref();
         let closed = entry.is_some_and(|entry| is_closed(entry, &child.field));
-        // A path must be able to lead through it. Whether it may leave as a whole is a separate
-        // question.
+        // A path must be able to lead through it. It need not be allowed to leave as a whole.
         child.message = true;
         child.enterable = group.addressable
             && node.depth < self.options.effective_depth_limit()
@@ -189,14 +188,15 @@ impl Engine<'_> {
         )?;
         self.reduce(&mut inner, self.max())?;
         child.content = inner.size;
-        // Several chunks under a map key need the value as their parent chunk; see `Marks`.
+        // Several chunks under a map key need the value as their parent chunk; see
+        // `Cuts::nest_at_keys`.
         child.inside = inner.chunk_count();
         let nests = child.entry.is_some() && !self.cuts_elements();
         if nests && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
-        // Only children that may not leave as a whole are reduced again. The others are finished:
-        // keeping their state would cost more than they free.
+        // Only children that may not leave as a whole are reduced again. For the others, keeping
+        // their state isn't worth its memory.
         if child.chunkable && inner.size <= self.max() {
             mark_node(&inner, &mut self.decided.borrow_mut());
             return Ok(());

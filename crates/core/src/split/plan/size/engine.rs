@@ -10,8 +10,8 @@ use crate::container::Profile;
 use crate::large_part::{LargePart, NAMED};
 use crate::path::{FieldPath, Select, Step};
 use crate::split::options::{SizeRules, SplitOptions};
+use crate::split::plan::continuation::RunBudget;
 use crate::split::plan::cuts::Cuts;
-use crate::split::plan::tails::Turns;
 use crate::split::read::source::Source;
 use crate::split::read::source_view::Chain;
 use crate::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ pub(crate) struct Engine<'a> {
     /// Cuts in finished messages.
     pub(super) decided: RefCell<Cuts>,
     /// The allowance for alternating fields.
-    pub(super) turns: &'a Turns,
+    pub(super) turns: &'a RunBudget,
 }
 
 impl<'a> Engine<'a> {
@@ -35,7 +35,7 @@ impl<'a> Engine<'a> {
         options: &'a SplitOptions,
         rules: &'a SizeRules,
         marks: &'a Cuts,
-        turns: &'a Turns,
+        turns: &'a RunBudget,
     ) -> Self {
         Engine {
             source,
@@ -73,8 +73,8 @@ impl<'a> Engine<'a> {
         Ok(marks)
     }
 
-    /// Marks slices of the repeated fields of a message that needn't be cut, where they are longer
-    /// than a slice. Returns no marks if none is.
+    /// Marks slices of the repeated fields that are longer than a slice, in a message that needn't
+    /// be cut. Returns no cuts if there is no longer field.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl<'a> Engine<'a> {
         Ok(Some(marks))
     }
 
-    /// Returns true if values may be cut that only the extended profile has paths for: elements,
-    /// and values in maps.
+    /// Returns true if elements and values in maps may be cut, which only the extended profile has
+    /// paths for.
     pub(super) fn cuts_elements(&self) -> bool {
         self.options.profile == Profile::Extended
     }
@@ -152,7 +152,7 @@ impl<'a> Engine<'a> {
 /// The remaining part of a message.
 pub(super) struct Kept {
     pub(super) path: FieldPath,
-    /// Size of its values without tags and lengths, as far as known, in bytes.
+    /// Size of the known values without tags and lengths, in bytes.
     pub(super) content: u64,
     /// Size including tags and lengths, in bytes.
     pub(super) whole: u64,
@@ -193,7 +193,7 @@ pub(super) fn kept_parts(node: &Node) -> Vec<Kept> {
             whole: node.size,
         });
     }
-    // A field of which everything was cut has nothing left.
+    // Nothing is left of a field that was cut entirely.
     parts.retain(|part| part.whole > 0);
     parts.sort_by_key(|part| Reverse(part.whole));
     parts.truncate(NAMED);

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::wire::WireType;
 
 /// A part that could leave a node: the value of a child, or the tail of a repeated field. Ordered
-/// by gain; of equal gains, the earlier in the source is greater.
+/// by gain. Of two with equal gains, the earlier one in the source is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,
@@ -158,7 +158,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Reduces the content of children that may not leave as a whole.
+    /// Reduces the content of children that can't be moved out as a whole.
     fn squeeze(&self, node: &mut Node, limit: u64) -> Result<()> {
         let mut tried = HashSet::new();
         while node.size > limit {
@@ -231,7 +231,7 @@ impl Engine<'_> {
             }
             for place in 0..node.groups[at].children.len() {
                 let group = &mut node.groups[at];
-                // Minus the possible growth of the enclosing lengths.
+                // Accounts for the possible growth of the enclosing lengths.
                 let slack = (limit - node.size).saturating_sub(10);
                 let child = &mut group.children[place];
                 let squeezed =

@@ -24,7 +24,7 @@ const MOST_PIECES: u64 = 16;
 /// hostile bytes can have millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
-/// The choice of group members that a scan keeps.
+/// The group members that a scan keeps.
 #[derive(Clone, Copy)]
 enum Hold {
     /// Members that are large enough to matter from the start.
@@ -52,7 +52,7 @@ struct Found {
     oneofs: Vec<Option<usize>>,
     /// Each oneof, with its last member.
     winners: Vec<(String, FieldNumber)>,
-    /// Members of oneofs that another one followed.
+    /// Members of oneofs that are followed by another member.
     superseded: HashSet<FieldNumber>,
 }
 
@@ -63,7 +63,7 @@ struct Run {
     at: usize,
     /// True if they can contain other fields or bytes.
     nested: bool,
-    /// True if their type encodes them differently.
+    /// True if they have another wire type than the type declares.
     odd: bool,
     /// True if they can only leave one by one.
     spare: bool,
@@ -225,8 +225,8 @@ impl Engine<'_> {
                 Hold::Large if spare => group.spare.add(group.count, &field),
                 Hold::All if spare => {
                     let held = &mut found.held[at];
-                    // Of a singular value only the last could leave; of a singular message in very
-                    // many pieces, none could.
+                    // Only the last occurrence of a singular value could leave; no piece of a
+                    // singular message in very many pieces could.
                     let most = match group.class {
                         _ if marked || group.class.repeats() => u64::MAX,
                         Class::Message { .. } => MOST_PIECES,

@@ -10,10 +10,10 @@ use crate::wire::{Field, MAX_VARINT_LEN, WireCursor, WireType, varint_len};
 use crate::{Error, ErrorKind, Result};
 
 /// The slices of a group.
-pub(super) struct Packed {
+pub(super) struct GroupSlices {
     /// Number of members that stay.
     pub(super) kept: u64,
-    /// Size of these in the source, in bytes.
+    /// Size of the members that stay in the source, in bytes.
     pub(super) kept_raw: Option<u64>,
     pub(super) slices: Vec<Slice>,
 }
@@ -27,7 +27,7 @@ struct Filling {
     in_parent: bool,
     /// True if the last slice is complete.
     closed: bool,
-    /// Like [`Packed::kept`], once the parent is full.
+    /// Like [`GroupSlices::kept`], once the parent is full.
     kept: u64,
     kept_raw: u64,
     /// Number of members inspected individually.
@@ -99,7 +99,7 @@ impl Filling {
 impl Engine<'_> {
     /// Keeps `budget` bytes of members in the parent, at least the first member, and fills slices
     /// with the others, in order.
-    pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<Packed> {
+    pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<GroupSlices> {
         let group = &node.groups[at];
         let numbers = matches!(group.class, Class::Numbers { .. });
         let mut filling = Filling::new(budget);
@@ -128,7 +128,7 @@ impl Engine<'_> {
         }
         let mut slices = filling.slices;
         slices.retain(|slice| !matches!(slice, Slice::Fields { runs, .. } if runs.is_empty()));
-        Ok(Packed {
+        Ok(GroupSlices {
             kept: if filling.in_parent {
                 group.count
             } else {
@@ -185,8 +185,8 @@ impl Engine<'_> {
         Ok(end)
     }
 
-    /// Takes one member: the first, one that is smaller than in the source, or a number or run of
-    /// numbers, which may be divided.
+    /// Takes one member: the first one, a reduced one, or a number or run of numbers, which may be
+    /// divided.
     fn pack_one(
         &self,
         node: &Node,
@@ -256,7 +256,7 @@ impl Engine<'_> {
         let room = content_in(filling.room());
         let mut head = self.boundary(&run.value, room, width)?;
         if head == run.value.end && !run.value.is_empty() {
-            // It would fit with a shorter length, but the length is rewritten only if something
+            // With a shorter length it would fit, but the length is rewritten only if something
             // leaves.
             let room = run.value.end - run.value.start - 1;
             head = self.boundary(&run.value, room, width)?;

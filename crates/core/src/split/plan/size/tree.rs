@@ -133,7 +133,7 @@ impl Class {
     }
 }
 
-/// A member of a group that is kept, because it is large or all are.
+/// A member of a group that is kept, because it is large or because all members are kept.
 pub(super) struct Child {
     /// Ordinal in its group, in this piece.
     pub(super) ordinal: u64,
@@ -155,24 +155,24 @@ pub(super) struct Child {
     pub(super) message: bool,
     /// True if its value may leave as a chunk.
     pub(super) chunkable: bool,
-    /// True if its content may leave.
+    /// True if parts of the content may become chunks.
     pub(super) enterable: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// It stays.
+    /// The member stays in its parent.
     No,
-    /// It leaves to reduce the size.
+    /// The member becomes a chunk to reduce the size.
     Needed,
-    /// It leaves in any case, since it is a large value.
+    /// The member becomes a chunk in any case, since it is a large value.
     Always,
-    /// A splitter has already cut it.
+    /// A splitter has already cut the member.
     Already,
 }
 
 impl Child {
-    /// Returns its size in its parent with `content` bytes inside.
+    /// Returns the member's size in its parent if it has `content` bytes inside.
     pub(super) fn outer_with(&self, content: u64) -> u64 {
         let field = field_size(&self.field, content);
         match &self.entry {
@@ -185,7 +185,7 @@ impl Child {
         }
     }
 
-    /// Returns its current size in its parent.
+    /// Returns the member's current size in its parent.
     pub(super) fn outer(&self) -> u64 {
         self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
     }
@@ -196,13 +196,13 @@ impl Child {
             .saturating_sub(self.outer_with(0))
     }
 
-    /// Returns its size in the source.
+    /// Returns the member's size in the source.
     pub(super) fn raw(&self) -> u64 {
         let outer = self.entry.as_ref().unwrap_or(&self.field);
         outer.end - outer.start
     }
 
-    /// Returns its start in the source.
+    /// Returns the member's start in the source.
     pub(super) fn outer_start(&self) -> u64 {
         self.entry.as_ref().unwrap_or(&self.field).start
     }

@@ -69,7 +69,8 @@ impl<'a> Element<'a> {
         self.index
     }
 
-    /// Returns the size of the value in the source, without tag and length. Costs nothing.
+    /// Returns the size of the value in the source, without tag and length. The size is known
+    /// immediately.
     #[inline]
     pub fn size(&self) -> u64 {
         self.value.1 - self.value.0
@@ -101,7 +102,8 @@ impl<'a> Element<'a> {
         self.view().read()
     }
 
-    /// Returns its singular message, bytes or string field `name`; `None` if it is absent.
+    /// Returns the element's singular message, bytes or string field `name`; `None` if it is
+    /// absent.
     ///
     /// # Errors
     ///
@@ -142,8 +144,8 @@ pub struct Elements<'a> {
     last: Element<'a>,
     /// Index of the next element.
     index: u64,
-    /// Finder of elements outside the block. Boxed so that nothing points into the fields that
-    /// change with every element, which can then stay in registers.
+    /// Finder of elements outside the block. It is boxed, so that nothing points to the fields that
+    /// change with every element, and these can stay in registers.
     beyond: Box<Occurrences<'a>>,
 }
 
@@ -183,7 +185,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// An element found outside a block, and the bytes buffered after it unless the block has them.
+/// An element found outside a block, and the bytes buffered after it, unless they are in the block.
 struct Found<'a> {
     element: Option<Result<Element<'a>>>,
     next: u64,

@@ -14,9 +14,9 @@ use crate::path::{FieldRef, MapEntry, MapKey, is_closed, parse_entry};
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, WireCursor};
 
-/// Approximate memory for detecting repeated keys of a map, in bytes, whatever its number of
-/// entries: 8 MiB, enough for the hashes of two million keys, or for 40,000 repeated keys. Beyond
-/// that, detection takes several passes over the map.
+/// Approximate maximum memory for detecting repeated keys of a map, in bytes: 8 MiB, enough for the
+/// hashes of two million keys, or for 40,000 repeated keys. Beyond that, detection takes several
+/// passes over the map.
 pub const MAP_KEYS_HELD: usize = 8 << 20;
 
 /// The keys of a map that may be repeated.
@@ -41,7 +41,7 @@ pub(super) struct RepeatedKey {
     value: Range<u64>,
     /// True if the content of that entry may leave only if the value itself leaves.
     closed: bool,
-    /// True if no path can lead to it past the values of the others.
+    /// True if no path can lead to it, because of the values of the other entries.
     pub(super) hidden: bool,
     seen: bool,
 }
@@ -92,7 +92,7 @@ impl<'a> RepeatedKeys<'a> {
         (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
         let mut room = self.most_held;
         if first > 0 {
-            // Earlier entries matter, too, so the set of keys is determined first.
+            // Earlier entries matter too, so the set of keys is determined first.
             let mut entries = self.doubted_entries();
             while let Some((place, _, parsed)) = self.next_doubted(&mut entries)? {
                 if place >= first && !self.hold(place, parsed.key, &mut room) {

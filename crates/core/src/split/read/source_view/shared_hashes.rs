@@ -1,4 +1,4 @@
-//! Finding hashes shared by several of any number of keys, in memory that doesn't grow with them.
+//! Finding hashes that several keys share, in memory that doesn't grow with the number of keys.
 
 use crate::Result;
 
@@ -16,9 +16,9 @@ pub(super) enum SharedHashes {
 }
 
 impl SharedHashes {
-    /// Finds shared hashes in passes. `pass` calls its argument with the hash of each key, every
-    /// time it is called: once if there are at most `most` hashes, and otherwise once for each
-    /// range of hashes of which about that many fit.
+    /// Finds shared hashes in passes. Each call of `pass` must call its argument with the hash of
+    /// every key. There is one pass if there are at most `most` hashes; otherwise each pass
+    /// considers a range of about that many.
     pub(super) fn find(
         most: usize,
         mut pass: impl FnMut(&mut dyn FnMut(u32)) -> Result<()>,
@@ -43,7 +43,7 @@ impl SharedHashes {
             let Some(first) = range.last.checked_add(1) else {
                 break;
             };
-            // A pass planned for an eighth less than fits is rarely interrupted.
+            // A pass that is planned for an eighth less than fits is rarely interrupted.
             let share = (most - most / 8) as u64;
             let width = (u64::from(u32::MAX) * share)
                 .checked_div(count)

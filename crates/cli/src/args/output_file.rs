@@ -1,0 +1,16 @@
+//! The destination of printed output.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Options of commands that print.
+#[derive(Args, Debug)]
+pub(crate) struct OutputFileArgs {
+    /// The file to write [default: standard output]
+    #[arg(short, long)]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite existing output
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+}

@@ -1,0 +1,86 @@
+//! The options for dividing work among several hosts.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Arg, Args};
+
+/// Default number of parts.
+// Evaluated at compile time: 16 isn't zero.
+const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// Options that write, execute or commit a plan.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Several hosts")]
+pub(crate) struct PartsArgs {
+    /// Write a plan for several hosts and exit
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    pub(crate) plan_only: Option<PathBuf>,
+    /// Largest number of parts [default: 16, or as many as --max-file-size needs]
+    #[arg(long, value_name = "N", requires = "plan_only", hide_short_help = true)]
+    pub(crate) parts: Option<NonZeroUsize>,
+    /// Execute a part of this plan with --part, or --commit it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Part of the plan to execute, counted from 0
+    #[arg(
+        long,
+        value_name = "K",
+        requires = "plan",
+        conflicts_with = "commit",
+        hide_short_help = true
+    )]
+    pub(crate) part: Option<usize>,
+    /// Report of the part to write [default: FILE.K.report beside the plan]
+    #[arg(long, value_name = "REPORT", requires = "part", hide_short_help = true)]
+    pub(crate) report: Option<PathBuf>,
+    /// Combine the parts, given the report of each [default: the reports beside the plan]
+    #[arg(long, value_name = "REPORT", requires = "plan", num_args = 0.., hide_short_help = true)]
+    pub(crate) commit: Option<Vec<PathBuf>>,
+    /// Commit without reading the parts again: damage since they were written goes unnoticed
+    #[arg(long, requires = "commit", hide_short_help = true)]
+    pub(crate) no_reread: bool,
+}
+
+impl PartsArgs {
+    /// Returns the number of parts in a plan: as requested, else `otherwise`, else the default.
+    pub(crate) fn count(&self, otherwise: Option<NonZeroUsize>) -> NonZeroUsize {
+        self.parts.or(otherwise).unwrap_or(DEFAULT_PARTS)
+    }
+}
+
+/// The options allowed with `--plan`. All others are in the plan.
+const WITH_PLAN: &[&str] = &[
+    "plan",
+    "part",
+    "report",
+    "commit",
+    "no_reread",
+    "threads",
+    "json",
+    "help",
+    "quiet",
+    "verbose",
+    "progress",
+];
+
+/// Further options allowed for commands that read a chunked file: each host sets its own limits.
+const LIMITS: &[&str] = &["allow_outside", "max_merged_size", "max_files", "max_depth"];
+
+/// Makes an option conflict with `--plan`, unless it is allowed there.
+pub(crate) fn apart_from_plan(arg: Arg) -> Arg {
+    if WITH_PLAN.contains(&arg.get_id().as_str()) {
+        arg
+    } else {
+        arg.conflicts_with("plan")
+    }
+}
+
+/// Does the same as [`apart_from_plan`] for a command that reads a chunked file.
+pub(crate) fn reading_apart_from_plan(arg: Arg) -> Arg {
+    if LIMITS.contains(&arg.get_id().as_str()) {
+        arg
+    } else {
+        apart_from_plan(arg)
+    }
+}

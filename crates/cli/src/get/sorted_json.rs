@@ -1,0 +1,399 @@
+//! Writing JSON with sorted keys in every object, without a tree of values.
+
+use std::fmt::Display;
+use std::ops::Range;
+
+use serde::ser::{Error as _, Impossible, Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Error;
+
+use crate::sanitize;
+
+/// Writes a value as JSON on one line. Keys are sorted, as map entries are unordered; strings longer
+/// than `most` bytes are cut; characters that a terminal interprets are escaped.
+pub(super) fn write(value: &impl Serialize, most: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    value.serialize(Sorted { out, most })
+}
+
+/// A serializer that appends to a buffer.
+struct Sorted<'a> {
+    out: &'a mut Vec<u8>,
+    most: usize,
+}
+
+impl<'a> Sorted<'a> {
+    /// Appends a scalar that isn't text.
+    fn plain(self, value: impl Serialize) -> Result<(), Error> {
+        serde_json::to_writer(self.out, &value)
+    }
+
+    fn list(self) -> Result<List<'a>, Error> {
+        self.out.push(b'[');
+        Ok(List {
+            out: self.out,
+            most: self.most,
+            is_first: true,
+        })
+    }
+
+    fn object(self) -> Object<'a> {
+        Object {
+            start: self.out.len(),
+            out: self.out,
+            most: self.most,
+            entries: Vec::new(),
+        }
+    }
+}
+
+/// Appends a string, cut after `most` bytes.
+fn text(text: &str, most: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    if text.len() <= most {
+        return quoted(text, out);
+    }
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let more = text.len() - end;
+    quoted(&format!("{}... and {more} more bytes", &text[..end]), out)
+}
+
+fn quoted(text: &str, out: &mut Vec<u8>) -> Result<(), Error> {
+    let is_plain = |byte: &u8| (b' '..0x7f).contains(byte) && !matches!(byte, b'"' | b'\\');
+    if text.as_bytes().iter().all(is_plain) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return Ok(());
+    }
+    serde_json::to_writer(sanitize::JsonWriter(out), text)
+}
+
+/// The elements of a list.
+struct List<'a> {
+    out: &'a mut Vec<u8>,
+    most: usize,
+    is_first: bool,
+}
+
+impl SerializeSeq for List<'_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        if !std::mem::replace(&mut self.is_first, false) {
+            self.out.push(b',');
+        }
+        value.serialize(Sorted {
+            out: self.out,
+            most: self.most,
+        })
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.out.push(b']');
+        Ok(())
+    }
+}
+
+/// The entries of an object, which are appended one after another, and sorted at its end.
+struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    most: usize,
+    start: usize,
+    entries: Vec<Entry>,
+}
+
+/// Ranges in the buffer of an entry and of its key, including the opening quote.
+struct Entry {
+    key: Range<usize>,
+    end: usize,
+}
+
+impl Object<'_> {
+    fn begin(&mut self, key: &(impl Serialize + ?Sized)) -> Result<(), Error> {
+        let start = self.out.len();
+        // Field names and map keys are never cut.
+        key.serialize(Sorted {
+            out: self.out,
+            most: usize::MAX,
+        })?;
+        // Excludes the closing quote, which would sort after a space.
+        let key = start..self.out.len().saturating_sub(1);
+        self.out.push(b':');
+        self.entries.push(Entry { key, end: 0 });
+        Ok(())
+    }
+
+    fn value(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Error> {
+        value.serialize(Sorted {
+            out: self.out,
+            most: self.most,
+        })?;
+        if let Some(entry) = self.entries.last_mut() {
+            entry.end = self.out.len();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) {
+        let bytes = self.out.split_off(self.start);
+        let part = |range: Range<usize>| &bytes[range.start - self.start..range.end - self.start];
+        // Compares bytes, as strings do.
+        self.entries
+            .sort_by(|a, b| part(a.key.clone()).cmp(part(b.key.clone())));
+        self.out.push(b'{');
+        for (at, entry) in self.entries.iter().enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(part(entry.key.start..entry.end));
+        }
+        self.out.push(b'}');
+    }
+}
+
+impl SerializeMap for Object<'_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.begin(key)
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.value(value)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.finish();
+        Ok(())
+    }
+}
+
+type No = Impossible<(), Error>;
+
+/// Messages are maps and lists; they have no structs, tuples or variants.
+#[cold]
+fn no_such_value<T>() -> Result<T, Error> {
+    Err(Error::custom("no such value has a form in protobuf's JSON"))
+}
+
+impl<'a> Serializer for Sorted<'a> {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = List<'a>;
+    type SerializeTuple = No;
+    type SerializeTupleStruct = No;
+    type SerializeTupleVariant = No;
+    type SerializeMap = Object<'a>;
+    type SerializeStruct = No;
+    type SerializeStructVariant = No;
+
+    fn serialize_bool(self, value: bool) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_i8(self, value: i8) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_i16(self, value: i16) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_i32(self, value: i32) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_i64(self, value: i64) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_u8(self, value: u8) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_u16(self, value: u16) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_u32(self, value: u32) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_u64(self, value: u64) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), Error> {
+        self.plain(value)
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), Error> {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, value: &str) -> Result<(), Error> {
+        text(value, self.most, self.out)
+    }
+
+    fn serialize_bytes(self, _: &[u8]) -> Result<(), Error> {
+        // Bytes are base64 text at this point.
+        no_such_value()
+    }
+
+    fn serialize_none(self) -> Result<(), Error> {
+        self.serialize_unit()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        self.out.extend_from_slice(b"null");
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), Error> {
+        self.serialize_unit()
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<(), Error> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), Error> {
+        no_such_value()
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<List<'a>, Error> {
+        self.list()
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<No, Error> {
+        no_such_value()
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<No, Error> {
+        no_such_value()
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<No, Error> {
+        no_such_value()
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Object<'a>, Error> {
+        Ok(self.object())
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<No, Error> {
+        no_such_value()
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<No, Error> {
+        no_such_value()
+    }
+
+    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
+        let start = self.out.len();
+        // Writing to memory doesn't fail.
+        let _ = std::io::Write::write_fmt(self.out, format_args!("{value}"));
+        let written = self.out.split_off(start);
+        let written = String::from_utf8(written).map_err(Error::custom)?;
+        self.serialize_str(&written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn written(value: &Value, most: usize) -> String {
+        let mut out = b"before ".to_vec();
+        write(value, most, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn keys_are_in_order_at_every_depth() {
+        struct Unordered;
+        impl Serialize for Unordered {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry("b", &json!([{"z": "1", "y": []}, null]))?;
+                map.serialize_entry("a\"", &1.5f32)?;
+                map.serialize_entry("a ", &0)?;
+                map.serialize_entry("a", &true)?;
+                map.serialize_entry("", &json!({}))?;
+                map.end()
+            }
+        }
+        let mut out = Vec::new();
+        write(&Unordered, 100, &mut out).unwrap();
+        let expected = r#"{"":{},"a":true,"a ":0,"a\"":1.5,"b":[{"y":[],"z":"1"},null]}"#;
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn strings_are_cut_and_escaped_and_keys_are_not_cut() {
+        let value = json!({"a long key": "caf\u{e9}s", "b": "\u{9b}\"\n"});
+        let expected = r#"before {"a long key":"caf... and 3 more bytes","b":"\u009b\"\n"}"#;
+        assert_eq!(written(&value, 4), expected);
+    }
+
+    #[test]
+    fn the_same_is_written_as_by_serde_json() {
+        fn check(value: impl Serialize) {
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            write(&value, usize::MAX, &mut ours).unwrap();
+            serde_json::to_writer(sanitize::JsonWriter(&mut theirs), &value).unwrap();
+            assert_eq!(String::from_utf8(ours), String::from_utf8(theirs));
+        }
+        check(-2);
+        check(u64::MAX);
+        check(vec![0.1, 1e300]);
+        check(vec![0.1f32, 16_777_216.0]);
+        check(vec![Some(true), None]);
+        check("a\u{1}\\\"\u{2028}\u{7f}\u{9b}caf\u{e9}");
+        check(json!({"nested": {"b": {"a": []}, "a": {}}}));
+    }
+}

@@ -1,0 +1,297 @@
+//! Inputs by name, for programs that call the library's operations themselves.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use proto_splitter::merge::Limits;
+use proto_splitter::ops::{
+    self, LeastSize, MeasuredTree, TreeOptions, TreeReport, VerifyOptions, VerifyReport,
+};
+use proto_splitter::progress::Progress;
+use proto_splitter::{Error, Opened};
+
+use crate::args::SchemaArgs;
+use crate::failure::{Failed, Failure};
+use crate::input::{self, Input, Opening, name_file};
+use crate::open_objects::OpenObjects;
+use crate::tree::{self, AskedLimits};
+use crate::verify;
+
+/// Options for [`open_named`].
+///
+/// ```
+/// use protosplit_cli::NameOptions;
+///
+/// let options = NameOptions::new().message(Some("tensorflow.GraphDef".into()));
+/// assert_eq!(options.get_message(), Some("tensorflow.GraphDef"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct NameOptions {
+    message: Option<String>,
+    allow_missing_files: bool,
+    progress: Progress,
+}
+
+impl NameOptions {
+    /// Creates the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        NameOptions::default()
+    }
+
+    /// Sets the full name of the message's type. Default: as the input or its format declares, or
+    /// the schema beside it.
+    #[must_use]
+    pub fn message(mut self, name: Option<String>) -> Self {
+        self.message = name;
+        self
+    }
+
+    /// Sets whether files that the input refers to may be missing. Default: no.
+    #[must_use]
+    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
+        self.allow_missing_files = allow;
+        self
+    }
+
+    /// Sets progress reporting and cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    fn schema(&self) -> SchemaArgs {
+        SchemaArgs {
+            message: self.message.clone(),
+            ..SchemaArgs::default()
+        }
+    }
+
+    fn opening<'a>(&self, schema: &'a SchemaArgs) -> Opening<'a> {
+        Opening::new(schema, Limits::new(), &OpenObjects::default())
+            .looked_at(self.allow_missing_files)
+            .progress(self.progress.clone())
+    }
+
+    /// Returns the full name of the message's type.
+    pub fn get_message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// Returns whether files that the input refers to may be missing.
+    pub const fn get_allow_missing_files(&self) -> bool {
+        self.allow_missing_files
+    }
+
+    /// Returns the listener for progress and cancellation.
+    pub const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+/// An open input that was found by its name.
+#[derive(Debug)]
+pub struct NamedInput(Input);
+
+impl NamedInput {
+    /// Returns the file that contains the message, or the name if several files make up the
+    /// message.
+    pub fn file(&self) -> &Path {
+        self.0.file()
+    }
+
+    /// Returns the folder that was named, or else the file.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Deref for NamedInput {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
+        &self.0
+    }
+}
+
+/// Opens what a name means to the command: a file, a prefix, or a folder of a known format; with
+/// the schema beside it, if the type of its message is unknown otherwise.
+///
+/// ```
+/// use protosplit_cli::{NameOptions, open_named};
+///
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("numbers.pb"), [0x08, 0x07])?;
+/// let input = open_named(&folder.path().join("numbers"), &NameOptions::new()).unwrap();
+/// assert!(input.file().ends_with("numbers.pb"));
+/// assert_eq!(input.bytes()?[..], [0x08, 0x07]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The failure that the command would have, if the input doesn't exist, its type is unknown, or it
+/// is damaged.
+pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Failed> {
+    let schema = options.schema();
+    Ok(NamedInput(options.opening(&schema).open(&file_of(name))?))
+}
+
+/// Verifies what a name means to the command, as [`ops::verify`](proto_splitter::ops::verify) does
+/// with these options, and compares it with an `original` in one piece.
+///
+/// # Errors
+///
+/// As [`open_named`], except that a damaged file in chunks that can't be opened has a report; and
+/// the failure that the command would have if the message can't be parsed or compared.
+pub fn verify_named(
+    name: &Path,
+    options: &NameOptions,
+    original: Option<&Path>,
+    asked: VerifyOptions<'_>,
+) -> Result<VerifyReport, Failed> {
+    let schema = options.schema();
+    let opening = options.opening(&schema);
+    let original = original.map(|original| verify::open_original(original, opening.clone()));
+    let original = original.transpose()?;
+    let place = input::locate(&file_of(name), &schema.companion)?;
+    let file = place.file.clone();
+    let input = match opening.open_at(place) {
+        Ok(input) => input,
+        Err(failure) => {
+            return verify::unreadable(&file, &failure).ok_or_else(|| failure.into());
+        }
+    };
+    let asked = asked
+        .against(original.as_deref())
+        .folder(input.folder().map(Path::to_owned));
+    let report = ops::verify(&input, &asked);
+    let mut report = report.map_err(|error| failed(input.path(), &error))?;
+    report.file = verify::file_of(&report, &input).to_owned();
+    Ok(report)
+}
+
+/// Returns the main file of a folder of a known format, and any other name unchanged.
+fn file_of(name: &Path) -> PathBuf {
+    let mut name = name.to_owned();
+    name_file(&mut name);
+    name
+}
+
+/// Returns the failure that the command would have for an error about a file.
+pub fn failed(file: &Path, error: &Error) -> Failed {
+    Failure::of(file, error).into()
+}
+
+/// The limits on the tree of a message: those that are given, and the defaults of
+/// `protosplit tree`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamedTreeOptions {
+    depth: Option<usize>,
+    top: Option<usize>,
+    min_size: Option<u64>,
+}
+
+impl NamedTreeOptions {
+    /// Creates the default options.
+    #[must_use]
+    pub const fn new() -> Self {
+        NamedTreeOptions {
+            depth: None,
+            top: None,
+            min_size: None,
+        }
+    }
+
+    /// Sets the number of levels of fields below the first. Default: unlimited.
+    #[must_use]
+    pub const fn depth(mut self, levels: Option<usize>) -> Self {
+        self.depth = levels;
+        self
+    }
+
+    /// Sets the largest number of members of a field, and of fields of a message. Default: 10, and
+    /// 5,000 on a page.
+    #[must_use]
+    pub const fn top(mut self, count: Option<usize>) -> Self {
+        self.top = count;
+        self
+    }
+
+    /// Sets the size of the smallest part, in bytes. Default: 1% of the whole, and none on a page.
+    #[must_use]
+    pub const fn min_size(mut self, bytes: Option<u64>) -> Self {
+        self.min_size = bytes;
+        self
+    }
+
+    /// Returns the number of levels of fields below the first.
+    pub const fn get_depth(&self) -> Option<usize> {
+        self.depth
+    }
+
+    /// Returns the largest number of members of a field, and of fields of a message.
+    pub const fn get_top(&self) -> Option<usize> {
+        self.top
+    }
+
+    /// Returns the size of the smallest part, in bytes.
+    pub const fn get_min_size(&self) -> Option<u64> {
+        self.min_size
+    }
+
+    fn asked(&self) -> AskedLimits {
+        AskedLimits {
+            depth: self.depth,
+            top: self.top,
+            min_size: self.min_size.map(LeastSize::Bytes),
+            ..AskedLimits::default()
+        }
+    }
+}
+
+impl NamedInput {
+    /// Measures the message or archive, and returns the tree as a report.
+    ///
+    /// # Errors
+    ///
+    /// If the input is damaged, or can't be read.
+    pub fn tree(&self, options: &NamedTreeOptions) -> Result<TreeReport, Failed> {
+        let limits = options.asked().of_table();
+        let mut report = self
+            .measure(&TreeOptions::new().limits(limits))?
+            .report(&limits);
+        if !self.has_message() {
+            report.file = self.path().to_owned();
+        }
+        Ok(report)
+    }
+
+    /// Measures the message or archive, and returns the tree as the page that
+    /// `protosplit tree --html` writes, with as much as fits.
+    ///
+    /// # Errors
+    ///
+    /// If the input is damaged, or can't be read.
+    pub fn tree_page(&self, options: &NamedTreeOptions) -> Result<String, Failed> {
+        let limits = options.asked().of_page();
+        let enters = options.depth.is_none();
+        let measuring = TreeOptions::new().limits(limits).enter_members(enters);
+        Ok(tree::page(&self.measure(&measuring)?, limits)?)
+    }
+
+    fn measure(&self, options: &TreeOptions) -> Result<MeasuredTree, Failed> {
+        let place = if self.has_message() {
+            self.file()
+        } else {
+            self.path()
+        };
+        MeasuredTree::of(self, options).map_err(|error| failed(place, &error))
+    }
+}
+
+/// Returns a tree as the table that `protosplit tree` prints.
+pub fn tree_text(report: &TreeReport) -> String {
+    tree::plain_text(report)
+}

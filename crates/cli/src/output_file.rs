@@ -1,0 +1,93 @@
+//! Printing to a file.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
+use proto_splitter::directory::MODEL_STEM;
+
+use crate::Exit;
+use crate::args::{Command, OutputFileArgs};
+use crate::failure::Failure;
+use crate::input::{self, CHUNKED, PLAIN, STANDARD, with_extension};
+use crate::output::Output;
+
+/// Runs a command that prints. With `-o FILE` the output goes to the file, which appears once it is complete.
+pub(crate) fn run(
+    command: &Command,
+    output: &mut Output<'_>,
+    work: impl FnOnce(&mut Output<'_>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let Some((target, force, read)) = target(command) else {
+        return work(output);
+    };
+    for read in &read {
+        check_apart(read, target)?;
+    }
+    let file = AtomicFile::create(target, &made_from(read.iter().copied()), force);
+    let mut file = file.map_err(|error| Failure::of(target, &error))?;
+    let mut buffered = BufWriter::new(file.as_file_mut());
+    let exit = work(&mut output.for_file(&mut buffered))?;
+    buffered
+        .flush()
+        .map_err(|error| Failure::io(target, &error))?;
+    drop(buffered);
+    file.commit().map_err(|error| Failure::of(target, &error))?;
+    Ok(exit)
+}
+
+/// Returns the file given by `-o` for a command that prints, whether to overwrite it, and the files that the command reads.
+fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
+    let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
+        Command::Verify(args) => (&args.output_file, args.file.iter().collect()),
+        Command::Info(args) => (&args.output_file, vec![&args.file]),
+        Command::Ls(args) => (&args.output_file, vec![&args.file]),
+        Command::Layout(args) => (&args.output_file, vec![&args.file]),
+        Command::Tensors(args) => (&args.output_file, vec![&args.file]),
+        Command::Fingerprint(args) => (&args.output_file, vec![&args.folder]),
+        Command::Diff(args) => (&args.output_file, vec![&args.first, &args.second]),
+        Command::Tree(args) => {
+            let target = args
+                .output
+                .as_deref()
+                .filter(|name| *name != Path::new(STANDARD))?;
+            return Some((target, args.force, vec![&args.file]));
+        }
+        _ => return None,
+    };
+    let target = printed.output.as_deref();
+    let target = target.filter(|target| *target != Path::new(STANDARD))?;
+    let read = read.into_iter().map(|path| path.as_path()).collect();
+    Some((target, printed.force, read))
+}
+
+/// Returns the files that arguments can refer to: themselves, those of a prefix, and the model of a folder.
+pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
+    let meant = read.into_iter().flat_map(|path| {
+        let model = path.join(MODEL_STEM);
+        let [of_prefix, of_folder] =
+            [path, &model].map(|stem| [CHUNKED, PLAIN].map(|end| with_extension(stem, end)));
+        let other = [path.to_owned()].into_iter().chain(of_prefix);
+        other.chain(of_folder)
+    });
+    MadeFrom::files(meant.filter(|path| path.is_file()))
+}
+
+/// Fails if the target is an input, or a file in an input folder.
+fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
+    if read == Path::new(STANDARD) {
+        return Ok(());
+    }
+    input::check_apart([read], target)?;
+    let inside = |folder: &Path| Some(target.canonicalize().ok()?.starts_with(folder));
+    let folder = read.canonicalize().ok().filter(|folder| folder.is_dir());
+    match folder.and_then(|folder| inside(&folder)) {
+        Some(true) => {
+            let (target, read) = (input::shown(target), input::shown(read));
+            Err(Failure::usage(format!(
+                "{target}: it is in {read}, which is read"
+            )))
+        }
+        _ => Ok(()),
+    }
+}

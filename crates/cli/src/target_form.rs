@@ -1,0 +1,33 @@
+//! The forms in which changed messages are written.
+
+use std::path::Path;
+
+use proto_splitter::formats::ConvertTarget;
+
+use crate::convert;
+use crate::failure::Failure;
+use crate::input::{CHUNKED, Input};
+
+/// Returns the form that `--to` names, if it is given.
+pub(crate) fn requested(
+    to: Option<&str>,
+    input: &Input,
+    output: &Path,
+) -> Result<Option<&'static ConvertTarget>, Failure> {
+    let Some(to) = to else {
+        return Ok(None);
+    };
+    let is_chunked = output
+        .extension()
+        .is_some_and(|extension| extension == CHUNKED);
+    if is_chunked || input.folder().is_some() {
+        let what = if is_chunked {
+            "a .cpb is a file in chunks"
+        } else {
+            "the folder of a SavedModel keeps its form"
+        };
+        return Err(Failure::usage(format!("--to {to}: {what}")));
+    }
+    let (_, form) = convert::form(input, to)?;
+    Ok(Some(form))
+}

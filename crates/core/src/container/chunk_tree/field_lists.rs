@@ -1,0 +1,116 @@
+//! Lists of fields below fields, and the merge order that they determine.
+
+use super::{ChunkRef, ChunkTree, NodeId};
+use crate::path::Select;
+use crate::{Error, ErrorKind, Result};
+
+/// A field of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListEntry {
+    pub(super) node: NodeId,
+    /// Chunk of the field, if any.
+    pub(super) chunk: Option<u32>,
+    /// The list of fields below it, if any.
+    pub(super) below: Option<u32>,
+}
+
+/// All lists of a `ChunkedMessage`, the root's first, each a run of `entries`.
+#[derive(Debug, Default)]
+pub(super) struct FieldLists {
+    pub(super) entries: Vec<ListEntry>,
+    /// Start of each list. It ends where the next one starts.
+    pub(super) starts: Vec<u32>,
+}
+
+impl FieldLists {
+    fn entries_of(&self, list: u32) -> &[ListEntry] {
+        let bound = |list: usize| self.starts.get(list).map(|&at| at as usize);
+        let start = bound(list as usize).unwrap_or(self.entries.len());
+        let end = bound(list as usize + 1).unwrap_or(self.entries.len());
+        &self.entries[start..end]
+    }
+
+    /// Returns the chunks in TensorFlow's merge order: each list sorted by path, then by chunk, and
+    /// each field followed by the list below it.
+    ///
+    /// Planning merges the chunks at a path before those below it, and fields by number. A list can
+    /// contradict that order if its paths cross those of another list. No known splitter writes
+    /// such lists, and they are an error.
+    pub(super) fn in_order(
+        &self,
+        tree: &ChunkTree,
+        chunks: &[(NodeId, ChunkRef)],
+    ) -> Result<Vec<(NodeId, ChunkRef)>> {
+        let mut ranks = vec![0u32; tree.len()];
+        for (rank, id) in (0u32..).zip(tree.ids_in_depth()) {
+            ranks[id.index()] = rank;
+        }
+        let chunk_of = |entry: &ListEntry| entry.chunk.map(|at| chunks[at as usize].1);
+        let sorted = |list: u32| {
+            let mut entries = self.entries_of(list).to_vec();
+            entries.sort_by_key(|entry| {
+                let chunk = chunk_of(entry).map(|chunk| chunk.chunk);
+                (ranks[entry.node.index()], chunk)
+            });
+            entries.into_iter()
+        };
+        let mut merged = Merged {
+            tree,
+            is_above: vec![false; tree.len()],
+            latest: vec![0; tree.len()],
+            chunks: Vec::with_capacity(chunks.len()),
+        };
+        // A chunk without a field is the message's own.
+        if let Some(&(NodeId::ROOT, base)) = chunks.first()
+            && !self.entries.iter().any(|entry| entry.chunk == Some(0))
+        {
+            merged.add(NodeId::ROOT, base)?;
+        }
+        let mut open = vec![sorted(0)];
+        while let Some(list) = open.last_mut() {
+            let Some(entry) = list.next() else {
+                open.pop();
+                continue;
+            };
+            if let Some(chunk) = chunk_of(&entry) {
+                merged.add(entry.node, chunk)?;
+            }
+            open.extend(entry.below.map(sorted));
+        }
+        Ok(merged.chunks)
+    }
+}
+
+struct Merged<'a> {
+    tree: &'a ChunkTree,
+    /// True for nodes below which a chunk was merged.
+    is_above: Vec<bool>,
+    /// Highest number of a merged singular field of each node: fields of one oneof supersede each
+    /// other.
+    latest: Vec<u32>,
+    chunks: Vec<(NodeId, ChunkRef)>,
+}
+
+impl Merged<'_> {
+    fn add(&mut self, node: NodeId, chunk: ChunkRef) -> Result<()> {
+        let mut crosses = self.is_above[node.index()];
+        let mut at = node;
+        while let Some((above, step)) = self.tree.above(at) {
+            self.is_above[above.index()] = true;
+            if step.select == Select::Field {
+                let latest = &mut self.latest[above.index()];
+                crosses |= step.field.0 < *latest;
+                *latest = step.field.0.max(*latest);
+            }
+            at = above;
+        }
+        if crosses {
+            let message = "the paths of two lists of fields cross: this one is merged after what \
+                           belongs behind it";
+            let error = Error::new(ErrorKind::InvalidTrailer, message);
+            return Err(error.at_path(self.tree.path(node)).in_chunk(chunk.chunk));
+        }
+        self.chunks.push((node, chunk));
+        Ok(())
+    }
+}

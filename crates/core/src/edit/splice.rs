@@ -1,0 +1,211 @@
+//! Building a changed message as a message of spans.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use record_file::ReadAt;
+
+use crate::spans::{SourceId, SpansBuilder};
+use crate::wire::{Field, SourceInput, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// The kinds of changes to a range of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpliceKind {
+    /// Removes a field.
+    Remove,
+    /// Inserts a field.
+    Insert,
+    /// Replaces a value.
+    Replace,
+    /// Removes a large value's content, or a tensor's elements.
+    Strip,
+}
+
+/// A range of a message, and its replacement.
+#[derive(Clone, Debug)]
+pub(super) struct Splice {
+    pub(super) kind: SpliceKind,
+    /// Range of the changed field; for an insertion, the content of the message it goes into.
+    pub(super) at: Range<u64>,
+    /// Range to remove, within one message, without the lengths around it.
+    pub(super) range: Range<u64>,
+    pub(super) with: Vec<Replacement>,
+    /// The packed run that contains the changed number. It has a length, but is not a message.
+    pub(super) run: Option<Range<u64>>,
+}
+
+/// New bytes to insert.
+#[derive(Clone, Debug)]
+pub(super) enum Replacement {
+    Bytes(Vec<u8>),
+    /// One of the new values, by number.
+    Value(usize),
+}
+
+/// Sorts the splices by position, and drops those that another one covers: a field within a removed
+/// field is removed with it.
+pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
+    // At equal positions insertions come first, and among them those into the innermost message.
+    splices.sort_by_key(|splice| {
+        let is_strip = splice.kind == SpliceKind::Strip;
+        let (start, is_empty) = (splice.range.start, splice.range.is_empty());
+        (start, !is_empty, Reverse(splice.at.start), is_strip)
+    });
+    let mut settled: Vec<Splice> = Vec::with_capacity(splices.len());
+    // The last splice that removes bytes.
+    let mut last: Option<usize> = None;
+    for splice in splices {
+        let above = last.and_then(|at| settled.get(at));
+        let Some(above) = above.filter(|above| is_inside(&splice, above)) else {
+            if !splice.range.is_empty() {
+                last = Some(settled.len());
+            }
+            settled.push(splice);
+            continue;
+        };
+        match (above.kind, splice.kind) {
+            (SpliceKind::Remove, SpliceKind::Remove) | (_, SpliceKind::Strip) => {}
+            // An explicit path takes precedence.
+            (SpliceKind::Strip, _) => {
+                if let Some(at) = last.take() {
+                    settled.remove(at);
+                }
+                if !splice.range.is_empty() {
+                    last = Some(settled.len());
+                }
+                settled.push(splice);
+            }
+            _ => {
+                let message = "two changes of the same bytes contradict each other";
+                let error = Error::new(ErrorKind::InvalidConfig, message);
+                return Err(error.at_offset(splice.range.start));
+            }
+        }
+    }
+    Ok(settled)
+}
+
+fn is_inside(splice: &Splice, above: &Splice) -> bool {
+    let Range { start, end } = above.range;
+    if splice.range.is_empty() {
+        start <= splice.at.start && splice.at.end <= end
+    } else {
+        splice.range.start < end
+    }
+}
+
+/// A builder of the new message.
+pub(super) struct Splicer<'a> {
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
+    builder: &'a mut SpansBuilder,
+    file: SourceId,
+    /// The new values, with their sizes in bytes.
+    values: &'a [(SourceId, u64)],
+}
+
+impl<'a> Splicer<'a> {
+    pub(super) fn new(
+        source: &'a dyn ReadAt,
+        size: u64,
+        builder: &'a mut SpansBuilder,
+        file: SourceId,
+        values: &'a [(SourceId, u64)],
+    ) -> Self {
+        Splicer {
+            cursor: WireCursor::new(SourceInput::new(source, size)),
+            builder,
+            file,
+            values,
+        }
+    }
+
+    /// Adds a message with its settled splices and updated lengths of the enclosing messages.
+    /// Descends only as deep as the splices.
+    pub(super) fn message(&mut self, range: Range<u64>, mut splices: &[Splice]) -> Result<()> {
+        let mut copied = range.start;
+        self.cursor.set_range(range.clone());
+        while !splices.is_empty() {
+            let Some(field) = self.cursor.next()? else {
+                break;
+            };
+            while let [first, rest @ ..] = splices
+                && first.range.end <= field.start
+            {
+                copied = self.put(copied, first)?;
+                splices = rest;
+            }
+            while let [first, rest @ ..] = splices
+                && first.at == (field.start..field.end)
+            {
+                copied = self.put(copied, first)?;
+                splices = rest;
+            }
+            let count = splices
+                .iter()
+                .take_while(|splice| is_below(splice, &field))
+                .count();
+            let (below, rest) = splices.split_at(count);
+            if below.is_empty() {
+                continue;
+            }
+            splices = rest;
+            self.copy(copied..field.tag_end)?;
+            if field.wire_type == WireType::Len {
+                self.builder.begin_length();
+                if below
+                    .iter()
+                    .any(|splice| splice.run.as_ref() == Some(&field.value))
+                {
+                    self.numbers(field.value.clone(), below)?;
+                } else {
+                    self.message(field.value.clone(), below)?;
+                }
+                self.builder.end_field()?;
+            } else {
+                self.message(field.value.clone(), below)?;
+            }
+            copied = field.value.end;
+            self.cursor.set_range(field.end..range.end);
+        }
+        for splice in splices {
+            copied = self.put(copied, splice)?;
+        }
+        self.copy(copied..range.end)
+    }
+
+    /// Adds packed numbers with their splices.
+    fn numbers(&mut self, run: Range<u64>, splices: &[Splice]) -> Result<()> {
+        let mut copied = run.start;
+        for splice in splices {
+            copied = self.put(copied, splice)?;
+        }
+        self.copy(copied..run.end)
+    }
+
+    /// Adds the bytes before a splice, and its new bytes. Returns the position after the splice.
+    fn put(&mut self, copied: u64, splice: &Splice) -> Result<u64> {
+        self.copy(copied..splice.range.start)?;
+        for part in &splice.with {
+            match part {
+                Replacement::Bytes(bytes) => self.builder.literal(bytes)?,
+                Replacement::Value(number) => {
+                    if let Some((file, size)) = self.values.get(*number) {
+                        self.builder.span(*file, 0..*size)?;
+                    }
+                }
+            }
+        }
+        Ok(splice.range.end)
+    }
+
+    fn copy(&mut self, range: Range<u64>) -> Result<()> {
+        self.builder.span(self.file, range)
+    }
+}
+
+fn is_below(splice: &Splice, field: &Field) -> bool {
+    matches!(field.wire_type, WireType::Len | WireType::StartGroup)
+        && field.value.start <= splice.at.start
+        && splice.at.end <= field.value.end
+}

@@ -1,0 +1,153 @@
+//! From the chunks and their places to the layout of the merged message.
+
+use super::layout::Layout;
+use super::merge_plan::MergePlan;
+use super::node_types::NodeTypes;
+use super::planner::Planner;
+use super::segment_list::{Pos, SegmentList};
+use super::{node_state, node_types};
+use crate::container::{LayoutReader, NodeId, Run, Trailer};
+use crate::merge::read::chunk_store::{ChunkStore, damage_first};
+use crate::path::FieldPath;
+use crate::read_options::ReadOptions;
+use crate::spans::{SourceId, SpanList};
+use crate::{Error, ErrorKind, Result};
+
+/// Plans the merge of the chunks in a trailer.
+///
+/// # Errors
+///
+/// If a chunk that others are spliced into can't be read or is not a message, or a chunk has no
+/// place in it; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
+pub fn plan<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    chunks: &S,
+    options: &ReadOptions,
+) -> Result<MergePlan> {
+    if trailer.is_whole() {
+        // Checked before walking any of them, which takes time proportional to their sizes.
+        let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
+        let bytes = sizes.fold(0, u64::saturating_add);
+        let stored = chunks.stored_len();
+        options.limits.check_merged_size(bytes, stored)?;
+    }
+    if let Some(layout) = trailer.source_layout() {
+        return plan_by_source(layout, chunks, options);
+    }
+    plan_layout(chunks, Layout::of(trailer), options)
+}
+
+/// Plans the merge by the source layout.
+fn plan_by_source<S: ChunkStore + ?Sized>(
+    layout: &[u8],
+    store: &S,
+    options: &ReadOptions,
+) -> Result<MergePlan> {
+    let most = options.limits.max_trailer_memory;
+    let mut runs = LayoutReader::new(layout, store.len(), most);
+    let mut spans = SpanList::new();
+    while let Some(run) = runs.next(|chunk| store.size(chunk))? {
+        match run {
+            Run::Literal(bytes) => spans.push_literal(bytes),
+            Run::Chunk { chunk, range } => spans.push_span(SourceId::new(chunk)?, range),
+        }
+        if spans.len() == u64::MAX {
+            let message = "a source layout of more bytes than can be counted";
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+    }
+    let limits = &options.limits;
+    limits.check_merged_size(spans.len(), store.stored_len())?;
+    Ok(MergePlan::new(spans, store.len()))
+}
+
+/// Plans a merge of which only the value at `path` is guaranteed to be correct.
+pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    chunks: &S,
+    path: &FieldPath,
+    options: &ReadOptions,
+) -> Result<MergePlan> {
+    let tree = trailer.chunk_tree().pruned(path)?;
+    plan_layout(chunks, Layout::within(trailer, &tree), options)
+}
+
+/// Plans the merge of the chunks in `store`.
+///
+/// Reads every chunk that others are spliced into once, as a stream; of other chunks, at most the
+/// first field or a value's text.
+fn plan_layout<S: ChunkStore + ?Sized>(
+    store: &S,
+    layout: Layout<'_>,
+    options: &ReadOptions,
+) -> Result<MergePlan> {
+    let (chunks, expected) = (store.len(), layout.kinds.len());
+    if chunks != expected {
+        let message = format!("{chunks} chunks, where the trailer has {expected}");
+        return Err(Error::new(ErrorKind::InvalidTrailer, message));
+    }
+    let sizes = (0..chunks).map(|chunk| store.size(chunk));
+    let bytes = sizes.fold(0, u64::saturating_add);
+    let _span = tracing::debug_span!("plan", chunks, bytes).entered();
+    // Checked before walking any of them. A chunk counts once for each time it is named.
+    let named = layout.tree.ids().flat_map(|id| layout.tree.chunks(id));
+    let named = named.fold(0, |sum: u64, at| sum.saturating_add(store.size(at.chunk)));
+    options
+        .limits
+        .check_merged_size(named, store.stored_len())?;
+    let plan = planned(store, layout, options).map_err(|error| match error.chunk() {
+        Some(chunk) => damage_first(store, chunk.to_usize(), error),
+        None => error,
+    })?;
+    let limits = &options.limits;
+    limits.check_merged_size(plan.total_len(), store.stored_len())?;
+    Ok(plan)
+}
+
+fn planned<S: ChunkStore + ?Sized>(
+    store: &S,
+    layout: Layout<'_>,
+    options: &ReadOptions,
+) -> Result<MergePlan> {
+    let Layout {
+        tree,
+        kinds,
+        marked,
+    } = layout;
+    let types = match &options.descriptor {
+        Some(descriptor) if !marked => node_types::resolve(tree, kinds, descriptor)?,
+        _ => NodeTypes::default(),
+    };
+    let states = node_state::states(layout, &types)?;
+    let mut segments = SegmentList::default();
+    let root = segments.new_message();
+    let mut planner = Planner {
+        store,
+        tree,
+        kinds,
+        marked,
+        options,
+        types,
+        states,
+        segments,
+        slice_tail: None,
+    };
+    let home = Pos::start_of(root);
+    planner.state(NodeId::ROOT).open(home.clone(), home);
+    let mut open = vec![NodeId::ROOT];
+    while let Some(node) = open.pop() {
+        if marked {
+            planner.complete_marked(node)?;
+        } else {
+            planner.complete_unmarked(node)?;
+        }
+        // Ancestors only need to know that it exists, and the state of its paths.
+        planner.state(node).content = None;
+        open.extend(tree.children(node).iter().rev());
+    }
+    let Planner {
+        segments, states, ..
+    } = planner;
+    drop(states);
+    Ok(MergePlan::new(segments.lay_out(root)?, store.len()))
+}

@@ -1,0 +1,99 @@
+//! The chunks of a store, checked against a Merkle root before their bytes are passed on.
+
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+
+use record_file::ReadAt;
+
+use super::record_store::RecordStore;
+use super::required_root::RequiredRoot;
+use crate::Result;
+use crate::container::{Hash, MerkleRoot};
+use crate::progress::Meter;
+
+/// Size up to which a checked chunk waits in memory, in bytes: 64 MiB. A larger one waits in a
+/// temporary file.
+const MOST_HELD: u64 = 64 << 20;
+
+/// Number of bytes to read at once.
+const PIECE: usize = 256 << 10;
+
+/// Returns the next bytes of a stream; `None` at its end.
+fn next<'a>(stream: &mut dyn Read, piece: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    let read = stream.read(piece)?;
+    Ok((read > 0).then_some(&piece[..read]))
+}
+
+impl<S: ReadAt> RecordStore<S> {
+    /// Fails if the trailer doesn't lead to this root. From then on, all chunks are checked against
+    /// the root when they are read, before their first byte is.
+    pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
+        let required = RequiredRoot::of(&self.trailer, root)?;
+        // Another root that was required before is the same, as the trailer leads to both.
+        self.root.get_or_init(|| required);
+        Ok(())
+    }
+
+    /// Returns the root that was required.
+    pub(crate) fn required_root(&self) -> Option<&RequiredRoot> {
+        self.root.get()
+    }
+
+    /// Reads a chunk, and fails if it isn't the root's.
+    pub(in crate::merge) fn check_chunk(&self, root: &RequiredRoot, chunk: usize) -> Result<()> {
+        let mut leaf = root.leaf();
+        io::copy(&mut self.unproven(chunk)?, &mut leaf)?;
+        root.check(&self.file, chunk, leaf.finish())
+    }
+
+    /// Returns the hash of a chunk.
+    pub(in crate::merge) fn leaf(
+        &self,
+        root: &RequiredRoot,
+        chunk: usize,
+        meter: &Meter,
+    ) -> Result<Hash> {
+        let mut leaf = root.leaf();
+        io::copy(&mut meter.read(self.unproven(chunk)?), &mut leaf)?;
+        Ok(leaf.finish())
+    }
+
+    /// Fails if a chunk that was read to `bytes` isn't that of the root, if one is required.
+    pub(super) fn prove(&self, chunk: usize, bytes: &[u8]) -> Result<()> {
+        match self.required_root() {
+            Some(root) => root.check(&self.file, chunk, root.hashing().leaf_of(bytes)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a stream of a chunk that was checked against the root.
+    pub(super) fn proven(&self, root: &RequiredRoot, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        let mut stream = self.unproven(chunk)?;
+        let mut leaf = root.leaf();
+        let size = self
+            .trailer
+            .metadata()
+            .chunks
+            .get(chunk)
+            .map_or(0, |info| info.size);
+        let mut piece = vec![0; PIECE];
+        if size <= MOST_HELD {
+            let mut held = Vec::new();
+            while let Some(piece) = next(&mut stream, &mut piece)? {
+                leaf.update(piece);
+                held.extend_from_slice(piece);
+            }
+            root.check(&self.file, chunk, leaf.finish())?;
+            return Ok(Box::new(Cursor::new(held)));
+        }
+        let folder = std::env::temp_dir();
+        let failed = |error: io::Error| crate::Error::from(error).in_file(&folder);
+        let mut spilled = tempfile::tempfile().map_err(failed)?;
+        while let Some(piece) = next(&mut stream, &mut piece)? {
+            leaf.update(piece);
+            io::Write::write_all(&mut spilled, piece).map_err(failed)?;
+        }
+        root.check(&self.file, chunk, leaf.finish())?;
+        spilled.seek(SeekFrom::Start(0)).map_err(failed)?;
+        Ok(Box::new(spilled))
+    }
+}

@@ -1,0 +1,139 @@
+//! Messages with millions of alternating fields, cut in source order.
+//!
+//! A slice holds elements of one field. If other fields are between them, a merge needs the place
+//! of each, and with millions these don't fit in a trailer. A continuation, which the trailer calls
+//! a tail, holds any fields and follows the bytes before it.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use super::cuts::Cuts;
+use crate::path::{FieldPath, check_field};
+use crate::split::options::SplitOptions;
+use crate::split::read::source::Source;
+use crate::wire::{Field, WireCursor};
+use crate::{Error, ErrorKind, Result};
+
+/// Maximum number of runs of fields with one number in a message that isn't cut in source order.
+pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
+
+/// Number of fields between two checks for cancellation.
+const CHECK_EVERY: u64 = 1 << 16;
+
+/// Maximum number of kinds of fields to remember as valid for the type.
+const MOST_KNOWN: usize = 1 << 10;
+
+/// The allowance for alternating fields in messages that are cut into slices, since each run takes
+/// memory.
+#[derive(Debug)]
+pub(in crate::split) struct RunBudget {
+    left: Cell<u64>,
+    exceeded: Cell<bool>,
+}
+
+impl RunBudget {
+    pub(super) fn new(most: u64) -> Self {
+        RunBudget {
+            left: Cell::new(most),
+            exceeded: Cell::new(false),
+        }
+    }
+
+    /// Counts one more run.
+    pub(super) fn take(&self) -> Result<()> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => {
+                self.exceeded.set(true);
+                let message = "fields take turns too often for each to be listed";
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+        }
+    }
+
+    /// Returns true if the allowance was exceeded.
+    pub(super) fn are_exceeded(&self) -> bool {
+        self.exceeded.get()
+    }
+}
+
+/// Returns the cuts of a message into continuations, if it is over the maximum and its own fields
+/// alternate too often.
+pub(super) fn cut_in_order_if_needed(
+    source: &Source,
+    options: &SplitOptions,
+) -> Result<Option<Cuts>> {
+    if source.size() <= options.effective_max_chunk_size() {
+        return Ok(None);
+    }
+    let (marks, runs) = cuts_and_runs(source, options)?;
+    Ok(Some(marks).filter(|_| runs > MOST_RUNS))
+}
+
+/// Returns the cuts of any message into continuations. Merging them is byte-exact for any content.
+pub(super) fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<Cuts> {
+    Ok(cuts_and_runs(source, options)?.0)
+}
+
+/// Returns the cuts, and the number of runs of one field number at the message's top level.
+fn cuts_and_runs(source: &Source, options: &SplitOptions) -> Result<(Cuts, u64)> {
+    let max = options.effective_max_chunk_size();
+    let most = options.effective_max_slice_size();
+    let mut marks = Cuts::default();
+    let mut cursor = WireCursor::new(source.input());
+    let mut known = HashSet::new();
+    let (mut runs, mut steps, mut start, mut previous) = (0u64, 0u64, 0, None);
+    // Bytes before the first continuation stay in the base.
+    let tail = |marks: &mut Cuts, start: u64, end: u64| {
+        if start > 0 && start < end {
+            marks.tail(start..end, false);
+        }
+    };
+    while let Some(field) = cursor.next()? {
+        steps += 1;
+        if steps % CHECK_EVERY == 1 {
+            options.progress.check()?;
+        }
+        if previous != Some((field.number, field.wire_type)) {
+            let kind = (field.number, field.wire_type);
+            runs += u64::from(previous.is_none_or(|(number, _)| number != field.number));
+            previous = Some(kind);
+            if !known.contains(&kind) {
+                check(source, &field)?;
+                if known.len() < MOST_KNOWN {
+                    known.insert(kind);
+                }
+            }
+        }
+        if field.end - field.start > max {
+            tail(&mut marks, start, field.start);
+            cut_within(&mut marks, &field, most);
+            start = field.end;
+        } else if field.end - start > most && field.start > start {
+            tail(&mut marks, start, field.start);
+            start = field.start;
+        }
+    }
+    tail(&mut marks, start, source.size());
+    Ok((marks, runs))
+}
+
+/// Cuts a field that is too large for a chunk at arbitrary positions.
+fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
+    let mut start = field.start;
+    while start < field.end {
+        let end = field.end.min(start.saturating_add(most.max(1)));
+        marks.tail(start..end, start > field.start);
+        start = end;
+    }
+}
+
+/// Fails if the message is of another type.
+fn check(source: &Source, field: &Field) -> Result<()> {
+    let root = Some(source.descriptor());
+    check_field(source.descriptor(), field)
+        .map_err(|error| error.at_path(FieldPath::root().display(root)))
+}

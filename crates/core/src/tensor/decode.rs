@@ -1,0 +1,617 @@
+//! Reading a tensor in a message: its header, and its elements in any storage form.
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use prost_reflect::{Kind, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
+use crate::path::{FieldPath, Step};
+use crate::spans::copy_range;
+use crate::view::{MessageView, Portion};
+use crate::wire::{
+    Input, MAX_VARINT_LEN, SourceInput, WireCursor, WireType, decode_varint, unzigzag, wire_type,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// Maximum size of a shape, in bytes. No tensor's shape is larger.
+const MAX_SHAPE: u64 = 64 << 10;
+
+/// Maximum size of a tensor whose last element is repeated, in bytes: 8 GiB, since a shape of a few
+/// bytes can claim any size.
+const LARGEST_FILLED: u64 = 8 << 30;
+
+/// Number of bytes of single elements to gather for a write, which is a multiple of their widths.
+const GATHER: usize = 64 << 10;
+
+/// The contents of a tensor's message, except its elements.
+#[derive(Debug, Default)]
+pub(super) struct TensorHeader {
+    number: u64,
+    /// Sizes as stored. An unknown size is negative.
+    shape: Vec<i64>,
+    /// Size of the content, in bytes.
+    content: u64,
+    /// Start of the content.
+    content_start: u64,
+    is_elsewhere: bool,
+    /// Size of the fields with single elements, in bytes.
+    one_by_one: u64,
+}
+
+impl TensorHeader {
+    /// Reads everything but the elements of the tensor whose message has these pieces.
+    pub(super) fn read<I: Input>(
+        cursor: &mut WireCursor<I>,
+        pieces: &[Range<u64>],
+        rule: &TensorRule,
+    ) -> Result<TensorHeader> {
+        let mut header = TensorHeader::default();
+        for piece in pieces {
+            cursor.set_range(piece.clone());
+            while let Some(field) = cursor.next()? {
+                let number = field.number.0;
+                let len = field.value.end - field.value.start;
+                match (rule.shape, field.wire_type) {
+                    (_, WireType::Varint) if number == rule.dtype => {
+                        header.number = varint(cursor.bytes(field.value)?);
+                    }
+                    (_, WireType::Varint) if rule.elsewhere == Some(number) => {
+                        header.is_elsewhere = varint(cursor.bytes(field.value)?) != 0;
+                    }
+                    (_, WireType::Len) if number == rule.content => {
+                        header.content = len;
+                        header.content_start = field.value.start;
+                    }
+                    (ShapeRule::Dimensions(shape), WireType::Len) if number == shape => {
+                        dimensions(small(cursor, field.value)?, &mut header.shape)?;
+                    }
+                    (ShapeRule::Sizes(sizes), WireType::Varint) if number == sizes => {
+                        header
+                            .shape
+                            .push(varint(cursor.bytes(field.value)?).cast_signed());
+                    }
+                    (ShapeRule::Sizes(sizes), WireType::Len) if number == sizes => {
+                        packed(small(cursor, field.value)?, &mut header.shape)?;
+                    }
+                    _ if rule.elements.iter().any(|known| known.field == number) => {
+                        header.one_by_one += len;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(header)
+    }
+
+    /// Returns the memory beyond its own size, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        2 * self.shape.capacity() * size_of::<i64>()
+    }
+
+    /// Returns the header for the list, whether or not the tensor is readable.
+    pub(super) fn info(
+        &self,
+        name: String,
+        rule: &'static TensorRule,
+        location: Location,
+    ) -> TensorInfo {
+        let dtype = match rule.element(self.number) {
+            Some(element) => element.dtype,
+            None => super::DType::Unknown(self.number.cast_signed()),
+        };
+        // An unknown size is shown as 0.
+        let shape = self
+            .shape
+            .iter()
+            .map(|&size| u64::try_from(size).unwrap_or(0));
+        let info = TensorInfo::new(name, dtype, shape.collect())
+            .ordered(rule.byte_order)
+            .located(location);
+        let bytes = match self.content {
+            0 => self.expected(rule).unwrap_or(self.one_by_one),
+            content => content,
+        };
+        info.sized(bytes)
+    }
+
+    /// Returns the range of the elements in the message, if they are contiguous, have the layout of
+    /// memory, and their number matches the type and the shape.
+    pub(super) fn place(&self, rule: &TensorRule) -> Option<Range<u64>> {
+        rule.element(self.number)?.dtype.width()?;
+        let is_whole = self.content > 0 && self.expected(rule) == Some(self.content);
+        let end = self.content_start.checked_add(self.content)?;
+        (is_whole && !self.is_elsewhere).then_some(self.content_start..end)
+    }
+
+    /// Returns the element type, if it is known.
+    pub(super) fn element<'r>(&self, rule: &'r TensorRule) -> Option<&'r ElementRule> {
+        rule.element(self.number)
+    }
+
+    /// Returns the number of elements in the shape; `None` if the shape is unknown.
+    pub(super) fn elements(&self) -> Option<u64> {
+        let sizes: Option<Vec<u64>> = self
+            .shape
+            .iter()
+            .map(|&size| u64::try_from(size).ok())
+            .collect();
+        TensorInfo::new("", super::DType::Bool, sizes?).elements()
+    }
+
+    /// Returns the size that the type and the shape imply, if any.
+    fn expected(&self, rule: &TensorRule) -> Option<u64> {
+        let dtype = rule.element(self.number)?.dtype;
+        let elements = self.elements()?;
+        if rule.is_packed {
+            return dtype.packed_bytes(elements);
+        }
+        elements.checked_mul(dtype.width()?)
+    }
+}
+
+/// Opens the tensor at a path, by this rule.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if its elements have no width, are in another file, or their
+/// number differs from its shape; any error of [`MessageView::get`].
+pub fn tensor_at<'a>(
+    view: MessageView<'a>,
+    path: &FieldPath,
+    name: impl Into<String>,
+    rule: &'static TensorRule,
+) -> Result<TensorReader<'a>> {
+    let location = Location::Message {
+        path: path.clone(),
+        text: view.show(path),
+    };
+    let content = path.join(Step::field(rule.content));
+    let path = path.clone();
+    let info = TensorInfo::new(name, super::DType::Bool, Vec::new()).located(location);
+    reader_of(
+        AtPath {
+            view,
+            path,
+            content,
+        },
+        info,
+        rule,
+    )
+}
+
+/// Opens the tensor that `info` describes. Its message, of type `message`, consists of these pieces
+/// of `bytes`.
+///
+/// # Errors
+///
+/// As [`tensor_at`].
+pub(crate) fn tensor_in_pieces(
+    bytes: Arc<dyn ReadAt>,
+    pieces: Vec<Range<u64>>,
+    message: MessageDescriptor,
+    info: &TensorInfo,
+    rule: &'static TensorRule,
+) -> Result<TensorReader<'static>> {
+    let size = bytes.size()?;
+    let place = InPieces {
+        bytes,
+        size,
+        pieces,
+        message,
+    };
+    reader_of(place, info.clone(), rule)
+}
+
+/// The location of a tensor's message.
+trait TensorPlace {
+    type Input<'s>: Input
+    where
+        Self: 's;
+
+    /// Opens the input with the message, and returns its ranges there.
+    fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
+
+    /// Returns the error that takes precedence after walking the input failed.
+    fn failed(input: Self::Input<'_>, error: Error) -> Error;
+
+    /// Returns the type of the message, if it is known.
+    fn message(&self) -> Result<Option<MessageDescriptor>>;
+
+    /// Writes a range of the content, which begins at `start` of the input.
+    fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()>;
+}
+
+/// The value at a path.
+struct AtPath<'a> {
+    view: MessageView<'a>,
+    path: FieldPath,
+    content: FieldPath,
+}
+
+impl<'a> TensorPlace for AtPath<'a> {
+    type Input<'s>
+        = Portion<'a>
+    where
+        Self: 's;
+
+    fn open(&self) -> Result<(Portion<'a>, Vec<Range<u64>>)> {
+        self.view.find_some(&self.path)
+    }
+
+    fn failed(mut input: Portion<'a>, error: Error) -> Error {
+        input.damage_first(error)
+    }
+
+    fn message(&self) -> Result<Option<MessageDescriptor>> {
+        let kind = self.view.kind(&self.path)?;
+        Ok(kind.and_then(|kind| kind.message().cloned()))
+    }
+
+    fn write_content(&self, _: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        self.view.get_range_to(&self.content, part, sink)
+    }
+}
+
+/// Known ranges of a message.
+struct InPieces {
+    bytes: Arc<dyn ReadAt>,
+    size: u64,
+    pieces: Vec<Range<u64>>,
+    message: MessageDescriptor,
+}
+
+impl TensorPlace for InPieces {
+    type Input<'s> = SourceInput<'s, dyn ReadAt>;
+
+    fn open(&self) -> Result<(SourceInput<'_, dyn ReadAt>, Vec<Range<u64>>)> {
+        Ok((
+            SourceInput::new(&*self.bytes, self.size),
+            self.pieces.clone(),
+        ))
+    }
+
+    fn failed(_: SourceInput<'_, dyn ReadAt>, error: Error) -> Error {
+        error
+    }
+
+    fn message(&self) -> Result<Option<MessageDescriptor>> {
+        Ok(Some(self.message.clone()))
+    }
+
+    fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        copy_range(&*self.bytes, start + part.start..start + part.end, sink)
+    }
+}
+
+/// Reads the header of a tensor that `info` names and locates, and returns a reader of its
+/// elements.
+fn reader_of<'a, P: TensorPlace + Send + 'a>(
+    place: P,
+    info: TensorInfo,
+    rule: &'static TensorRule,
+) -> Result<TensorReader<'a>> {
+    let TensorInfo { name, location, .. } = info;
+    let text = match &location {
+        Location::Message { text, .. } => text.clone(),
+        _ => name.clone(),
+    };
+    let bad = |message: String| {
+        let error = Error::new(ErrorKind::InvalidMessage, message);
+        Err(error.at_path(&text))
+    };
+    let header = {
+        let (input, pieces) = place.open()?;
+        let mut cursor = WireCursor::new(input);
+        match TensorHeader::read(&mut cursor, &pieces, rule) {
+            Ok(header) => header,
+            Err(error) => return Err(P::failed(cursor.into_input(), error).at_path(text)),
+        }
+    };
+    let Some(element) = rule.element(header.number) else {
+        let number = header.number;
+        return bad(format!("the tensor's data type {number} is not known"));
+    };
+    if element.dtype.width().is_none() {
+        let dtype = element.dtype;
+        return bad(format!("elements of the type {dtype} have no fixed width"));
+    }
+    if header.is_elsewhere {
+        return bad("the tensor's elements are in another file".into());
+    }
+    let Some(bytes) = header.expected(rule) else {
+        let shape = &header.shape;
+        return bad(format!("a tensor of the shape {shape:?} has no size"));
+    };
+    let info = header.info(name, rule, location).sized(bytes);
+    if header.content > 0 {
+        let there = header.content;
+        if there != bytes {
+            return bad(format!(
+                "a tensor of {bytes} bytes by its shape has {there}"
+            ));
+        }
+        let start = header.content_start;
+        return Ok(TensorReader::of_parts(info, move |range, sink| {
+            place.write_content(start, range, sink)
+        }));
+    }
+    let Some(form) = place
+        .message()?
+        .as_ref()
+        .and_then(|message| Form::of(message, element, rule))
+    else {
+        let field = element.field;
+        return bad(format!("field {field} of the tensor has no numbers in it"));
+    };
+    Ok(TensorReader::new(info, move |sink| {
+        let (input, pieces) = place.open()?;
+        let cursor = WireCursor::new(input);
+        let mut elements = OneByOne {
+            cursor,
+            form,
+            left: bytes,
+            gathered: Vec::new(),
+            last: Vec::new(),
+            pending: (0, 0),
+            sink,
+        };
+        let written = elements.write(&pieces, element.field, rule.fills_up, bytes);
+        let OneByOne { cursor, .. } = elements;
+        written.map_err(|error| P::failed(cursor.into_input(), error).at_path(text))
+    }))
+}
+
+/// The conversion of single elements to the layout of memory.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// Wire type of one element.
+    wire: WireType,
+    is_zigzag: bool,
+    /// Width of one number in memory, in bytes. Varints are truncated to their low bytes.
+    width: usize,
+    /// Width of a whole element, which is two numbers if it is complex.
+    element: usize,
+    /// Width in bits of a number that is stored separately but shares bytes in memory.
+    narrow: Option<u32>,
+}
+
+impl Form {
+    fn of(message: &MessageDescriptor, element: &ElementRule, rule: &TensorRule) -> Option<Form> {
+        let kind = message.get_field(element.field)?.kind();
+        let whole = usize::try_from(element.dtype.width()?).ok()?;
+        let wire = wire_type(&kind, false);
+        let width = match (wire, wire.width()) {
+            (WireType::Len, _) => return None,
+            (_, Some(width)) => width.into(),
+            // If several elements share a byte, each entry is a byte.
+            _ if rule.is_packed => whole.max(1),
+            _ => whole,
+        };
+        (width <= whole && width <= 8).then_some(Form {
+            wire,
+            is_zigzag: matches!(kind, Kind::Sint32 | Kind::Sint64),
+            width,
+            element: whole,
+            // Two or four elements that fit in a byte share one entry.
+            narrow: element
+                .dtype
+                .bits()
+                .filter(|bits| rule.is_packed && *bits < 8 && 8 % bits != 0),
+        })
+    }
+}
+
+/// A writer of single elements in the layout of memory.
+struct OneByOne<'a, I> {
+    cursor: WireCursor<I>,
+    form: Form,
+    /// Number of bytes that may still be written.
+    left: u64,
+    gathered: Vec<u8>,
+    /// The last whole element.
+    last: Vec<u8>,
+    /// Bits that don't fill a byte yet, and their number.
+    pending: (u32, u32),
+    sink: &'a mut dyn Write,
+}
+
+impl<I: Input> OneByOne<'_, I> {
+    fn write(
+        &mut self,
+        pieces: &[Range<u64>],
+        number: u32,
+        fills_up: bool,
+        bytes: u64,
+    ) -> Result<()> {
+        for piece in pieces {
+            self.cursor.set_range(piece.clone());
+            while let Some(field) = self.cursor.next()? {
+                if field.number.0 != number {
+                    continue;
+                }
+                if field.wire_type == WireType::Len {
+                    self.run(field.value, fills_up)?;
+                } else if field.wire_type == self.form.wire {
+                    let value = self.cursor.bytes(field.value)?.to_vec();
+                    self.number(&value, fills_up)?;
+                }
+            }
+        }
+        if self.pending.1 > 0 {
+            let byte = self.pending.0;
+            self.pending = (0, 0);
+            self.value(u64::from(byte), 1, fills_up)?;
+        }
+        self.flush()?;
+        if self.left > 0 && !fills_up {
+            return Err(differs(bytes, bytes - self.left));
+        }
+        if self.left > LARGEST_FILLED {
+            let there = bytes - self.left;
+            let message = format!(
+                "a tensor of {bytes} bytes by its shape has only {there}: at most {LARGEST_FILLED} are filled up"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        self.fill()
+    }
+
+    /// Writes a packed run of numbers.
+    fn run(&mut self, run: Range<u64>, fills_up: bool) -> Result<()> {
+        let mut at = run.start;
+        while at < run.end {
+            let left = usize::try_from(run.end - at).unwrap_or(usize::MAX);
+            let window = self.cursor.input_mut().fetch(at, MAX_VARINT_LEN)?;
+            let window = window[..window.len().min(left).min(GATHER)].to_vec();
+            let mut done = 0;
+            while let Some(len) = self.front(&window[done..]) {
+                self.number(&window[done..done + len], fills_up)?;
+                done += len;
+            }
+            if done == 0 {
+                let message = "a packed run of elements ends inside one";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+            }
+            at += done as u64;
+        }
+        Ok(())
+    }
+
+    /// Returns the length of the number at the beginning of these bytes; `None` if it is
+    /// incomplete.
+    fn front(&self, bytes: &[u8]) -> Option<usize> {
+        match self.form.wire {
+            WireType::Varint => decode_varint(bytes).map(|(_, len)| len),
+            _ => (bytes.len() >= self.form.width).then_some(self.form.width),
+        }
+    }
+
+    fn number(&mut self, bytes: &[u8], fills_up: bool) -> Result<()> {
+        let value = match (self.form.wire, decode_varint(bytes)) {
+            (WireType::Varint, Some((value, _))) if self.form.is_zigzag => {
+                unzigzag(value).cast_unsigned()
+            }
+            (WireType::Varint, Some((value, _))) => value,
+            (WireType::Varint, None) => 0,
+            _ => little_endian(bytes),
+        };
+        let Some(bits) = self.form.narrow else {
+            return self.value(value, self.form.width, fills_up);
+        };
+        let (mut all, mut count) = self.pending;
+        all |= (u32::from(value.to_le_bytes()[0]) & ((1 << bits) - 1)) << count;
+        count += bits;
+        if count >= 8 {
+            self.value(u64::from(all & 0xff), 1, fills_up)?;
+            (all, count) = (all >> 8, count - 8);
+        }
+        self.pending = (all, count);
+        Ok(())
+    }
+
+    /// Writes the low `width` bytes of a value.
+    fn value(&mut self, value: u64, width: usize, fills_up: bool) -> Result<()> {
+        if self.left < width as u64 {
+            // Excess elements are ignored if there may also be too few.
+            if fills_up {
+                return Ok(());
+            }
+            let message = "a tensor of more elements than its shape says";
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        self.left -= width as u64;
+        self.gathered.extend(&value.to_le_bytes()[..width]);
+        if self.gathered.len() >= GATHER {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let whole = self.gathered.len() - self.gathered.len() % self.form.element;
+        if let Some(start) = whole.checked_sub(self.form.element) {
+            self.last = self.gathered[start..whole].to_vec();
+        }
+        Ok(self.sink.write_all(&std::mem::take(&mut self.gathered))?)
+    }
+
+    /// Writes the last element repeatedly, or zeros if there is none.
+    fn fill(&mut self) -> Result<()> {
+        if self.last.is_empty() {
+            self.last = vec![0; self.form.element];
+        }
+        let block = self.last.repeat(GATHER / self.form.element.max(1));
+        while self.left > 0 {
+            let step = block
+                .len()
+                .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.sink.write_all(&block[..step])?;
+            self.left -= step as u64;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn differs(bytes: u64, there: u64) -> Error {
+    let message = format!("a tensor of {bytes} bytes by its shape has {there}");
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+/// Returns a number of up to 8 bytes.
+fn little_endian(bytes: &[u8]) -> u64 {
+    let mut all = [0; 8];
+    for (slot, byte) in all.iter_mut().zip(bytes) {
+        *slot = *byte;
+    }
+    u64::from_le_bytes(all)
+}
+
+fn varint(bytes: &[u8]) -> u64 {
+    decode_varint(bytes).map_or(0, |(value, _)| value)
+}
+
+/// Returns the bytes of a shape.
+fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8]> {
+    let len = range.end - range.start;
+    if len > MAX_SHAPE {
+        let message = format!("a shape of {len} bytes, which may have at most {MAX_SHAPE}");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
+    }
+    cursor.bytes(range)
+}
+
+/// Appends the sizes in a packed run.
+fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
+    while !run.is_empty() {
+        let Some((size, len)) = decode_varint(run) else {
+            let message = "the sizes of the tensor's dimensions end inside a number";
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        };
+        sizes.push(size.cast_signed());
+        run = &run[len..];
+    }
+    Ok(())
+}
+
+/// Appends the sizes in a `TensorShapeProto`.
+fn dimensions(shape: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
+    let mut shape = WireCursor::new(shape);
+    while let Some(field) = shape.next()? {
+        if (field.number.0, field.wire_type) != (2, WireType::Len) {
+            continue;
+        }
+        let mut size = 0;
+        let mut dimension = WireCursor::new(shape.bytes(field.value)?);
+        while let Some(field) = dimension.next()? {
+            if (field.number.0, field.wire_type) == (1, WireType::Varint) {
+                size = varint(dimension.bytes(field.value)?);
+            }
+        }
+        sizes.push(size.cast_signed());
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Folders that are written atomically.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, check_folder, create_new};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::model::{rivals, separate_path};
+
+/// A folder that is filled next to its target and replaces it once it is complete. Dropping it
+/// before that removes it.
+#[derive(Debug)]
+pub(super) struct Staging {
+    folder: TemporaryFolder,
+    target: PathBuf,
+    /// Paths of its files, relative to the folder.
+    files: Vec<PathBuf>,
+    is_merged: bool,
+    made_from: MadeFrom,
+}
+
+impl Staging {
+    /// Starts a folder that becomes `target`. Fails if the target already has files, unless `force`
+    /// is set. With `force`, files of the same names are replaced, unless others [would be read
+    /// with them](Self::check_unrivalled).
+    pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
+        let at_target = |error: io::Error| Error::from(error).in_file(target);
+        check_folder(target)?;
+        let is_filled = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(at_target(error)),
+        };
+        if is_filled && !force {
+            let message = "the folder is there already and isn't empty";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
+        }
+        // The usual mode of folders, restricted by the umask.
+        #[cfg(unix)]
+        let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        #[cfg(not(unix))]
+        let mode = None;
+        let folder = TemporaryFolder::beside(target, mode).map_err(at_target)?;
+        Ok(Staging {
+            folder,
+            target: target.to_owned(),
+            files: Vec::new(),
+            is_merged: is_filled,
+            made_from,
+        })
+    }
+
+    /// Creates a file in the folder. Folders in its name, separated by `/`, are created too.
+    pub(super) fn file(&mut self, name: &str) -> Result<File> {
+        let path = separate_path(self.folder.path(), name)?;
+        let create = || -> io::Result<File> {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            create_new(&path, &self.made_from)
+        };
+        let file = create().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                let message =
+                    format!("the name {name:?} is that of two files, or of a file and a folder");
+                Error::new(ErrorKind::InvalidPath, message)
+            }
+            _ => Error::from(error).in_file(self.target.join(name)),
+        })?;
+        self.files.push(PathBuf::from(name));
+        Ok(file)
+    }
+
+    /// Fails if the target has one of these files, which isn't written but which readers would
+    /// mistake for a part of the output.
+    pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+        if !self.is_merged {
+            return Ok(());
+        }
+        let stays = |name: &PathBuf| !self.files.contains(name) && self.target.join(name).is_file();
+        match names.into_iter().find(stays) {
+            None => Ok(()),
+            Some(name) => {
+                let message = "the file is in the way, since it would be read with what is written: remove it, or write to another folder";
+                let path = self.target.join(name);
+                Err(Error::new(ErrorKind::InvalidConfig, message).in_file(&path))
+            }
+        }
+    }
+
+    /// Moves the folder to its place, and returns its files. In an existing folder, the file `last`
+    /// is replaced last. If a file would remain that readers prefer to the output, nothing is
+    /// replaced.
+    pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
+        if let Some(program) = last
+            && self.is_merged
+        {
+            self.check_unrivalled(rivals(&self.target, program))?;
+        }
+        let Staging {
+            folder,
+            target,
+            mut files,
+            is_merged,
+            ..
+        } = self;
+        files.sort_by_key(|file| last.is_some_and(|last| file == Path::new(last)));
+        let commit = || -> io::Result<()> {
+            let inner: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+            for inner in inner {
+                sync_folder(&folder.path().join(inner))?;
+            }
+            sync_folder(folder.path())?;
+            if is_merged {
+                for file in &files {
+                    let to = target.join(file);
+                    if let Some(folder) = to.parent() {
+                        fs::create_dir_all(folder)?;
+                    }
+                    fs::rename(folder.path().join(file), to)?;
+                }
+                sync_folder(&target)?;
+            } else {
+                #[cfg(windows)]
+                if target.is_dir() {
+                    fs::remove_dir(&target)?;
+                }
+                fs::rename(folder.path(), &target)?;
+            }
+            let beside = target.parent().filter(|parent| *parent != Path::new(""));
+            sync_folder(beside.unwrap_or(Path::new(".")))
+        };
+        commit().map_err(|error| Error::from(error).in_file(&target))?;
+        if !is_merged {
+            // The folder has been renamed, so nothing has to be removed.
+            folder.keep();
+        }
+        files.rotate_right(usize::from(last.is_some()));
+        Ok(files.iter().map(|file| target.join(file)).collect())
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,176 @@
+"""Folders of models, on local disk and where only TensorFlow reads and writes, such as ``gs://``.
+
+Local files are handled by the operating system, so that errors are its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from .._functions import Progress
+
+#: Bytes that are copied at once, and between which Ctrl-C is heeded: 16 MiB.
+_STEP = 16 << 20
+
+
+def is_remote(path: str) -> bool:
+    """Returns true if a path names a file system of TensorFlow."""
+    return "://" in path
+
+
+def _gfile() -> Any:
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+def join(folder: str, name: str) -> str:
+    """Returns the path of a file in a folder."""
+    return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else os.path.join(folder, name)
+
+
+def exists(path: str) -> bool:
+    """Returns true if there is such a file or folder."""
+    return bool(_gfile().exists(path)) if is_remote(path) else os.path.exists(path)
+
+
+def is_new(path: str) -> bool:
+    """Returns true if nothing has this path.
+
+    Returns false if that can't be known: the program that writes there learns why.
+    """
+    if not is_remote(path):
+        return not os.path.lexists(path)
+    try:
+        return not exists(path)
+    except Exception:  # noqa: BLE001: TensorFlow has many, such as for an unknown scheme.
+        return False
+
+
+def remove(path: str) -> None:
+    """Removes a file, if it exists."""
+    if exists(path):
+        (_gfile().remove if is_remote(path) else os.remove)(path)
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder and all that is in it, as far as possible."""
+    if is_remote(path):
+        # Most are errors of a store, which are not OSErrors.
+        with contextlib.suppress(Exception):
+            if _gfile().isdir(path):
+                _gfile().rmtree(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_empty_folder(path: str) -> None:
+    """Removes a folder, if it exists and is empty."""
+    if is_remote(path):
+        if _gfile().isdir(path) and not _gfile().listdir(path):
+            _gfile().rmtree(path)
+    elif os.path.isdir(path) and not os.listdir(path):
+        os.rmdir(path)
+
+
+def files_in(folder: str) -> list[str]:
+    """Returns the paths of all files in a folder and its subfolders, relative to the folder."""
+    walk = _gfile().walk if is_remote(folder) else os.walk
+    names = []
+    for at, _, files in walk(folder):
+        inner = at[len(folder) :].strip("/") if is_remote(folder) else os.path.relpath(at, folder)
+        names += [os.path.normpath(os.path.join(inner, name)) for name in files]
+    return names
+
+
+def copy(source: str, target: str, told: Callable[[int], object] = lambda size: None) -> None:
+    """Copies a file from or to a remote place, and makes the folder that it goes to.
+
+    The target appears as a whole where the file system can do that.
+
+    Args:
+        told: Called with the size of each piece.
+    """
+    from tensorflow.python.lib.io import file_io
+
+    gfile = _gfile()
+    gfile.makedirs(os.path.dirname(target))
+    made = target
+    if file_io.has_atomic_move(target):
+        made = f"{target}.proto_splitter-{os.urandom(4).hex()}"
+    try:
+        with gfile.GFile(source, "rb") as file, gfile.GFile(made, "wb") as out:
+            # Without it there is no file if the source is empty.
+            out.write(b"")
+            while piece := file.read(_STEP):
+                out.write(piece)
+                told(len(piece))
+        if made != target:
+            gfile.rename(made, target, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            gfile.remove(made)
+        raise
+
+
+def copy_folder(source: str, target: str) -> None:
+    """Copies all files of a folder from or to a remote place."""
+    for name in files_in(source):
+        copy(join(source, name), join(target, name))
+
+
+def _files_of_model(source: str) -> list[str]:
+    """Returns the files in a folder, ``saved_model.pb`` last."""
+    # TensorFlow computes the fingerprint itself afterwards.
+    names = [name for name in files_in(source) if name != "fingerprint.pb"]
+    return sorted(names, key=lambda name: (name.startswith("saved_model."), name))
+
+
+def move_model(source: str, target: str) -> list[str]:
+    """Moves all files of a model into a folder, ``saved_model.pb`` last."""
+    names = _files_of_model(source)
+    for name in names:
+        to = os.path.join(target, name)
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        os.replace(os.path.join(source, name), to)
+    return names
+
+
+def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> list[str]:
+    """Copies a model's files where only TensorFlow can write, ``saved_model.pb`` last."""
+    names = _files_of_model(source)
+    total = sum(os.path.getsize(os.path.join(source, name)) for name in names)
+    done = 0
+
+    def add(size: int) -> None:
+        nonlocal done
+        done += size
+        told(done, total)
+
+    for name in names:
+        copy(os.path.join(source, name), join(target, name), add)
+    return names
+
+
+class Halves:
+    """Progress of what is made on local disk and then copied: each is one half of it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._total = 0
+
+    def make(self, done: int, total: int) -> None:
+        """Reports the progress of the first half."""
+        self._total = total
+        self._progress(done // 2, total)
+
+    def copy(self, done: int, total: int) -> None:
+        """Reports the progress of the second half."""
+        whole = self._total or total
+        half = whole // 2
+        copied = whole - half if done >= total else (whole - half) * done // total
+        self._progress(half + copied, whole)

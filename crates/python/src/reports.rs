@@ -1,0 +1,237 @@
+//! Reports of the library's operations, as Python's own objects with the keys of `--json`.
+
+use std::path::{Path, PathBuf};
+use std::slice::from_ref;
+
+use proto_splitter::container::MerkleRoot;
+use proto_splitter::externalize::ExternalizeOptions;
+use proto_splitter::ops::{
+    self, DiffOptions, ExternalizeTo, Info, Outcome, TreeReport, VerifyOptions, VerifyReport,
+};
+use proto_splitter::progress::Progress;
+use protosplit_cli::{
+    Failed, NameOptions, NamedTreeOptions, failed, open_named, tree_text, verify_named,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Serialize;
+
+use crate::error::{of_failed, of_output, raise};
+use crate::work::{detached_with, threads};
+
+/// Converts a report to a dictionary.
+fn dictionary<'py>(py: Python<'py>, report: &impl Serialize) -> PyResult<Bound<'py, PyDict>> {
+    Ok(pythonize::pythonize(py, report)?.cast_into::<PyDict>()?)
+}
+
+/// Runs a job without the GIL and converts its failure. `outputs` are the files or folders that the
+/// job writes, for errors about existing ones.
+fn run<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    outputs: &[PathBuf],
+    job: impl FnOnce(Progress) -> Result<T, Failed> + Send,
+) -> PyResult<T> {
+    detached_with(py, progress, job, |failed| {
+        of_output(py, of_failed(py, &failed), outputs)
+    })
+}
+
+/// Returns the chunks of a file, or the properties of an input of another format.
+#[pyfunction]
+pub(crate) fn info<'py>(
+    py: Python<'py>,
+    name: PathBuf,
+    message: Option<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = run(py, None, &[], |progress| {
+        let options = NameOptions::new().message(message).progress(progress);
+        let input = open_named(&name, &options.allow_missing_files(true))?;
+        let mut report = ops::info(&input).map_err(|error| failed(input.path(), &error))?;
+        if let Info::Format(found) = &mut report {
+            found.file = input.path().to_owned();
+        }
+        Ok(report)
+    })?;
+    dictionary(py, &report)
+}
+
+/// The options of [`verify`], as a dictionary.
+#[derive(FromPyObject)]
+pub(crate) struct VerifyArguments {
+    #[pyo3(item)]
+    deep: bool,
+    #[pyo3(item)]
+    root: Option<String>,
+}
+
+/// Verifies a file, and compares it with a message in one piece.
+#[pyfunction]
+pub(crate) fn verify<'py>(
+    py: Python<'py>,
+    name: PathBuf,
+    message: Option<String>,
+    against: Option<PathBuf>,
+    arguments: VerifyArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let root = arguments.root.map(|root| root.parse::<MerkleRoot>());
+    let root = root.transpose().map_err(|error| raise(py, &error, None))?;
+    let report: VerifyReport = run(py, progress.as_ref(), &[], |progress| {
+        let options = NameOptions::new().message(message).progress(progress);
+        let asked = VerifyOptions::new().deep(arguments.deep).root(root);
+        verify_named(&name, &options, against.as_deref(), asked)
+    })?;
+    dictionary(py, &report)
+}
+
+/// Compares two messages. The report has the keys of the command's, and `equal`.
+#[pyfunction]
+pub(crate) fn diff<'py>(
+    py: Python<'py>,
+    first: PathBuf,
+    second: PathBuf,
+    message: Option<String>,
+    limit: usize,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = run(py, progress.as_ref(), &[], |progress| {
+        let names = NameOptions::new().message(message);
+        let open = |name: &Path| open_named(name, &names.clone().progress(progress.clone()));
+        let [first, second] = [open(&first)?, open(&second)?];
+        let options = DiffOptions::new().limit(limit).progress(progress);
+        let report = ops::diff(&first, &second, &options);
+        report.map_err(|error| failed(error.file().unwrap_or(first.path()), &error))
+    })?;
+    let is_equal = matches!(report.result(), Outcome::Identical | Outcome::Equal);
+    let report = dictionary(py, &report)?;
+    report.set_item("equal", is_equal)?;
+    Ok(report)
+}
+
+/// Returns a SavedModel's fingerprint, compared with the stored one.
+#[pyfunction]
+pub(crate) fn fingerprint<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = run(py, progress.as_ref(), &[], |progress| {
+        ops::fingerprint(&folder, &progress).map_err(|error| failed(&folder, &error))
+    })?;
+    dictionary(py, &report)
+}
+
+/// The sizes in a message, by field path.
+#[pyclass(frozen, module = "proto_splitter._core")]
+pub(crate) struct Tree {
+    name: PathBuf,
+    message: Option<String>,
+    options: NamedTreeOptions,
+    report: TreeReport,
+}
+
+#[pymethods]
+impl Tree {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        name: PathBuf,
+        message: Option<String>,
+        depth: Option<usize>,
+        top: Option<usize>,
+        min_size: Option<u64>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Tree> {
+        let options = NamedTreeOptions::new()
+            .depth(depth)
+            .top(top)
+            .min_size(min_size);
+        let report = run(py, progress.as_ref(), &[], |progress| {
+            open_named(&name, &names(&message, progress))?.tree(&options)
+        })?;
+        Ok(Tree {
+            name,
+            message,
+            options,
+            report,
+        })
+    }
+
+    /// Returns the report.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        dictionary(py, &self.report)
+    }
+
+    /// Returns the table that the command prints.
+    fn text(&self) -> String {
+        tree_text(&self.report)
+    }
+
+    /// Measures more parts, and returns the page of them.
+    fn page(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, None, &[], |progress| {
+            open_named(&self.name, &names(&self.message, progress))?.tree_page(&self.options)
+        })
+    }
+}
+
+/// Returns the options for opening a message that is only looked at.
+fn names(message: &Option<String>, progress: Progress) -> NameOptions {
+    NameOptions::new()
+        .message(message.clone())
+        .allow_missing_files(true)
+        .progress(progress)
+}
+
+/// The options of [`externalize`], as a dictionary.
+#[derive(FromPyObject)]
+pub(crate) struct ExternalizeArguments {
+    #[pyo3(item)]
+    min_size: u64,
+    #[pyo3(item)]
+    mmap: bool,
+    #[pyo3(item)]
+    force: bool,
+    #[pyo3(item)]
+    threads: Option<usize>,
+}
+
+/// Moves the large constants of a SavedModel to a checkpoint that the model reads.
+#[pyfunction]
+pub(crate) fn externalize<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    output: PathBuf,
+    arguments: ExternalizeArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = ExternalizeOptions::new()
+        .min_size(arguments.min_size)
+        .mapped(arguments.mmap)
+        .force(arguments.force)
+        .threads(threads(arguments.threads)?);
+    let report = run(py, progress.as_ref(), from_ref(&output), |progress| {
+        let to = ExternalizeTo::Folder(&output);
+        let report = ops::externalize(&folder, to, &options.progress(progress));
+        report.map_err(|error| failed(&folder, &error))
+    })?;
+    dictionary(py, &report)
+}
+
+/// Writes the original of an externalized SavedModel.
+#[pyfunction]
+pub(crate) fn internalize<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    output: PathBuf,
+    force: bool,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = ExternalizeOptions::new().force(force);
+    let report = run(py, progress.as_ref(), from_ref(&output), |progress| {
+        let report = ops::internalize(&folder, &output, &options.progress(progress));
+        report.map_err(|error| failed(&folder, &error))
+    })?;
+    dictionary(py, &report)
+}

@@ -1,0 +1,106 @@
+//! Skipping damaged chunks.
+//!
+//! A chunk whose header can be trusted gives the beginning of the next one. Otherwise the header of
+//! the next block does: every block header names the chunk that reaches into the block.
+use super::RecordReader;
+use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
+use crate::chunk::Chunk;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fault::{Fault, FaultPlace};
+use crate::headers::read_block_header;
+use crate::input::RecordInput;
+
+/// A part of a file that was skipped because it is damaged.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SkippedRegion {
+    /// Offset of its first byte.
+    pub begin: u64,
+    /// Offset of its end, where reading continues.
+    pub end: u64,
+    /// The damage found.
+    pub error: Error,
+}
+
+impl<I: RecordInput> RecordReader<I> {
+    /// Reports the damage at `begin` to the callback, and moves past it. Returns false if reading
+    /// should end there.
+    pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {
+        self.unread = None;
+        if self.recovery.is_none() || !is_damage(&fault) {
+            let whose = |chunk: &Chunk| {
+                chunk.begin == self.begin && fault.place == (FaultPlace::Data { end: chunk.end })
+            };
+            self.unread = self.head.filter(whose);
+            return Err(fault.error);
+        }
+        let region = self.resync(self.begin, fault)?;
+        self.unload();
+        self.begin = region.end;
+        let go_on = match &mut self.recovery {
+            Some(callback) => callback(&region),
+            None => false,
+        };
+        self.skipped = Some(region);
+        Ok(go_on)
+    }
+
+    /// Returns the region that the damage of the chunk at `begin` covers.
+    pub(super) fn resync(&mut self, begin: u64, fault: Fault) -> Result<SkippedRegion> {
+        let Fault { mut error, place } = fault;
+        let after = |block: u64| block.saturating_add(BLOCK);
+        let mut block = match place {
+            FaultPlace::Data { end } => return self.region(begin, end, error),
+            FaultPlace::Truncated => return self.region(begin, u64::MAX, error),
+            FaultPlace::Io => return Err(error),
+            FaultPlace::ChunkHeader => next_boundary(begin.saturating_add(1)),
+            FaultPlace::BlockHeader { block } => after(block),
+            FaultPlace::OtherChunk { block, header } => {
+                let next = block.saturating_add(header.next_chunk);
+                let here = header.previous_chunk == block - begin;
+                // A header with the right beginning but the wrong end of this chunk isn't reliable,
+                // and a distant end would skip too much.
+                if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
+                    return self.region(begin, next, error);
+                }
+                after(block)
+            }
+        };
+        loop {
+            match read_block_header(&mut self.input, block) {
+                Ok(header) => {
+                    let found = if header.previous_chunk == 0 {
+                        block
+                    } else {
+                        block.saturating_add(header.next_chunk)
+                    };
+                    if found >= block && is_chunk_boundary(found) {
+                        return self.region(begin, found, error);
+                    }
+                }
+                Err(fault) => match fault.place {
+                    FaultPlace::Io => return Err(fault.error),
+                    FaultPlace::Truncated => return self.region(begin, u64::MAX, error),
+                    _ => error = fault.error,
+                },
+            }
+            block = after(block);
+        }
+    }
+
+    /// Returns the region that ends at `end`, or with the file.
+    fn region(&mut self, begin: u64, end: u64, error: Error) -> Result<SkippedRegion> {
+        let reached = self.input.reaches(end);
+        let end = match reached.map_err(|error| Error::io(Some(begin), error))? {
+            Ok(()) => end,
+            Err(size) => size,
+        };
+        Ok(SkippedRegion { begin, end, error })
+    }
+}
+
+/// Returns whether skipping helps. It doesn't if the source failed, or a limit was exceeded.
+fn is_damage(fault: &Fault) -> bool {
+    fault.place != FaultPlace::Io
+        && (fault.error.is_corrupt() || fault.error.kind() == ErrorKind::Unsupported)
+}

@@ -1,0 +1,39 @@
+//! The variables of a SavedModel.
+
+use std::path::Path;
+
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{ErrorKind, Result};
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, index_path};
+
+/// Opens the checkpoint with a SavedModel's variables, `variables/variables` in its folder; `None`
+/// if there is none.
+///
+/// # Errors
+///
+/// As [`Bundle::open`].
+pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
+    let prefix = folder.join("variables").join("variables");
+    if !index_path(&prefix).is_file() {
+        return Ok(None);
+    }
+    Bundle::open(prefix).map(Some)
+}
+
+/// Compares the checksums of the variables of the SavedModel in a folder, of which a copy is made.
+///
+/// Files that are missing, and checkpoints of a newer version, are none of a copy's business.
+pub(super) fn check_variables(folder: &Path, progress: &Progress) -> Result<()> {
+    let options = BundleOptions::new().progress(progress.clone());
+    let checked = variables(folder).and_then(|bundle| match bundle {
+        Some(bundle) => bundle.verify(&options).map(|_| ()),
+        None => Ok(()),
+    });
+    checked.or_else(|error| {
+        let is_missing = error.io_kind() == Some(std::io::ErrorKind::NotFound);
+        if is_missing || error.kind() == ErrorKind::UnsupportedVersion {
+            return Ok(());
+        }
+        Err(error)
+    })
+}

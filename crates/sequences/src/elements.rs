@@ -1,0 +1,173 @@
+//! Writing the elements of a repeated field as a sequence.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use prost::Message;
+use prost_reflect::{FileDescriptor, MessageDescriptor};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::spans::copy_range;
+use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{PositionReader, ReadAt, RecordWriter, RecordsMetadata, WriterOptions};
+
+/// Maximum size of elements that are copied through the buffer in which they are found, in bytes.
+const SMALL: u64 = 64 << 10;
+
+/// Minimum size of records that are streamed, in bytes. Such a record has a separate chunk.
+const STREAM_FROM: u64 = 8 << 20;
+
+/// The elements of a repeated field of a message, to be written as a sequence.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_core::progress::Progress;
+/// use proto_splitter_core::wire::FieldNumber;
+/// use proto_splitter_sequences::Elements;
+///
+/// let message = Arc::new(b"\x0a\x02\x08\x01\x0a\x02\x08\x02".to_vec());
+/// let elements = Elements::new(message, FieldNumber(1));
+/// let mut log = Vec::new();
+/// assert_eq!(elements.write_delimited(&mut log, &Progress::default())?, 2);
+/// assert_eq!(log, b"\x02\x08\x01\x02\x08\x02");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+pub struct Elements {
+    message: Arc<dyn ReadAt>,
+    number: FieldNumber,
+    drops_others: bool,
+}
+
+impl std::fmt::Debug for Elements {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Elements")
+            .field("number", &self.number)
+            .field("drops_others", &self.drops_others)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Elements {
+    /// Creates the elements of a field of a message.
+    pub fn new(message: Arc<dyn ReadAt>, number: FieldNumber) -> Elements {
+        Elements {
+            message,
+            number,
+            drops_others: false,
+        }
+    }
+
+    /// Sets whether the other fields of the message, which a sequence can't contain, are left out.
+    /// Default: false, so writing fails if there are any.
+    #[must_use]
+    pub fn drop_others(mut self, drops: bool) -> Self {
+        self.drops_others = drops;
+        self
+    }
+
+    /// Writes each element, preceded by its length, and returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] if the message has another field; [`ErrorKind::InvalidMessage`] if
+    /// it breaks the wire format; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    pub fn write_delimited(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
+        self.each(progress, |cursor, element| {
+            // The length is copied as it is.
+            let range = element.tag_end..element.end;
+            if range.end - range.start <= SMALL {
+                return Ok(sink.write_all(cursor.bytes(range)?)?);
+            }
+            copy_range(&*self.message, range, sink)
+        })
+    }
+
+    /// Writes each element as a record, and returns their number. Given their type, the file says it,
+    /// with its schema.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_delimited`](Self::write_delimited); [`ErrorKind::InvalidConfig`] if this build
+    /// lacks the codec.
+    pub fn write_records(
+        &self,
+        sink: &mut (impl Write + Seek),
+        element: Option<&MessageDescriptor>,
+        options: &WriterOptions,
+        progress: &Progress,
+    ) -> Result<u64> {
+        let mut options = options.clone();
+        if let Some(element) = element {
+            options = options.metadata(&RecordsMetadata {
+                record_type_name: Some(element.full_name().to_owned()),
+                file_descriptors: schema_of(element),
+                ..RecordsMetadata::default()
+            });
+        }
+        let compression = options.get_compression();
+        let mut writer = RecordWriter::new(sink, options)?;
+        let mut buffer = Vec::new();
+        let count = self.each(progress, |cursor, element| {
+            let range = element.value.clone();
+            let len = range.end - range.start;
+            if len <= SMALL {
+                return Ok(writer.write_record(cursor.bytes(range)?)?);
+            }
+            if len < STREAM_FROM {
+                buffer.clear();
+                copy_range(&*self.message, range, &mut buffer)?;
+                return Ok(writer.write_record(&buffer)?);
+            }
+            let mut reader = PositionReader::new(&*self.message);
+            reader.seek(SeekFrom::Start(range.start))?;
+            writer.write_record_from(&mut reader.take(len), len, compression)?;
+            Ok(())
+        })?;
+        writer.finish()?.flush()?;
+        Ok(count)
+    }
+
+    /// Passes each element to `take`, and returns their number.
+    fn each(
+        &self,
+        progress: &Progress,
+        mut take: impl FnMut(&mut WireCursor<SourceInput<'_, dyn ReadAt>>, &Field) -> Result<()>,
+    ) -> Result<u64> {
+        let size = self.message.size()?;
+        let meter = progress.meter(size);
+        let mut cursor = WireCursor::new(SourceInput::new(&*self.message, size));
+        let mut count = 0;
+        while let Some(field) = cursor.next()? {
+            if field.number == self.number && field.wire_type == WireType::Len {
+                count += 1;
+                take(&mut cursor, &field)?;
+            } else if !self.drops_others {
+                let message = format!(
+                    "field {} has no place in a sequence of field {}, which would lose it",
+                    field.number.0, self.number.0
+                );
+                return Err(Error::new(ErrorKind::Uncuttable, message).at_offset(field.start));
+            }
+            meter.advance(field.end - field.start)?;
+        }
+        Ok(count)
+    }
+}
+
+/// Returns the files of a type's schema, serialized, each after those that it imports.
+fn schema_of(descriptor: &MessageDescriptor) -> Vec<Vec<u8>> {
+    fn add(file: &FileDescriptor, names: &mut Vec<String>, files: &mut Vec<Vec<u8>>) {
+        if names.iter().any(|name| name == file.name()) {
+            return;
+        }
+        names.push(file.name().to_owned());
+        for imported in file.dependencies() {
+            add(&imported, names, files);
+        }
+        files.push(file.file_descriptor_proto().encode_to_vec());
+    }
+    let mut files = Vec::new();
+    add(&descriptor.parent_file(), &mut Vec::new(), &mut files);
+    files
+}

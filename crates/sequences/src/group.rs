@@ -1,0 +1,166 @@
+//! Runs of elements of a sequence, each in one place of the source.
+
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::wire::{Input, MAX_VARINT_LEN, SourceInput, decode_varint, varint_len};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::records::Records;
+
+/// Maximum size of a group of small elements, in bytes. The index of a file takes 24 bytes for each
+/// group.
+const GROUP_LEN: u64 = 256 << 10;
+
+/// Consecutive elements, up to the next group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// Offset in the message.
+    pub(crate) start: u64,
+    /// Offset in the source: of the length of the first element, or of the first record.
+    pub(crate) at: u64,
+    /// Number of the first element.
+    pub(crate) first: u64,
+}
+
+/// All groups of a source, with the end of the last one.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    groups: Vec<Group>,
+    end: Group,
+}
+
+impl Groups {
+    /// Finds the elements of a delimited file. Reads their lengths.
+    pub(crate) fn of_delimited(
+        source: &dyn ReadAt,
+        tag_len: u64,
+        progress: &Progress,
+    ) -> Result<Groups> {
+        let size = source.size()?;
+        let meter = progress.meter(size);
+        let mut input = SourceInput::new(source, size);
+        let mut groups = Vec::new();
+        let mut group = Group {
+            start: 0,
+            at: 0,
+            first: 0,
+        };
+        let mut next = group;
+        while next.at < size {
+            let cut = |what: String| {
+                let error = Error::new(ErrorKind::InvalidMessage, what).at_offset(next.at);
+                Err(error.context(format_args!("message {}", next.first)))
+            };
+            let bytes = input.fetch(next.at, MAX_VARINT_LEN)?;
+            let Some((len, len_len)) = decode_varint(bytes) else {
+                return cut(if bytes.len() < MAX_VARINT_LEN {
+                    "the file ends inside its length".to_owned()
+                } else {
+                    "no length: a varint of 64 bits was expected".to_owned()
+                });
+            };
+            let begin = next.at + len_len as u64;
+            let left = size - begin;
+            if len > left {
+                return cut(format!(
+                    "it should have {len} bytes, and the file ends after {left}"
+                ));
+            }
+            let stored = len_len as u64 + len;
+            let grown = next.at - group.at + stored;
+            if grown > GROUP_LEN && next.first > group.first {
+                meter.advance(next.at - group.at)?;
+                groups.push(group);
+                group = next;
+            }
+            next = Group {
+                // This can't overflow for the size of a file: a tag adds at most five bytes to each
+                // length.
+                start: next
+                    .start
+                    .checked_add(tag_len + stored)
+                    .ok_or_else(too_large)?,
+                at: next.at + stored,
+                first: next.first + 1,
+            };
+            if stored > GROUP_LEN {
+                meter.advance(stored)?;
+                groups.push(group);
+                group = next;
+            }
+        }
+        if next.first > group.first {
+            meter.advance(next.at - group.at)?;
+            groups.push(group);
+        }
+        Ok(Groups { groups, end: next })
+    }
+
+    /// Finds the elements of a file of records. Decodes the chunks of several records, since the
+    /// lengths of those aren't in the headers.
+    pub(crate) fn of_records(
+        records: &Records,
+        tag_len: u64,
+        progress: &Progress,
+    ) -> Result<Groups> {
+        let chunks = records.chunks();
+        let mut groups = Vec::new();
+        let mut next = Group {
+            start: 0,
+            at: 0,
+            first: 0,
+        };
+        let meter = progress.meter(records.size()?);
+        for (index, (bytes, numbers)) in chunks.enumerate() {
+            groups.push(next);
+            let size = bytes.end - bytes.start;
+            let mut added = size;
+            let mut add = |len: u64| {
+                let front = tag_len + varint_len(len) as u64;
+                added = added.checked_add(front).ok_or_else(too_large)?;
+                Ok(())
+            };
+            if numbers.end - numbers.start == 1 {
+                add(size)?;
+            } else {
+                records.records_in(index, |record| add(record.len() as u64))?;
+            }
+            next = Group {
+                start: next.start.checked_add(added).ok_or_else(too_large)?,
+                at: bytes.end,
+                first: numbers.end,
+            };
+            meter.advance(size)?;
+        }
+        Ok(Groups { groups, end: next })
+    }
+
+    /// Returns the index of the group at an offset in the message, with the group and the next one;
+    /// `None` past the end.
+    pub(crate) fn find(&self, offset: u64) -> Option<(usize, Group, Group)> {
+        if offset >= self.end.start {
+            return None;
+        }
+        let after = self.groups.partition_point(|group| group.start <= offset);
+        let index = after.checked_sub(1)?;
+        let group = *self.groups.get(index)?;
+        let next = self.groups.get(after).copied().unwrap_or(self.end);
+        Some((index, group, next))
+    }
+
+    /// Returns the size of the message, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.end.start
+    }
+
+    /// Returns the number of elements.
+    pub(crate) fn count(&self) -> u64 {
+        self.end.first
+    }
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message = "the sequence is larger than a message can be";
+    Error::new(ErrorKind::LimitExceeded, message)
+}

@@ -1,0 +1,478 @@
+//! The records of a file as one sequence of bytes, read by position: record after record, decoded
+//! when they are read.
+
+mod decoded;
+
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto_splitter_core::wire::{Input, SourceInput, StreamInput, WireCursor};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{
+    Chunk, ChunkType, CompressionKind, ReadAt, ReaderOptions, RecordFile, RecordPosition,
+};
+
+use crate::recent::Recent;
+use decoded::{Decoded, SpilledFile};
+
+/// Maximum size of a decoded chunk that is held in memory, in bytes. Larger ones go to a temporary
+/// file, or are read in place.
+const MAX_IN_MEMORY: u64 = 16 << 20;
+
+/// Largest total size of decoded chunks with many records that are held, in bytes.
+const MAX_KEPT: u64 = 32 << 20;
+
+/// The records of a Riegeli file as one run of bytes, one after another.
+///
+/// Chunks are decoded on demand, and verified by their hash.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_sequences::Records;
+/// use record_file::{ReadAt, RecordWriter};
+///
+/// let mut writer = RecordWriter::with_defaults(Vec::new());
+/// writer.write_record(b"\x0a\x01a")?;
+/// writer.write_record(b"\x0a\x02bc")?;
+///
+/// let mut records = Records::new(Arc::new(writer.finish()?))?;
+/// assert_eq!(records.find(u64::MAX)?.records, 2);
+/// assert_eq!(records.range(1..2)?, 3..7);
+/// let mut second = [0; 4];
+/// records.read_exact_at(3, &mut second)?;
+/// assert_eq!(&second, b"\x0a\x02bc");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Records {
+    file: RecordFile<Arc<dyn ReadAt>>,
+    chunks: Vec<Placed>,
+    /// Numbers of records that don't have to be messages.
+    opaque: Vec<Range<u64>>,
+    size: u64,
+    kept: Recent<Decoded>,
+    spilled: SpilledFile,
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records")
+            .field("chunks", &self.chunks.len())
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A chunk of records, and its range among the bytes of all chunks.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    chunk: Chunk,
+    start: u64,
+    /// Number of its first record.
+    first: u64,
+}
+
+impl Placed {
+    fn size(&self) -> u64 {
+        self.chunk.header.decoded_data_size
+    }
+
+    fn count(&self) -> u64 {
+        self.chunk.header.num_records
+    }
+}
+
+/// The records that were found in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Number of records, up to the end of a chunk.
+    pub records: u64,
+    /// End of their last chunk, as an offset in the file.
+    pub end: u64,
+}
+
+impl Records {
+    /// Opens a file of records, without finding any of them: [`find`](Self::find) does that.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Record`] if it isn't a file of records; [`ErrorKind::Io`] if it can't be read.
+    pub fn new(source: Arc<dyn ReadAt>) -> Result<Records> {
+        Ok(Records {
+            file: RecordFile::open(source, ReaderOptions::new())?,
+            chunks: Vec::new(),
+            opaque: Vec::new(),
+            size: 0,
+            kept: Recent::new(MAX_KEPT),
+            spilled: SpilledFile::default(),
+        })
+    }
+
+    /// Returns the record file.
+    pub fn file(&self) -> &RecordFile<Arc<dyn ReadAt>> {
+        &self.file
+    }
+
+    /// Returns the first record if it has at most this many bytes; `None` if it is larger, or there
+    /// are no records.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Record`] if the first chunk is damaged; [`ErrorKind::Io`] if it can't be read.
+    pub fn first(&mut self, most: u64) -> Result<Option<Bytes>> {
+        self.find(1)?;
+        let Some(placed) = self.chunks.first().copied() else {
+            return Ok(None);
+        };
+        let alone = placed.count() == 1;
+        if placed.size() > if alone { most } else { most.max(MAX_IN_MEMORY) } {
+            return Ok(None);
+        }
+        let position = RecordPosition::new(placed.chunk.begin().0, 0);
+        let record = self.file.read_record(position)?;
+        Ok((record.len() as u64 <= most).then_some(record))
+    }
+
+    /// Finds records from the beginning, until this many are found or the file ends. Reads only
+    /// headers.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Record`] with the number of the record if a header is damaged;
+    /// [`ErrorKind::Io`] if it can't be read.
+    pub fn find(&mut self, wanted: u64) -> Result<Found> {
+        let mut found = self.found();
+        if found.records < wanted {
+            for chunk in self.file.chunks_from(found.end.into()) {
+                let chunk = chunk.map_err(|error| {
+                    Error::from(error).context(format!("record {}", found.records))
+                })?;
+                found.end = chunk.end().0;
+                if !matches!(chunk.header.kind, ChunkType::Simple | ChunkType::Transposed)
+                    || chunk.header.num_records == 0
+                {
+                    continue;
+                }
+                let (start, first) = (self.size, found.records);
+                self.size = start
+                    .checked_add(chunk.header.decoded_data_size)
+                    .ok_or_else(too_large)?;
+                found.records = first
+                    .checked_add(chunk.header.num_records)
+                    .ok_or_else(too_large)?;
+                self.chunks.push(Placed {
+                    chunk,
+                    start,
+                    first,
+                });
+                if found.records >= wanted {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the records that were found.
+    pub fn found(&self) -> Found {
+        self.chunks
+            .last()
+            .map_or(Found { records: 0, end: 0 }, |last| Found {
+                records: last.first + last.count(),
+                end: last.chunk.end().0,
+            })
+    }
+
+    /// Sets the records that aren't messages, as sorted ranges of their numbers. Default: all records
+    /// are messages, and reading one that isn't fails.
+    pub fn set_opaque(&mut self, numbers: Vec<Range<u64>>) {
+        self.opaque = numbers;
+    }
+
+    /// Returns the range of the given records, which must have been found, in the bytes of all
+    /// records. Decodes the chunks in which the range begins or ends in the middle.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Record`] if such a chunk is damaged; [`ErrorKind::Io`] if it can't be read.
+    pub fn range(&self, records: Range<u64>) -> Result<Range<u64>> {
+        if records.is_empty() {
+            return Ok(0..0);
+        }
+        let start = self.start_of(records.start)?;
+        Ok(start..self.start_of(records.end)?)
+    }
+
+    /// Returns the chunks of records, as the ranges of their bytes and of the numbers of their records.
+    pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (Range<u64>, Range<u64>)> + '_ {
+        self.chunks.iter().map(|placed| {
+            let (start, first) = (placed.start, placed.first);
+            (start..start + placed.size(), first..first + placed.count())
+        })
+    }
+
+    /// Passes each record of a chunk to `take`. Chunks of one record may be too large for this.
+    pub(crate) fn records_in(
+        &self,
+        chunk: usize,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Decoded::Memory { data, ends } = &*self.decoded(chunk)? else {
+            let message = "a record that is alone in its chunk is read by position";
+            return Err(Error::new(ErrorKind::Record, message));
+        };
+        let mut start = 0;
+        for &end in ends {
+            take(data.get(start..end).unwrap_or_default())?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn start_of(&self, record: u64) -> Result<u64> {
+        let index = self
+            .chunks
+            .partition_point(|placed| placed.first + placed.count() <= record);
+        let Some(placed) = self.chunks.get(index) else {
+            return Ok(self.size);
+        };
+        if record == placed.first {
+            return Ok(placed.start);
+        }
+        let decoded = self.decoded(index)?;
+        let skipped = usize::try_from(record - placed.first).unwrap_or(usize::MAX);
+        decoded
+            .end_of(skipped - 1)
+            .map(|end| placed.start + end)
+            .ok_or_else(|| {
+                let message = "a chunk has fewer records than its header claims";
+                let error = Error::new(ErrorKind::Record, message);
+                let error = error.at_offset(placed.chunk.begin().0);
+                error.context(Self::numbers(placed))
+            })
+    }
+
+    /// Returns the chunk with the byte at `offset`, and its index; `None` at or after the end.
+    fn placed(&self, offset: u64) -> Option<(usize, &Placed)> {
+        // Chunks of empty records have no bytes.
+        let behind = self.chunks.partition_point(|placed| placed.start <= offset);
+        let index = behind.checked_sub(1).filter(|_| offset < self.size)?;
+        Some((index, self.chunks.get(index)?))
+    }
+
+    /// Returns the numbers of the records in a byte's chunk, for errors.
+    fn numbers(placed: &Placed) -> String {
+        match placed.count() {
+            1 => format!("record {}", placed.first),
+            more => format!("records {} to {}", placed.first, placed.first + more - 1),
+        }
+    }
+
+    /// Returns a chunk, decoded and checked.
+    fn decoded(&self, index: usize) -> Result<Arc<Decoded>> {
+        let Some(placed) = self.chunks.get(index) else {
+            let message = "there is no such chunk of records";
+            return Err(Error::new(ErrorKind::Record, message));
+        };
+        self.kept.get_or_make(index, placed.size(), || {
+            self.decode(placed)
+                .map_err(|error| error.context(Self::numbers(placed)))
+        })
+    }
+
+    fn decode(&self, placed: &Placed) -> Result<Decoded> {
+        let streams = placed.chunk.header.kind == ChunkType::Simple
+            && placed.count() == 1
+            && placed.size() > MAX_IN_MEMORY;
+        if streams {
+            let decoded = self.decode_stream(placed);
+            let reaches_far = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
+            if !decoded.as_ref().is_err_and(reaches_far) {
+                return decoded;
+            }
+            // Some snappy streams decompress only as a whole, but no known writer makes them.
+        }
+        let decoded = Decoded::memory(&self.file.read_known_chunk(&placed.chunk)?);
+        self.checked(placed, decoded)
+    }
+
+    /// Decodes a chunk of one record that is too large for memory.
+    fn decode_stream(&self, placed: &Placed) -> Result<Decoded> {
+        let chunk = &placed.chunk;
+        let kind = self.file.compression(chunk);
+        let position = RecordPosition::new(chunk.begin().0, 0);
+        let stream = self.file.record_stream_in(position, chunk)?;
+        if kind? == CompressionKind::None {
+            if self.is_opaque(placed.first) {
+                StreamInput::new(stream, placed.size()).finish()?;
+            } else {
+                let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
+                let hopped = hop(&mut cursor, placed.first);
+                // Damage takes precedence over its consequences.
+                cursor.into_input().finish()?;
+                hopped?;
+            }
+            // The record's bytes are the last of its chunk's data.
+            let front = chunk.header.data_size.checked_sub(placed.size());
+            let front = front.ok_or_else(too_large)?;
+            return Ok(Decoded::Stored(*chunk, front));
+        }
+        let (at, len) = self.spilled.add(stream)?;
+        if len != placed.size() {
+            let message = format!("{len} bytes of a record that should have {}", placed.size());
+            return Err(Error::new(ErrorKind::Record, message));
+        }
+        self.checked(placed, Decoded::Spilled(at, len))
+    }
+
+    /// Reads a whole chunk directly to `buf`, if it is worthwhile: the chunk has one large record,
+    /// which isn't cached. Returns false, without reading, for any other chunk.
+    fn read_whole(&self, index: usize, placed: &Placed, buf: &mut [u8]) -> Result<bool> {
+        let is_one = placed.chunk.header.kind == ChunkType::Simple && placed.count() == 1;
+        if !is_one || placed.size() <= MAX_IN_MEMORY || self.kept.is_settled(index) {
+            return Ok(false);
+        }
+        let position = RecordPosition::new(placed.chunk.begin().0, 0);
+        let read = self
+            .file
+            .record_stream_in(position, &placed.chunk)
+            .map_err(io::Error::from)
+            .and_then(|mut stream| stream.read_exact(buf))
+            .map_err(Error::from);
+        match read {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => return Ok(false),
+            Err(error) => return Err(error.context(Self::numbers(placed))),
+        }
+        if !self.is_opaque(placed.first) {
+            hop(&mut WireCursor::new(&*buf), placed.first)?;
+        }
+        Ok(true)
+    }
+
+    /// Returns the chunk, if those of its records that must be messages are valid.
+    fn checked(&self, placed: &Placed, decoded: Decoded) -> Result<Decoded> {
+        match &decoded {
+            Decoded::Memory { data, ends } => {
+                let mut start = 0;
+                for (number, &end) in (placed.first..).zip(ends) {
+                    if !self.is_opaque(number) {
+                        let record = data.get(start..end).unwrap_or_default();
+                        hop(&mut WireCursor::new(record), number)?;
+                    }
+                    start = end;
+                }
+            }
+            Decoded::Spilled(at, len) if !self.is_opaque(placed.first) => {
+                let reader = SpilledRecord {
+                    records: self,
+                    at: *at,
+                    len: *len,
+                };
+                hop(
+                    &mut WireCursor::new(SourceInput::new(&reader, *len)),
+                    placed.first,
+                )?;
+            }
+            Decoded::Spilled(..) | Decoded::Stored(..) => {}
+        }
+        Ok(decoded)
+    }
+
+    fn is_opaque(&self, number: u64) -> bool {
+        let index = self.opaque.partition_point(|range| range.end <= number);
+        self.opaque
+            .get(index)
+            .is_some_and(|range| range.contains(&number))
+    }
+
+    fn read_decoded(&self, decoded: &Decoded, skip: u64, buf: &mut [u8]) -> io::Result<usize> {
+        match decoded {
+            Decoded::Memory { data, .. } => {
+                let rest = data.get(usize::try_from(skip).unwrap_or(usize::MAX)..);
+                let rest = rest.unwrap_or_default();
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+            Decoded::Spilled(at, len) => {
+                let left = usize::try_from(len.saturating_sub(skip)).unwrap_or(usize::MAX);
+                let len = left.min(buf.len());
+                self.spilled.read_at(at + skip, &mut buf[..len])?;
+                Ok(len)
+            }
+            Decoded::Stored(chunk, front) => {
+                let (position, left) = chunk.data_position(front + skip);
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+                self.file
+                    .get_ref()
+                    .read_exact_at(position, &mut buf[..len])?;
+                Ok(len)
+            }
+        }
+    }
+}
+
+impl ReadAt for Records {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let Some((index, placed)) = self.placed(offset).filter(|_| !buf.is_empty()) else {
+            return Ok(0);
+        };
+        let skip = offset - placed.start;
+        let left = usize::try_from(placed.size() - skip).unwrap_or(usize::MAX);
+        let len = left.min(buf.len());
+        if len as u64 == placed.size() && self.read_whole(index, placed, &mut buf[..len])? {
+            return Ok(len);
+        }
+        let decoded = self.decoded(index)?;
+        self.read_decoded(&decoded, skip, &mut buf[..len])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn extent(&self, offset: u64) -> Option<Range<u64>> {
+        let (_, placed) = self.placed(offset)?;
+        Some(placed.start..placed.start + placed.size())
+    }
+}
+
+/// A record in the temporary file.
+struct SpilledRecord<'a> {
+    records: &'a Records,
+    at: u64,
+    len: u64,
+}
+
+impl ReadAt for SpilledRecord<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let decoded = Decoded::Spilled(self.at, self.len);
+        self.records.read_decoded(&decoded, offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+}
+
+/// Walks the fields of a record, which must be a message.
+fn hop<I: Input>(cursor: &mut WireCursor<I>, number: u64) -> Result<()> {
+    loop {
+        match cursor.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                return Err(error.context(format!("record {number} is not a message")));
+            }
+        }
+    }
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message = "the records claim more bytes than a file can have";
+    Error::new(ErrorKind::Record, message)
+}

@@ -1,0 +1,215 @@
+//! The type of the message that represents a sequence.
+
+use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
+use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use proto_splitter_core::formats::OpenOptions;
+use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// Full name of the type of a sequence, unless another type contains its elements.
+pub const SEQUENCE: &str = "proto_splitter.Sequence";
+
+/// Name of its only field.
+const FIELD: &str = "message";
+
+/// Name of the setting, of opening and of converting, for the repeated field with the elements.
+pub(crate) const SETTING: &str = "field";
+
+/// Number of its only field.
+const NUMBER: FieldNumber = FieldNumber(1);
+
+/// Returns the type of a sequence of these elements: [`SEQUENCE`], with the repeated field `message`.
+///
+/// ```
+/// use proto_splitter_sequences::sequence_of;
+/// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+///
+/// let root = sequence_of(&FileDescriptorProto::default().descriptor())?;
+/// let field = root.get_field_by_name("message").unwrap();
+/// assert!(field.is_list() && field.number() == 1);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if the schema of the elements has another type of this name.
+pub fn sequence_of(element: &MessageDescriptor) -> Result<MessageDescriptor> {
+    let mut pool = element.parent_pool().clone();
+    let field = FieldDescriptorProto {
+        name: Some(FIELD.to_owned()),
+        number: Some(NUMBER.0.cast_signed()),
+        label: Some(Label::Repeated.into()),
+        r#type: Some(Type::Message.into()),
+        type_name: Some(format!(".{}", element.full_name())),
+        ..FieldDescriptorProto::default()
+    };
+    let (package, name) = SEQUENCE.split_once('.').unwrap_or_default();
+    let file = FileDescriptorProto {
+        name: Some("proto_splitter/sequence.proto".to_owned()),
+        package: Some(package.to_owned()),
+        dependency: vec![element.parent_file().name().to_owned()],
+        message_type: vec![DescriptorProto {
+            name: Some(name.to_owned()),
+            field: vec![field],
+            ..DescriptorProto::default()
+        }],
+        syntax: Some("proto3".to_owned()),
+        ..FileDescriptorProto::default()
+    };
+    let failed = |why: String| {
+        let message = format!("{}: no sequence of it: {why}", element.full_name());
+        Error::new(ErrorKind::InvalidConfig, message)
+    };
+    pool.add_file_descriptor_proto(file)
+        .map_err(|error| failed(error.to_string()))?;
+    pool.get_message_by_name(SEQUENCE)
+        .ok_or_else(|| failed("its schema is incomplete".to_owned()))
+}
+
+/// The type of the message that represents a sequence, and the repeated field with its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    descriptor: Option<MessageDescriptor>,
+    number: FieldNumber,
+}
+
+impl Root {
+    /// Returns the root of a sequence whose elements are of an unknown type: a message with field 1.
+    pub fn untyped() -> Root {
+        Root {
+            descriptor: None,
+            number: NUMBER,
+        }
+    }
+
+    /// Finds a root by name: for the name of a type, the root is a [sequence](sequence_of) of that
+    /// type; for the name of a repeated field, such as `perfetto.protos.Trace.packet`, it is the
+    /// type that contains the field.
+    ///
+    /// ```
+    /// use proto_splitter_sequences::Root;
+    /// use prost_reflect::DescriptorPool;
+    ///
+    /// let pool = DescriptorPool::global();
+    /// let log = Root::named(&pool, "google.protobuf.FileDescriptorProto")?;
+    /// assert_eq!(log.descriptor().unwrap().full_name(), "proto_splitter.Sequence");
+    /// let set = Root::named(&pool, "google.protobuf.FileDescriptorSet.file")?;
+    /// assert_eq!(set.descriptor().unwrap().full_name(), "google.protobuf.FileDescriptorSet");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the schema has neither, or the field isn't a repeated message.
+    pub fn named(pool: &DescriptorPool, name: &str) -> Result<Root> {
+        Root::find(name, |name| pool.get_message_by_name(name))
+    }
+
+    /// Finds a root by name, as [`named`](Self::named) does, among the types that `known` returns by
+    /// their full names.
+    ///
+    /// # Errors
+    ///
+    /// As [`named`](Self::named).
+    pub fn find(name: &str, known: impl Fn(&str) -> Option<MessageDescriptor>) -> Result<Root> {
+        if let Some(element) = known(name) {
+            return Root::of_elements(&element);
+        }
+        if let Some((parent, field)) = name.rsplit_once('.')
+            && let Some(parent) = known(parent)
+        {
+            return Root::of_field(&parent, Some(field));
+        }
+        let message =
+            format!("the schema has no type {name:?}, and no repeated field of that name");
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    }
+
+    /// Returns options for opening a sequence with this root as a [`SequenceFormat`](crate::SequenceFormat).
+    pub fn opening(&self, options: OpenOptions) -> OpenOptions {
+        let options = options.descriptor(self.descriptor.clone());
+        match self.field() {
+            Some(field) => options.setting(SETTING, field.name()),
+            None => options,
+        }
+    }
+
+    /// Returns the root of a sequence of these elements.
+    ///
+    /// # Errors
+    ///
+    /// As [`sequence_of`].
+    pub fn of_elements(element: &MessageDescriptor) -> Result<Root> {
+        Root::of_field(&sequence_of(element)?, Some(FIELD))
+    }
+
+    /// Returns the root for a type whose field with this name contains the elements, or else its
+    /// only repeated message field.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is no such field, or several.
+    pub fn of_field(descriptor: &MessageDescriptor, field: Option<&str>) -> Result<Root> {
+        let field = repeated_field(descriptor, field)?;
+        Ok(Root {
+            descriptor: Some(descriptor.clone()),
+            number: FieldNumber(field.number()),
+        })
+    }
+
+    /// Returns the type; `None` if it is unknown.
+    pub fn descriptor(&self) -> Option<&MessageDescriptor> {
+        self.descriptor.as_ref()
+    }
+
+    /// Returns the repeated field; `None` if its type is unknown.
+    pub fn field(&self) -> Option<FieldDescriptor> {
+        self.descriptor.as_ref()?.get_field(self.number.0)
+    }
+
+    /// Returns the number of the repeated field.
+    pub fn number(&self) -> FieldNumber {
+        self.number
+    }
+
+    /// Returns the tag of an element on the wire.
+    pub(crate) fn tag(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, tag(self.number, WireType::Len));
+        bytes
+    }
+}
+
+/// Returns the field of a type with this name, or else its only repeated message field.
+pub(crate) fn repeated_field(
+    descriptor: &MessageDescriptor,
+    name: Option<&str>,
+) -> Result<FieldDescriptor> {
+    let is_sequence = |field: &FieldDescriptor| {
+        field.is_list() && matches!(field.kind(), Kind::Message(_)) && !field.is_group()
+    };
+    let owner = descriptor.full_name();
+    let wrong = |message: String| Error::new(ErrorKind::InvalidConfig, message);
+    if let Some(name) = name {
+        let known = descriptor.get_field_by_name(name);
+        let field = known.ok_or_else(|| wrong(format!("{owner} has no field {name:?}")))?;
+        return if is_sequence(&field) {
+            Ok(field)
+        } else {
+            Err(wrong(format!("{owner}.{name} isn't a repeated message")))
+        };
+    }
+    let fields: Vec<FieldDescriptor> = descriptor.fields().filter(is_sequence).collect();
+    match &fields[..] {
+        [only] => Ok(only.clone()),
+        [] => Err(wrong(format!("{owner} has no repeated message"))),
+        several => {
+            let names: Vec<&str> = several.iter().map(FieldDescriptor::name).collect();
+            let names = names.join(", ");
+            Err(wrong(format!(
+                "{owner} has several repeated messages: name one of {names}"
+            )))
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A sequence of messages, read by position as one message.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::wire::{decode_varint, put_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::{ReadAt, is_record_file};
+
+use crate::group::{Group, Groups};
+use crate::recent::{Costly, Recent};
+use crate::records::Records;
+use crate::root::Root;
+
+/// Maximum total size of the cached groups of small elements, in bytes.
+const MAX_KEPT: u64 = 8 << 20;
+
+/// A sequence of messages, as a message that contains them in a repeated field.
+///
+/// A delimited file contains, for each message,
+///
+/// ```text
+/// | length (varint) | message |
+/// ```
+///
+/// as [protobuf's libraries write it](https://protobuf.dev/programming-guides/techniques/#streaming);
+/// a file of records has each message in a record, as `record-file` describes. The message is read as
+///
+/// ```text
+/// | tag (varint) | length (varint) | message |
+/// ```
+///
+/// with the length as it is in the file. The sequence is walked once, when it is opened; its index
+/// takes 24 bytes for each 256 KiB.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_core::progress::Progress;
+/// use proto_splitter_sequences::{Root, Sequence};
+/// use record_file::ReadAt;
+///
+/// // Two messages, with one field each.
+/// let file = Arc::new(b"\x02\x08\x01\x02\x08\x02".to_vec());
+/// let sequence = Sequence::open(file, &Root::untyped(), &Progress::default())?;
+/// assert_eq!((sequence.len(), sequence.size()?), (2, 8));
+/// let mut bytes = [0; 8];
+/// sequence.read_exact_at(0, &mut bytes)?;
+/// assert_eq!(&bytes, b"\x0a\x02\x08\x01\x0a\x02\x08\x02");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Sequence {
+    source: Source,
+    tag: Vec<u8>,
+    groups: Groups,
+    recent: Recent<Small>,
+}
+
+/// The file that has the elements.
+enum Source {
+    /// Each element follows its length.
+    Delimited(Arc<dyn ReadAt>),
+    /// Each element is a record.
+    Records(Box<Records>),
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Delimited(_) => f.write_str("Delimited"),
+            Source::Records(records) => records.fmt(f),
+        }
+    }
+}
+
+/// A group of small elements, with their tags.
+#[derive(Debug)]
+struct Small(Bytes);
+
+impl Costly for Small {
+    fn is_costly(&self) -> bool {
+        true
+    }
+}
+
+impl Sequence {
+    /// Opens a file of records, or else a delimited file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] with the number of the message and its offset if a delimited
+    /// file ends inside a message, or lacks a length; [`ErrorKind::Record`] if a file of records is
+    /// damaged; [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`].
+    pub fn open(source: Arc<dyn ReadAt>, root: &Root, progress: &Progress) -> Result<Sequence> {
+        let tag = root.tag();
+        let tag_len = tag.len() as u64;
+        let (source, groups) = if is_record_file(&source)? {
+            let mut records = Records::new(source)?;
+            records.find(u64::MAX)?;
+            let groups = Groups::of_records(&records, tag_len, progress)?;
+            (Source::Records(Box::new(records)), groups)
+        } else {
+            let groups = Groups::of_delimited(&*source, tag_len, progress)?;
+            (Source::Delimited(source), groups)
+        };
+        Ok(Sequence {
+            source,
+            tag,
+            groups,
+            recent: Recent::new(MAX_KEPT),
+        })
+    }
+
+    /// Returns the number of messages.
+    pub fn len(&self) -> u64 {
+        self.groups.count()
+    }
+
+    /// Returns true if there is no message.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns true if the messages are records, whose checksums are compared when they are read.
+    pub fn is_checked(&self) -> bool {
+        matches!(self.source, Source::Records(_))
+    }
+
+    /// Returns the bytes that precede the only element of a group in the message, but not in the
+    /// source.
+    fn front(&self, group: Group, next: Group) -> Vec<u8> {
+        let mut front = self.tag.clone();
+        if self.is_checked() {
+            put_varint(&mut front, next.at - group.at);
+        }
+        front
+    }
+
+    fn read_source(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        match &self.source {
+            Source::Delimited(source) => source.read_exact_at(offset, buf),
+            Source::Records(records) => records.read_exact_at(offset, buf),
+        }
+    }
+
+    /// Returns a group of several elements as it is in the message.
+    fn small(&self, index: usize, group: Group, next: Group) -> Result<Small> {
+        let size = usize::try_from(next.start - group.start).unwrap_or(usize::MAX);
+        let mut bytes = Vec::new();
+        match &self.source {
+            Source::Records(records) => records.records_in(index, |record| {
+                bytes.extend_from_slice(&self.tag);
+                put_varint(&mut bytes, record.len() as u64);
+                bytes.extend_from_slice(record);
+                Ok(())
+            })?,
+            Source::Delimited(source) => {
+                let len = usize::try_from(next.at - group.at).unwrap_or(usize::MAX);
+                let mut stored = vec![0; len];
+                source.read_exact_at(group.at, &mut stored)?;
+                let mut rest = &stored[..];
+                while let Some((len, len_len)) = decode_varint(rest) {
+                    let end = usize::try_from(len).ok();
+                    let end = end.and_then(|len| len_len.checked_add(len));
+                    let Some((element, others)) = end.and_then(|end| rest.split_at_checked(end))
+                    else {
+                        break;
+                    };
+                    bytes.extend_from_slice(&self.tag);
+                    bytes.extend_from_slice(element);
+                    rest = others;
+                }
+            }
+        }
+        if bytes.len() == size {
+            return Ok(Small(bytes.into()));
+        }
+        let message = "the lengths of the messages are others than when the file was opened";
+        let error = Error::new(ErrorKind::SourceChanged, message).at_offset(group.at);
+        Err(error.context(format_args!("message {}", group.first)))
+    }
+}
+
+impl ReadAt for Sequence {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let Some((index, group, next)) = self.groups.find(offset) else {
+            return Ok(0);
+        };
+        let skip = offset - group.start;
+        let left = usize::try_from(next.start - offset).unwrap_or(usize::MAX);
+        let len = left.min(buf.len());
+        let buf = &mut buf[..len];
+        let copy = |bytes: &[u8], buf: &mut [u8]| {
+            let from = usize::try_from(skip)
+                .ok()
+                .and_then(|skip| bytes.get(skip..));
+            let from = from.unwrap_or_default();
+            let len = from.len().min(buf.len());
+            buf[..len].copy_from_slice(&from[..len]);
+            len
+        };
+        if next.first - group.first > 1 {
+            let size = next.start - group.start;
+            let small = self
+                .recent
+                .get_or_make(index, size, || self.small(index, group, next))?;
+            return Ok(copy(&small.0, buf));
+        }
+        let front = self.front(group, next);
+        match skip.checked_sub(front.len() as u64) {
+            Some(skip) => self.read_source(group.at + skip, buf).map(|()| len),
+            None => Ok(copy(&front, buf)),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.groups.size())
+    }
+}

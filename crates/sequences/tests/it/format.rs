@@ -1,0 +1,159 @@
+//! Sequences as inputs of a registry, and as forms of other messages.
+
+use std::path::Path;
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{
+    Checks, ConvertOptions, ConvertTarget, Format, OpenOptions, Opened, Registry,
+};
+use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+use proto_splitter_sequences::{Root, SEQUENCE, SequenceFormat, sequence_of};
+
+use crate::made::{delimited, element_type, elements, message, records};
+
+static FORMATS: Registry = Registry::new(&[&SequenceFormat]);
+
+fn open(path: &Path) -> Opened {
+    let options = OpenOptions::new().descriptor(sequence_of(&element_type()).unwrap());
+    FORMATS.open_as(&SequenceFormat, path, &options).unwrap()
+}
+
+fn target(name: &str) -> &'static ConvertTarget {
+    let targets = SequenceFormat.targets().iter();
+    targets
+        .into_iter()
+        .find(|target| target.name == name)
+        .unwrap()
+}
+
+#[test]
+fn the_elements_of_a_delimited_file_have_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("files.log");
+    std::fs::write(&path, delimited(&elements(&[2, 3, 4]))).unwrap();
+    let opened = open(&path);
+    assert_eq!(opened.get("message[2].name").unwrap(), "cccc");
+    assert_eq!(opened.get("message[name=\"bbb\"].name").unwrap(), "bbb");
+    assert_eq!(opened.descriptor().unwrap().full_name(), SEQUENCE);
+    assert_eq!(opened.verify().unwrap().checks, Checks::Structure);
+}
+
+#[test]
+fn a_record_file_that_says_its_type_is_recognized() {
+    let folder = tempfile::tempdir().unwrap();
+    let elements = elements(&[2, 3, 300]);
+    let plain = folder.path().join("files.log");
+    std::fs::write(&plain, delimited(&elements)).unwrap();
+    let typed = folder.path().join("files.riegeli");
+    let written = SequenceFormat
+        .convert(
+            &open(&plain),
+            target("records"),
+            &typed,
+            &ConvertOptions::new(),
+        )
+        .unwrap();
+    assert_eq!(written.bytes, std::fs::metadata(&typed).unwrap().len());
+
+    let opened = FORMATS.open(&typed, &OpenOptions::new()).unwrap();
+    assert_eq!(
+        opened.format().map(|format| format.name()),
+        Some("sequence")
+    );
+    assert_eq!(opened.get("message[1].name").unwrap(), "bbb");
+    assert_eq!(opened.verify().unwrap().checks, Checks::Checksums);
+
+    // Their type can be requested, too, and so can a field that contains them.
+    for asked in [element_type(), sequence_of(&element_type()).unwrap()] {
+        let options = OpenOptions::new().descriptor(asked);
+        let opened = FORMATS.open(&typed, &options).unwrap();
+        assert_eq!(opened.get("message[0].name").unwrap(), "aa");
+    }
+    let pool = element_type().parent_pool().clone();
+    let root = Root::named(&pool, "google.protobuf.FileDescriptorSet.file").unwrap();
+    let options = OpenOptions::new().descriptor(root.descriptor().cloned());
+    let set = FORMATS.open(&typed, &options).unwrap();
+    assert_eq!(set.get("file[0].name").unwrap(), "aa");
+}
+
+#[test]
+fn a_record_file_without_a_type_is_not_recognized_but_opened_as_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("files.riegeli");
+    std::fs::write(&path, records(&elements(&[2, 3]), "zstd:1")).unwrap();
+    assert!(FORMATS.open(&path, &OpenOptions::new()).is_err());
+    assert_eq!(open(&path).get("message[1].name").unwrap(), "bbb");
+    let untyped = FORMATS
+        .open_as(&SequenceFormat, &path, &OpenOptions::new())
+        .unwrap();
+    assert_eq!(untyped.get("1[1].1").unwrap(), "bbb");
+}
+
+#[test]
+fn a_sequence_is_split_and_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("files.log");
+    let elements = elements(&[200; 500]);
+    std::fs::write(&path, delimited(&elements)).unwrap();
+    let options = SplitOptions::new().max_chunk_size(10_000);
+    let source = open(&path).source().unwrap();
+    let chunks = SizeSplitter
+        .write_with(source, folder.path().join("files"), &options)
+        .unwrap();
+    let options = OpenOptions::new().descriptor(sequence_of(&element_type()).unwrap());
+    let opened = FORMATS.open(&chunks.path, &options).unwrap();
+    assert!(opened.chunked().is_some());
+    assert!(opened.bytes().unwrap() == message(&elements));
+    let back = folder.path().join("back.log");
+    SequenceFormat
+        .convert(&opened, target("delimited"), &back, &ConvertOptions::new())
+        .unwrap();
+    assert!(std::fs::read(&back).unwrap() == delimited(&elements));
+    let options = ConvertOptions::new();
+    let again = SequenceFormat.convert(&opened, target("delimited"), &back, &options);
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn a_wrong_setting_or_root_is_refused_with_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("files.log");
+    std::fs::write(&path, delimited(&elements(&[2]))).unwrap();
+    let output = folder.path().join("out");
+    let convert = |name: &str, value: &str| {
+        let options = ConvertOptions::new().setting(name, value);
+        let converted =
+            SequenceFormat.convert(&open(&path), target("delimited"), &output, &options);
+        converted.unwrap_err().to_string()
+    };
+    assert_eq!(
+        convert("field", "name"),
+        "proto_splitter.Sequence has no field \"name\""
+    );
+    assert_eq!(
+        convert("others", "keep"),
+        "others is refuse or drop, not \"keep\""
+    );
+    assert_eq!(
+        convert("records", "zstd"),
+        "there is no setting \"records\" for this form"
+    );
+    assert!(!output.exists());
+
+    let pool = element_type().parent_pool().clone();
+    let named = |name: &str| Root::named(&pool, name).unwrap_err().to_string();
+    assert_eq!(
+        named("google.protobuf.Nothing"),
+        "the schema has no type \"google.protobuf.Nothing\", and no repeated field of that name"
+    );
+    assert_eq!(
+        named("google.protobuf.FileDescriptorProto.name"),
+        "google.protobuf.FileDescriptorProto.name isn't a repeated message"
+    );
+    let several = Root::of_field(&element_type(), None).unwrap_err();
+    assert!(
+        several
+            .to_string()
+            .contains("name one of message_type, enum_type")
+    );
+}

@@ -1,0 +1,7 @@
+//! Sequences of messages, compared with the same elements concatenated in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod format;
+mod made;
+mod reading;
+mod writing;

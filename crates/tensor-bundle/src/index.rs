@@ -1,0 +1,306 @@
+//! The tensors listed in an index.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use prost::Message;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::{DataType, TensorShapeProto, VersionDef};
+use record_file::ReadAt;
+
+use crate::checksum::unmask_crc;
+use crate::dtype::{dtype_name, tensor_size};
+use crate::options::MAX_SHARDS;
+use crate::proto::bundle_header_proto::Endianness;
+use crate::proto::{BundleEntryProto, BundleHeaderProto};
+use crate::slice::{self, slice_key};
+use crate::table::TableReader;
+
+/// The version of the format that is written, and the newest version that is read.
+pub(crate) const VERSION: i32 = 1;
+
+/// A tensor of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    name: String,
+    dtype: DataType,
+    shape: Vec<u64>,
+    size: u64,
+    location: TensorLocation,
+}
+
+/// The location of a tensor's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TensorLocation {
+    /// One range.
+    Whole(Span),
+    /// Several ranges: each slice of the tensor is stored separately.
+    Slices(Vec<Slice>),
+}
+
+/// A range of bytes in one of a bundle's data files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Number of the file.
+    pub shard: u32,
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// Size, in bytes.
+    pub size: u64,
+    /// Unmasked crc32c of the bytes. For strings it is computed differently.
+    pub crc32c: u32,
+}
+
+/// A rectangular part of a tensor that is stored separately.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// First index in each dimension.
+    pub start: Vec<u64>,
+    /// Size of each dimension.
+    pub shape: Vec<u64>,
+    /// Location of its bytes.
+    pub span: Span,
+}
+
+impl Tensor {
+    /// Returns the tensor's name in the index.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the type of its elements.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Returns the tensor's dimensions; empty for a scalar.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Returns the tensor's size in the data files, in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the location of its bytes.
+    pub fn location(&self) -> &TensorLocation {
+        &self.location
+    }
+
+    /// Returns all ranges with its bytes.
+    pub fn spans(&self) -> impl Iterator<Item = &Span> {
+        let (whole, slices) = match &self.location {
+            TensorLocation::Whole(span) => (Some(span), &[][..]),
+            TensorLocation::Slices(slices) => (None, slices.as_slice()),
+        };
+        whole
+            .into_iter()
+            .chain(slices.iter().map(|slice| &slice.span))
+    }
+}
+
+/// The content of an index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) num_shards: u32,
+    /// Tensors in ascending order of their names.
+    pub(crate) tensors: Vec<Tensor>,
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+impl Index {
+    pub(crate) fn read(source: impl ReadAt) -> Result<Index> {
+        let table = TableReader::open(source)?;
+        let mut num_shards = None;
+        let mut entries = Vec::new();
+        let mut slices = BTreeMap::new();
+        table.for_each(|key, value| {
+            let Some(shards) = num_shards else {
+                if !key.is_empty() {
+                    return Err(invalid("the first entry of the index is not its header"));
+                }
+                num_shards = Some(header(value)?);
+                return Ok(ControlFlow::Continue(()));
+            };
+            let name = String::from_utf8_lossy(key).into_owned();
+            let entry = BundleEntryProto::decode(value)
+                .map_err(|error| invalid(error.to_string()).at_path(&name))?;
+            let entry = Entry::check(entry, shards).map_err(|error| error.at_path(&name))?;
+            if key.first() == Some(&slice::FIRST_BYTE) {
+                slices.insert(key.to_vec(), entry);
+            } else if std::str::from_utf8(key).is_ok() {
+                entries.push((name, entry));
+            } else {
+                return Err(invalid("a name that is not UTF-8").at_path(name));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let num_shards = num_shards.ok_or_else(|| invalid("an index without a header"))?;
+        let tensors = entries
+            .into_iter()
+            .map(|(name, entry)| entry.resolve(name, &slices))
+            .collect::<Result<_>>()?;
+        Ok(Index {
+            num_shards,
+            tensors,
+        })
+    }
+}
+
+/// Returns the number of shards in the header.
+fn header(value: &[u8]) -> Result<u32> {
+    let header = BundleHeaderProto::decode(value)
+        .map_err(|error| invalid(format!("the header of the index: {error}")))?;
+    let unsupported = |message| Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    if header.endianness() == Endianness::Big {
+        return unsupported(
+            "the tensors are big-endian, and only little-endian ones are read".to_owned(),
+        );
+    }
+    let VersionDef {
+        min_consumer,
+        bad_consumers,
+        ..
+    } = header.version.unwrap_or_default();
+    if min_consumer > VERSION || bad_consumers.contains(&VERSION) {
+        return unsupported(format!(
+            "the bundle needs a reader of version {min_consumer}, and this one is of version {VERSION}"
+        ));
+    }
+    match u32::try_from(header.num_shards) {
+        Ok(shards @ 1..=MAX_SHARDS) => Ok(shards),
+        _ => Err(invalid(format!(
+            "{} data files, and there may be 1 to {MAX_SHARDS}",
+            header.num_shards
+        ))),
+    }
+}
+
+/// A validated entry.
+struct Entry {
+    dtype: DataType,
+    shape: Vec<u64>,
+    span: Span,
+    slices: Vec<crate::proto::TensorSliceProto>,
+}
+
+impl Entry {
+    fn check(entry: BundleEntryProto, shards: u32) -> Result<Entry> {
+        let dtype = DataType::try_from(entry.dtype)
+            .map_err(|_| invalid(format!("a tensor of the unknown type {}", entry.dtype)))?;
+        let shape = shape(&entry.shape.unwrap_or_default())?;
+        let sliced = !entry.slices.is_empty();
+        let at = |number: i64, what: &str| {
+            u64::try_from(number)
+                .map_err(|_| invalid(format!("{number} as the {what} of a tensor")))
+        };
+        let (offset, size) = (at(entry.offset, "offset")?, at(entry.size, "size")?);
+        let shard = u32::try_from(entry.shard_id)
+            .ok()
+            .filter(|shard| *shard < shards);
+        let Some(shard) = shard else {
+            return Err(invalid(format!("data file {} of {shards}", entry.shard_id)));
+        };
+        if offset
+            .checked_add(size)
+            .is_none_or(|end| i64::try_from(end).is_err())
+        {
+            return Err(invalid(format!(
+                "{size} bytes at {offset}: past the end of any file"
+            )));
+        }
+        match tensor_size(dtype, &shape) {
+            Some(expected) if expected != size && !sliced => {
+                let name = dtype_name(dtype);
+                return Err(invalid(format!(
+                    "{size} bytes, and {name}{shape:?} takes {expected}"
+                )));
+            }
+            None if crate::dtype::element_size(dtype).is_some() => {
+                return Err(invalid(format!(
+                    "a tensor of more than 2^64 bytes: {shape:?}"
+                )));
+            }
+            _ => {}
+        }
+        Ok(Entry {
+            dtype,
+            shape,
+            span: Span {
+                shard,
+                offset,
+                size,
+                crc32c: unmask_crc(entry.crc32c),
+            },
+            slices: entry.slices,
+        })
+    }
+
+    fn resolve(self, name: String, stored: &BTreeMap<Vec<u8>, Entry>) -> Result<Tensor> {
+        let Entry {
+            dtype,
+            shape,
+            span,
+            slices,
+        } = self;
+        if slices.is_empty() {
+            return Ok(Tensor {
+                name,
+                dtype,
+                shape,
+                size: span.size,
+                location: TensorLocation::Whole(span),
+            });
+        }
+        let resolve = |proto| -> Result<Slice> {
+            let (start, extent) = slice::bounds(proto, &shape)?;
+            let stored = stored.get(&slice_key(name.as_bytes(), proto)?);
+            match stored {
+                Some(entry) if entry.dtype == dtype && entry.shape == extent => Ok(Slice {
+                    start,
+                    shape: extent,
+                    span: entry.span,
+                }),
+                Some(_) => Err(invalid(
+                    "a slice whose type or shape differs from the index",
+                )),
+                None => Err(invalid("a slice that is not in the index")),
+            }
+        };
+        let slices: Result<Vec<Slice>> = slices.iter().map(resolve).collect();
+        let slices = slices.map_err(|error| error.at_path(&name))?;
+        let size = slices
+            .iter()
+            .try_fold(0u64, |all, slice| all.checked_add(slice.span.size));
+        let size = size.ok_or_else(|| invalid("slices of more than 2^64 bytes").at_path(&name))?;
+        if let Some(expected) = tensor_size(dtype, &shape).filter(|expected| *expected != size) {
+            let message = format!("slices of {size} bytes, and all of it takes {expected}");
+            return Err(invalid(message).at_path(&name));
+        }
+        Ok(Tensor {
+            name,
+            dtype,
+            shape,
+            size,
+            location: TensorLocation::Slices(slices),
+        })
+    }
+}
+
+fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
+    /// Largest number of dimensions in TensorFlow.
+    const MAX_RANK: usize = 254;
+    if shape.unknown_rank || shape.dim.len() > MAX_RANK {
+        return Err(invalid(format!(
+            "a shape of no rank, or of more than {MAX_RANK}"
+        )));
+    }
+    let dims = shape.dim.iter().map(|dim| {
+        u64::try_from(dim.size).map_err(|_| invalid(format!("a dimension of {}", dim.size)))
+    });
+    dims.collect()
+}
