@@ -50,7 +50,7 @@ def plain(tensor):
     return tensor.dtype.name, tuple(tensor.shape), content
 
 
-def behaviour(folder, strings):
+def behavior(folder, strings):
     """All that is seen of a SavedModel: by its tags, its signatures, and by these and the round, what comes out."""
     model = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     seen = {}
@@ -76,7 +76,7 @@ def behaviour(folder, strings):
 
 
 def differences(original, copy, where=""):
-    """The places where two behaviours differ."""
+    """The places where two behaviors differ."""
     if isinstance(original, dict) and isinstance(copy, dict):
         for key in list(original) + [key for key in copy if key not in original]:
             at = f"{where}, {key}" if where else f"tags {key}"
@@ -98,10 +98,10 @@ def main():
         try:
             strings = words(Path(original))
             if original not in originals:
-                originals[original] = behaviour(Path(original), strings)
+                originals[original] = behavior(Path(original), strings)
             wanted = originals[original]
             runs = ROUNDS * sum(len(signatures) for signatures in wanted.values())
-            problem = "; ".join(differences(wanted, behaviour(Path(copy), strings))) or None
+            problem = "; ".join(differences(wanted, behavior(Path(copy), strings))) or None
             if not problem and not runs:
                 problem = "the original has no signatures"
         except Exception as error:

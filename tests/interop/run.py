@@ -5,6 +5,8 @@
   split        every fixture, cut by protosplit at several maximum sizes and in every compression: TensorFlow's Merger
                rebuilds the source
   special      the same for messages that its Merger is easily confused by (special.py)
+  root         every fixture with a Merkle root, as it was cut and compressed again: TensorFlow's Merger rebuilds the source,
+               and the root stays the same
   extended     every fixture in the extended profile, with values and trailers in several chunks and in several files:
                TensorFlow's Merger refuses each of the files, and protosplit merges them to the source
   merge        every file in tests/data/tensorflow_cpb, merged by protosplit: equal to its source as a message
@@ -177,7 +179,8 @@ def facts(files):
                 enum(name, e)
             for n in m.nested_type:
                 # Ours: the fields of that type are, too.
-                if f"{name}.{n.name}" != "tensorflow.proto_splitter.ChunkMetadata.ExternalFile":
+                own = ["ExternalFile", "MerkleTree"]
+                if f"{name}.{n.name}" not in [f"tensorflow.proto_splitter.ChunkMetadata.{each}" for each in own]:
                     message(name, n)
 
         for e in file.enum_type:
@@ -320,6 +323,30 @@ class Protosplit:
         else:
             self.written.append((group, label, source, prefix))
 
+    def split_with_root(self, source, size, compression):
+        """Splits with a Merkle root, compresses again, and checks that both files have the root."""
+        label = f"{source.name}, {size}, {compression}"
+        self.count += 1
+        first, again = (self.scratch / f"root.{self.count}.{part}" for part in ("split", "again"))
+        first.mkdir()
+        again.mkdir()
+        message = [] if source.path.name == "saved_model.pb" else ["--message", source.message]
+        cut = ["--max-chunk-size", size, "--compression", compression, "--merkle-root", "--json", *message]
+        ran = self.run("split", source.path, "-o", first / source.prefix.name, *cut)
+        if ran.returncode == 1 or (ran.returncode == 0 and not json.loads(ran.stdout)["split"]):
+            return
+        if ran.returncode != 0:
+            self.report.check("root", label, f"exit {ran.returncode}: {ran.stderr.strip()}")
+            return
+        root = json.loads(ran.stdout)["merkle_root"]
+        other = "none" if compression != "none" else "zstd"
+        files = [Path(f"{folder / source.prefix.name}.cpb") for folder in (first, again)]
+        self.run("recompress", files[0], "-o", files[1], "--compression", other)
+        for file in files:
+            ran = self.run("verify", file, "--root", root)
+            self.report.check("root", f"{label}, {file.parent.name}", ran.stderr.strip() or None)
+            self.written.append(("root", f"{label}, {file.parent.name}", source, file.with_suffix("")))
+
     def refusal(self, ran, source, size, folder, label):
         """Whether there was a reason not to cut this, and the error tells it."""
         error = ran.stderr.strip()
@@ -447,6 +474,14 @@ def check_special(protosplit, new):
         # `expect` counts what 1 KiB makes necessary.
         protosplit.split("special", source, "10KiB", "none")
         protosplit.split("special", source, "1KiB", "none", value_size="64")
+    protosplit.check_with_tensorflow()
+
+
+def check_root(protosplit, new):
+    for source in fixture_sources(new):
+        for size in ("1KiB", "10KiB"):
+            for compression in ("none", "zstd", "brotli"):
+                protosplit.split_with_root(source, size, compression)
     protosplit.check_with_tensorflow()
 
 
@@ -635,7 +670,7 @@ def check_load(protosplit, report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = ["descriptors", "split", "special", "extended", "merge", "fingerprint", "load"]
+    groups = ["descriptors", "split", "special", "root", "extended", "merge", "fingerprint", "load"]
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which checks to make; default all: {', '.join(groups)}")
     parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
     parser.add_argument("--keep", type=Path, help="an empty or new folder for all files written, to look at afterwards")
@@ -660,6 +695,8 @@ def main():
             check_split(protosplit, message_maker(tensorflow))
         if "special" in chosen:
             check_special(protosplit, message_maker(tensorflow))
+        if "root" in chosen:
+            check_root(protosplit, message_maker(tensorflow))
         if "extended" in chosen:
             check_extended(protosplit, report, tensorflow, message_maker(tensorflow))
         if "merge" in chosen:

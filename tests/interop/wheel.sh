@@ -9,13 +9,8 @@ if [ -n "${WHEEL:-}" ]; then
 fi
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 out=$1
-venv=$top/.interop/wheel-venv
+venv=$("$top/tests/interop/environment.sh" wheel "${PYTHON:-python3}" 'maturin>=1.14,<2')
 interpreter=${2:-$venv/bin/python}
-if [ ! -e "$venv/.complete" ]; then
-  "${PYTHON:-python3}" -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.14,<2'
-  touch "$venv/.complete"
-fi
 # What the command's build has compiled already serves here, too.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$top/target}
 cd "$top/crates/python"

@@ -16,6 +16,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import random_types
 import recipes
+import sequences
 
 passed, failed = 0, 0
 
@@ -375,6 +376,7 @@ def main():
     if not args.without_package:
         in_python(args, log, path, schema)
         recipes.run(args.protosplit, args.work, check)
+        sequences.run(args.protosplit, args.work, check)
     for seed in range(args.seeds):
         at_random(args, seed)
     print(f"{passed} passed, {failed} failed")

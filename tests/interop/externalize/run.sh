@@ -8,24 +8,19 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$here/../setup.sh"
 cd "$here/../../.."
-cargo build --quiet --release -p proto-splitter-cli
+cargo build --quiet --release --bin protosplit
 cargo build --quiet --release --example externalize
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 check=("$here/check.py" --protosplit "$target/release/protosplit")
-.interop/venv/bin/python "${check[@]}" --example "$target/release/examples/externalize" "$@"
+.interop/tensorflow-venv/bin/python "${check[@]}" --example "$target/release/examples/externalize" "$@"
 
 # What an older one is asked: no random models, whose point is what we make of them, and no large ones.
 case "${EXTERNALIZE_2_17-} $*" in no*|*--only*) exit ;; esac
-old=.interop/tf-2.17-venv
 # There are no wheels of it for newer ones.
 python=$(for version in 3.12 3.11 3.10; do command -v "python$version" && break; done || true)
 if [ -z "$python" ] || ! "$python" -c 'import venv' 2>/dev/null; then
   echo "run.sh: TensorFlow 2.17 needs Python 3.10 to 3.12, which isn't here: not asked" >&2
   exit
 fi
-if ! "$old/bin/python" -c 'import importlib.metadata as m; m.version("tensorflow-cpu")' 2>/dev/null; then
-  rm -rf "$old"
-  "$python" -m venv "$old"
-  "$old/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-compile 'tensorflow-cpu==2.17.1'
-fi
+old=$("$here/../environment.sh" tf-2.17 "$python" tensorflow-cpu==2.17.1)
 "$old/bin/python" "${check[@]}" --random 12

@@ -6,18 +6,13 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
-venv=$top/.interop/grpc-venv
-if ! "$venv/bin/pip" show --quiet google-crc32c grpcio pytest 2>/dev/null; then
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.68' 'protobuf>=5.29' google-crc32c numpy pytest
-fi
+venv=$("$here/../environment.sh" grpc python3 'grpcio>=1.68' 'protobuf>=5.29' google-crc32c numpy pytest)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$top/target}
 WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
-cargo build --quiet --release --manifest-path "$top/Cargo.toml" -p proto-splitter-tonic --examples
+cargo build --quiet --release --manifest-path "$top/Cargo.toml" --example grpc --example interop
 examples=$CARGO_TARGET_DIR/release/examples
 export PYTHONPATH=$work/site
 "$venv/bin/python" -m pytest --quiet -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests/test_grpc.py"

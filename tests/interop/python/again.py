@@ -24,6 +24,7 @@ import loaders  # noqa: E402
 import models  # noqa: E402
 import proto_splitter as ps  # noqa: E402
 import proto_splitter.tensorflow as pst  # noqa: E402
+from proto_splitter import constants  # noqa: E402
 
 SPEC = [tf.TensorSpec([None, 256], tf.float32, name="x")]
 
@@ -175,14 +176,71 @@ def check_failing(checks, work):
         assert not os.path.exists(path)
 
 
+def remote_files(folder):
+    return sorted(f"{at}/{name}"[len(folder):].lstrip("/") for at, _, names in tf.io.gfile.walk(folder) for name in names)
+
+
 def check_remote(checks):
+    model, small, x = Dense(64), Dense(64), tf.ones([2, 256])
+    expected = model.call(x)["y0"].numpy()
+    path, again, chunked = "ram://remote/model", "ram://remote/again", "ram://remote/chunked"
     with checks.check("a model is saved to where tf.io.gfile writes"):
-        model, x = Dense(64), tf.ones([2, 256])
-        pst.save(model, "ram://remote/model", signatures=model.call, min_size="1KiB")
-        assert tf.io.gfile.exists("ram://remote/model/" + CONSTANTS)
+        pst.save(model, path, signatures=model.call, min_size="1KiB")
+        assert CONSTANTS in remote_files(path)
         # TensorFlow joins the paths of assets as those of local files.
-        loaded = tf.saved_model.load("ram://remote/model")
-        assert (loaded.call(x)["y0"].numpy() == model.call(x)["y0"].numpy()).all()
+        assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
+    with checks.check("what was loaded from there is saved there"):
+        with pst.enabled(min_size="1KiB"):
+            wrapper = Wrapper(tf.saved_model.load(path))
+            tf.saved_model.save(wrapper, again, signatures=wrapper.call)
+        assert (tf.saved_model.load(again).call(x)["y"].numpy() == wrapper.call(x)["y"].numpy()).all()
+        assert len([name for name in remote_files(again) if "proto_splitter" in name]) == 3, remote_files(again)
+    with checks.check("a small model saved over a large one there leaves nothing of that"):
+        pst.save(small, path, signatures=small.call)
+        assert remote_files(path) == ["fingerprint.pb", "saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index"], \
+            remote_files(path)
+    with checks.check("a model in chunks is read from there"):
+        with pst.enabled(min_size="1KiB", format="cpb"):
+            constants.debug_set_max_size(20_000)
+            tf.saved_model.save(model, chunked, signatures=model.call)
+            constants.debug_set_max_size(1 << 30)
+            assert "saved_model.cpb" in remote_files(chunked) and "saved_model.pb" not in remote_files(chunked)
+            assert tf.saved_model.experimental.read_fingerprint(chunked).graph_def_program_hash
+            assert (tf.saved_model.load(chunked).call(x)["y0"].numpy() == expected).all()
+            same(loaders.run_v1(chunked, ["serve"]), loaders.run_v1(path, ["serve"]))
+        assert (pst.load(chunked).call(x)["y0"].numpy() == expected).all()
+    with checks.check("progress there goes from nothing to all, and what it raises ends the save and leaves nothing"):
+        told, large = [], Dense(2048)
+        pst.save(large, "ram://remote/told", large.call, progress=lambda done, total: told.append((done, total)))
+        assert told == sorted(told) and told[-1][0] == told[-1][1] > 1 << 20, told
+        for stop_at in (0, told[-1][1] * 3 // 4):
+
+            def stop(done, total):
+                if done >= stop_at:
+                    raise InterruptedError("enough")
+
+            try:
+                pst.save(large, "ram://remote/stopped", large.call, progress=stop)
+                raise RuntimeError("it went on")
+            except InterruptedError:
+                assert not tf.io.gfile.exists("ram://remote/stopped")
+                assert not [name for name in tf.io.gfile.listdir("ram://remote") if "stopped" in name]
+    with checks.check("a scheme that its wheel has no file system for is its own error"):
+        errors = []
+        for save in (tf.saved_model.save, pst.save):
+            try:
+                save(model, "s3://bucket/model", signatures=model.call)
+            except Exception as error:  # noqa: BLE001
+                errors.append((type(error), str(error)))
+        assert len(errors) == 2 and errors[0] == errors[1] and "\n" not in errors[0][1], errors
+        assert "scheme 's3' not implemented" in errors[0][1], errors
+        for load in (tf.saved_model.load, pst.load):
+            try:
+                load("s3://bucket/model")
+                raise RuntimeError("it was loaded")
+            except Exception as error:  # noqa: BLE001
+                errors.append((type(error), str(error)))
+        assert errors[2] == errors[3], errors
 
 
 def main():

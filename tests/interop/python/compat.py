@@ -126,7 +126,8 @@ def check_util(checks):
     with checks.check("wrong field tags are the errors that they are in TensorFlow"):
         raises(KeyError, "Unable to find field 'not_a_field'", util.get_field_tag, graph, ["node", 0, "not_a_field"])
         raises(KeyError, "Unable to find field number 10000", util.get_field_tag, graph, [2, 10000])
-        raises(ValueError, "Unable to find fields", util.get_field_tag, graph, ["node", 0, "name", 1])
+        raises(ValueError, "Unable to find fields: ['node', 0, 'name', 1] in proto of type tensorflow.GraphDef",
+               util.get_field_tag, graph, ["node", 0, "name", 1])
     with checks.check("fields are found, with their descriptors"):
         assert util.get_field(graph, []) == util.get_field(graph, ()) == (graph, None)
         assert util.get_field(graph, ["node", 0, 5, "value", "tensor", "tensor_content"])[0] == b"content"

@@ -206,9 +206,13 @@ def check_docs(checks, work):
             os.chdir(before)
 
 
-def peak():
+def memory(key):
     with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(key))
+
+
+def peak():
+    return memory("VmHWM")
 
 
 def write_large(path, megabytes, operator):
@@ -248,6 +252,28 @@ def run_large(path, rows, packs):
     return {"peak": peak() - before}
 
 
+def run_shared(path, count):
+    """Several sessions of one loaded model, and the memory that all but the first take."""
+    model = pso.LoadedModel(path)
+    given = np.array([0, 5], np.int64)
+
+    options = onnxruntime.SessionOptions()
+
+    def session():
+        made = model.session(options, providers=["CPUExecutionProvider"])
+        return made, made.run(None, {"x": given})
+
+    sessions = [session()]
+    before = memory("VmRSS")
+    sessions += [session() for _ in range(int(count) - 1)]
+    for _, results in sessions:
+        assert all((found == expected).all() for found, expected in zip(results, sessions[0][1]))
+    assert model.nbytes >= sum(found.nbytes for found in sessions[0][1])
+    del model
+    assert all((found == expected).all() for found, expected in zip(sessions[-1][0].run(None, {"x": given}), sessions[0][1]))
+    return {"more": memory("VmRSS") - before}
+
+
 def script(*arguments):
     ran = subprocess.run([sys.executable, __file__, *map(str, arguments)], capture_output=True, text=True)
     if ran.returncode:
@@ -272,8 +298,18 @@ def check_memory(checks, work, megabytes):
             assert figure <= most, figure
 
 
+def check_sharing(checks, work, megabytes):
+    with checks.check(f"four sessions share {megabytes} MB of weights"):
+        made = script("write_large", os.path.join(work, "shared"), megabytes, "Gather")
+        ran = script("run_shared", made["path"], 4)
+        os.unlink(made["path"])
+        figure = ran["more"] / made["size"]
+        print(f"{made['size'] / 1e6:.0f} MB of weights in a .cpb: three sessions more took {figure:.2f}x", flush=True)
+        assert figure <= 0.2, figure
+
+
 def main():
-    if len(sys.argv) > 1 and sys.argv[1] in ("write_large", "run_large"):
+    if len(sys.argv) > 1 and sys.argv[1] in ("write_large", "run_large", "run_shared"):
         print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
         return
     parser = argparse.ArgumentParser()
@@ -286,6 +322,7 @@ def main():
         onnx_paths.check_paths(checks, work, make())
         check_docs(checks, work)
         check_memory(checks, work, args.memory)
+        check_sharing(checks, work, args.memory)
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))
 

@@ -3,8 +3,11 @@
 Ends with one line, `N passed, 0 failed`.
 """
 
+import ast
 import glob
+import mmap
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,8 +24,11 @@ sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
 from shim import CONSTANTS, Checks, Dense, same  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
+import google.protobuf  # noqa: E402
 from google.protobuf import text_format  # noqa: E402
 from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
+from tensorflow.python.framework import meta_graph, ops, tensor_util  # noqa: E402
+from tensorflow.python.saved_model import save_options  # noqa: E402
 
 import loaders  # noqa: E402
 import models  # noqa: E402
@@ -150,6 +156,33 @@ def check_progress(checks, work):
         assert not os.path.exists(path)
 
 
+def check_pages(checks):
+    """Both pages have what TensorFlow and protobuf say of 2 GB."""
+    pages = {}
+    for name in ("python.md", "my-model-is-too-big.md"):
+        with open(os.path.join(HERE, "../../../docs", name)) as file:
+            # The first cell of each row of the table.
+            pages[name] = [row.split("|")[1] for row in file if row.startswith("| ") and "`" in row]
+    modules = (tensor_util, ops, meta_graph, save_options)
+    words = ("larger than 2GB.", "disabled in OSS.")
+    said = set()
+    for module in modules:
+        with open(module.__file__) as file:
+            strings = [node.value for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        # Without docstrings, which have lines.
+        said.update(text[:text.index(word) + len(word)] for text in strings for word in words if word in text.split("\n")[0])
+    binaries = glob.glob(os.path.join(os.path.dirname(google.protobuf.__file__), "../_upb/*.so")) \
+        + [os.path.join(os.path.dirname(tf.__file__), "libtensorflow_framework.so.2")]
+    for path in binaries:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            said.update(found.decode() for found in re.findall(rb"[\w ]*(?:exceed\w* maximum protobuf size of 2GB|must be smaller than 2GiB): ", data))
+    with checks.check("both pages have every message about 2 GB"):
+        assert len(said) >= 5, said
+        for message in said:
+            for name, rows in pages.items():
+                assert any(message.strip()[-40:].lower() in row.lower() for row in rows), (message, name)
+
+
 def bar(path):
     model = Dense(2048)
     pst.save(model, path, model.call, progress=True)
@@ -176,6 +209,7 @@ def main():
         check_image_format(checks, work)
         check_text(checks, work)
         check_progress(checks, work)
+        check_pages(checks)
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))
 

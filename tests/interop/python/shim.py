@@ -350,6 +350,49 @@ def check_import(checks, work):
             raise AssertionError("it didn't")
 
 
+def loops():
+    """Graphs of TensorFlow 1 with constants inside and outside of the frames of loops."""
+    a, b = models.numbers(3, 16, 16), models.numbers(4, 16, 16)
+
+    def times(constant):
+        return lambda i, x: (i + 1, tf.tanh(x @ (tf.constant(b) if constant is None else constant)))
+
+    def loop(body, x, below=lambda i, x: i < 3):
+        return v1.while_loop(below, body, [0, x])[1]
+
+    yield "a constant in a loop", lambda x: loop(times(None), x)
+    yield "a constant from outside", lambda x: loop(times(tf.constant(a)), x)
+    yield "one in the condition", lambda x: loop(times(tf.constant(a)), x, lambda i, x: tf.reduce_sum(tf.constant(b)) * 0 + tf.cast(i, tf.float32) < 2)
+    yield "a loop in a loop", lambda x: loop(lambda i, x: (i + 1, loop(times(None), x) + tf.constant(a)[:4]), x)
+    yield "a branch in a loop", lambda x: loop(lambda i, x: (i + 1, v1.cond(i > 1, lambda: x @ tf.constant(a), lambda: x @ tf.constant(b))), x)
+    yield "a loop in a branch", lambda x: v1.cond(tf.reduce_sum(x) > 1e6, lambda: x @ tf.constant(a), lambda: loop(times(None), x))
+    yield "rows that are mapped", lambda x: tf.map_fn(lambda row: tf.linalg.matvec(tf.constant(a), row), x)
+    yield "a gradient", lambda x: tf.gradients(loop(times(None), x), x)[0]
+
+
+def check_loops(checks, work):
+    path, given = os.path.join(work, "loops.pb"), models.numbers(5, 4, 16)
+    v1.disable_control_flow_v2()
+    try:
+        for name, build in loops():
+            with checks.check(f"import_graph_def takes loops of TensorFlow 1: {name}"):
+                graph = tf.Graph()
+                with graph.as_default():
+                    y = tf.identity(build(v1.placeholder(tf.float32, [4, 16], name="x")), name="y")
+                definition = graph.as_graph_def()
+                assert any(node.op in ("Enter", "Merge") for node in definition.node)
+                with open(path, "wb") as file:
+                    file.write(definition.SerializeToString())
+                with v1.Session(graph=graph) as session:
+                    expected = session.run(y, {"x:0": given})
+                imported = v1.wrap_function(lambda: pst.import_graph_def(path, name="", min_size=256), [])
+                assert all(node.ByteSize() < 1024 for node in imported.graph.as_graph_def().node)
+                pruned = imported.prune(imported.graph.get_tensor_by_name("x:0"), imported.graph.get_tensor_by_name("y:0"))
+                assert pruned(tf.constant(given)).numpy().tobytes() == expected.tobytes()
+    finally:
+        v1.enable_control_flow_v2()
+
+
 def check_docs(checks, work):
     with checks.check("docs/python.md"):
         folder = os.path.join(work, "docs")
@@ -403,7 +446,7 @@ def main():
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="shim-") as work:
         for name, run in (("seams", lambda: check_seams(checks)), ("small", lambda: check_small(checks, work)),
-                          ("saving", lambda: check_saving(checks, work)), ("import", lambda: check_import(checks, work)),
+                          ("saving", lambda: check_saving(checks, work)), ("import", lambda: check_import(checks, work)), ("loops", lambda: check_loops(checks, work)),
                           ("models", lambda: check_models(checks, work)), ("docs", lambda: check_docs(checks, work)),
                           ("memory", lambda: [check_memory(checks, work, args.memory, parts) for parts in (1, 2)])):
             if args.only in name and (args.memory or name != "memory"):

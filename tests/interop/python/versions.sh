@@ -10,18 +10,14 @@ trap 'rm -rf "$wheels"' EXIT
 
 # Version of Python, requirements, options of maturin, wheel if there is one already.
 check() {
-  local version=$1 python wheel folder=$top/.interop/versions-$1-venv
+  local version=$1 python wheel folder
   for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
     "$python" --version >/dev/null 2>&1 && break
     python=
   done
   [ -n "$python" ] || { echo "Python $version isn't here"; return; }
-  if [ ! -e "$folder/.complete" ]; then
-    "$python" -m venv "$folder"
-    # shellcheck disable=SC2086
-    "$folder/bin/pip" install --quiet --disable-pip-version-check --no-compile $2
-    touch "$folder/.complete"
-  fi
+  # shellcheck disable=SC2086
+  folder=$("$top/tests/interop/environment.sh" "versions-$version" "$python" $2)
   # shellcheck disable=SC2086
   wheel=$(WHEEL=$4 "$top/tests/interop/wheel.sh" "$wheels/$version" "$folder/bin/python" $3)
   "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheel"

@@ -6,12 +6,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
-venv=$top/.interop/ray-venv
-if ! "$venv/bin/pip" show --quiet ray moto 2>/dev/null; then
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0' 'moto[server,s3]==5.2.5'
-fi
+venv=$("$here/../environment.sh" ray python3 'ray==2.60.0' 'moto[server,s3]==5.2.5')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 WHEEL=$("$here/../wheel.sh" "$work")

@@ -6,11 +6,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
-venv=.interop/samediff-venv
-if ! "$venv/bin/python" -c 'import flatbuffers, numpy' 2>/dev/null; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet 'flatbuffers==25.12.19' numpy
-fi
+venv=$("$here/../environment.sh" samediff python3 'flatbuffers==25.12.19' numpy)
 flatc=.interop/flatc/usr/bin/flatc
 if [ ! -x "$flatc" ]; then
   mkdir -p .interop/flatc
@@ -23,6 +19,6 @@ if [ "$("$flatc" --version 2>/dev/null)" = "flatc version 2.0.8" ]; then
 else
   echo "skipped: flatc 2.0.8 is not there"
 fi
-cargo build --quiet --release -p proto-splitter-cli
+cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 exec "$venv/bin/python" "$here/run.py" --protosplit "$target/release/protosplit" "${more[@]}" "$@"

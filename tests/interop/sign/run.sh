@@ -6,14 +6,9 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-venv=$root/.interop/sign-venv
-if [ ! -e "$venv/.complete" ]; then
-  python3 -m venv "$venv"
-  # It imports pyOpenSSL without asking for it.
-  "$venv/bin/pip" install --quiet --disable-pip-version-check model-signing==1.1.1 pyOpenSSL
-  touch "$venv/.complete"
-fi
-cargo build --quiet --release -p proto-splitter-cli --manifest-path "$root/Cargo.toml"
+# It imports pyOpenSSL without asking for it.
+venv=$("$here/../environment.sh" sign python3 model-signing==1.1.1 pyOpenSSL)
+cargo build --quiet --release --bin protosplit --manifest-path "$root/Cargo.toml"
 target=${CARGO_TARGET_DIR:-$root/target}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

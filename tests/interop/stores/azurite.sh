@@ -16,7 +16,7 @@ if [ ! -x "$azurite/node_modules/.bin/azurite-blob" ]; then
   npm install --silent --no-audit --no-fund --prefix "$azurite" azurite@3.37.0
 fi
 if [ -z "${PROTOSPLIT:-}" ]; then
-  cargo build --quiet --release -p proto-splitter-cli
+  cargo build --quiet --release --bin protosplit
   PROTOSPLIT=${CARGO_TARGET_DIR:-$root/target}/release/protosplit
 fi
 exec python3 "$here/azurite.py" --protosplit "$PROTOSPLIT" --azurite "$azurite/node_modules/.bin/azurite-blob" "$@"

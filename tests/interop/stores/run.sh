@@ -10,14 +10,9 @@ root=$(cd "$here/../../.." && pwd)
 cd "$root"
 mkdir -p .interop
 
-venv=$root/.interop/stores-venv
-if ! "$venv/bin/python" -c 'import boto3, moto.server' 2>/dev/null; then
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-compile 'moto[server,s3]==5.2.5'
-fi
+venv=$("$here/../environment.sh" stores python3 'moto[server,s3]==5.2.5')
 if [ -z "${PROTOSPLIT:-}" ]; then
-  cargo build --quiet --release -p proto-splitter-cli
+  cargo build --quiet --release --bin protosplit
   target=$(cargo metadata --no-deps --format-version 1 | "$venv/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
   PROTOSPLIT=$target/release/protosplit
 fi

@@ -5,12 +5,8 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-venv="$root/.interop/tensors-venv"
-if ! "$venv/bin/python" -c 'import ml_dtypes, numpy, safetensors' 2>/dev/null; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet ml_dtypes numpy safetensors
-fi
-cargo build --quiet --release -p proto-splitter-cli --manifest-path "$root/Cargo.toml"
+venv=$("$here/../environment.sh" tensors python3 ml_dtypes numpy safetensors)
+cargo build --quiet --release --bin protosplit --manifest-path "$root/Cargo.toml"
 target=${CARGO_TARGET_DIR:-$root/target}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,6 +7,6 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
-cargo build --quiet --release -p proto-splitter-cli
+cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 exec .interop/xla-venv/bin/python "$here/large.py" --protosplit "$target/release/protosplit" "$@"

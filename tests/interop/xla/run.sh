@@ -6,7 +6,6 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
-venv=.interop/xla-venv
 # JAX 0.12 dumps split protos and reads executables; it needs Python 3.12. Without it, the dumps that are kept are judges.
 jax=0.12.0.1
 is_new() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }
@@ -15,10 +14,7 @@ for found in python3.13 python3.12 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-
   is_new "$python" || ! is_new "$found" || python=$found
 done
 is_new "$python" || jax=0.10.2
-if ! "$venv/bin/python" -c 'import jax, xprof, google.protobuf, cramjam' 2>/dev/null; then
-  "$python" -m venv "$venv"
-  "$venv/bin/pip" install --quiet "jax==$jax" "jaxlib==$jax" 'xprof==2.24.2' protobuf cramjam 'setuptools<81'
-fi
-cargo build --quiet --release -p proto-splitter-cli
+venv=$("$here/../environment.sh" xla "$python" "jax==$jax" "jaxlib==$jax" xprof==2.24.2 protobuf cramjam 'setuptools<81')
+cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 exec "$venv/bin/python" "$here/run.py" --protosplit "$target/release/protosplit" "$@"
