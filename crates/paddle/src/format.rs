@@ -385,28 +385,43 @@ struct Parameters {
     model: PaddleModel,
 }
 
-impl Parameters {
-    fn info(&self, at: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
-        let stream = parameter.stream();
-        let name = parameter
-            .name()
-            .map_or_else(|| at.to_string(), str::to_owned);
-        let (dtype, shape) = match stream.dtype() {
-            Some(of) => (dtype(of), stream.dims().to_vec()),
-            None => (DType::Other("vocabulary"), Vec::new()),
-        };
-        TensorInfo::new(name, dtype, shape)
-            .sized(len(&stream.data()))
-            .located(Location::file(file.path(), stream.data().start))
-    }
+/// Describes the parameter with this counter, under its name if it has one.
+fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
+    let name = parameter.name();
+    let name = name.map_or_else(|| counter.to_string(), str::to_owned);
+    named(name, file, parameter)
+}
+
+fn named(name: String, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
+    let stream = parameter.stream();
+    let (dtype, shape) = match stream.dtype() {
+        Some(of) => (dtype(of), stream.dims().to_vec()),
+        None => (DType::Other("vocabulary"), Vec::new()),
+    };
+    TensorInfo::new(name, dtype, shape)
+        .sized(len(&stream.data()))
+        .located(Location::file(file.path(), stream.data().start))
 }
 
 impl Archive for Parameters {
     fn tensors(&self) -> Result<Vec<TensorInfo>> {
         let parameters = self.model.parameters().enumerate();
         Ok(parameters
-            .map(|(at, (file, parameter))| self.info(at, file, parameter))
+            .map(|(counter, (file, parameter))| counted(counter, file, parameter))
             .collect())
+    }
+
+    /// Returns the parameter with this name, or else the one with this counter in the order of the
+    /// files.
+    fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
+        if let Some((file, parameter)) = self.model.parameter(name) {
+            return Ok(Some(named(name.to_owned(), file, parameter)));
+        }
+        let counter = name.parse().ok();
+        Ok(counter.and_then(|counter| {
+            let (file, parameter) = self.model.parameters().nth(counter)?;
+            Some(counted(counter, file, parameter))
+        }))
     }
 
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {

@@ -98,6 +98,26 @@ fn tensors_are_listed_and_read_by_name_beside_their_program() {
 }
 
 #[test]
+fn a_parameter_is_also_called_by_its_index() {
+    let (dir, model) = (Dir::new(), paddle("infer_fc"));
+    let (npy, force) = (dir.path("tensor.npy"), "--force");
+    let get = |tensor: &str| {
+        let tensor = tensor.to_owned();
+        run([&"get", &model, &"--tensor", &tensor, &"-o", &npy, &force])
+    };
+    let listed = run([&"tensors", &model, &"--json"]).json();
+    let listed = listed["tensors"].as_array().unwrap();
+    for (index, tensor) in listed.iter().enumerate() {
+        get(tensor["name"].as_str().unwrap()).ok();
+        let by_name = fs::read(&npy).unwrap();
+        get(&index.to_string()).ok();
+        assert_eq!(fs::read(&npy).unwrap(), by_name, "{tensor}");
+    }
+    let error = get(&listed.len().to_string()).failed(Exit::Usage);
+    assert!(error.contains("no tensor \"4\""), "{error}");
+}
+
+#[test]
 fn a_program_that_is_elsewhere_is_named() {
     let dir = Dir::new();
     let parameters = dir.copy(&paddle("combined_all_dtypes/params"), "weights");
