@@ -113,7 +113,7 @@ fn a_parameter_is_also_called_by_its_index() {
         get(&index.to_string()).ok();
         assert_eq!(fs::read(&npy).unwrap(), by_name, "{tensor}");
     }
-    let error = get(&listed.len().to_string()).failed(Exit::Usage);
+    let error = get(&listed.len().to_string()).failed(Exit::Bad);
     assert!(error.contains("no tensor \"4\""), "{error}");
 }
 
