@@ -80,7 +80,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Split(args) => {
             replaces = args.force;
-            // The type is known without examining the input, and the format has no other files.
+            // The arguments determine the type, and no other files belong to the input.
             let schema = &args.schema;
             let is_typed = schema.message.is_some() || schema.delimited.is_some();
             if is_typed || is_model(args.input()) {

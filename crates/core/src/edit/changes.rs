@@ -150,7 +150,7 @@ impl Changes {
         self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
     }
 
-    /// Applies the changes to the message in `source`, which has no other bytes. Reads only names
+    /// Applies the changes to a message that takes up all of `source`. Reads only names
     /// and the values to insert. Takes about 100 bytes of memory for each changed place.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits, PLAIN_EXTENSION};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
-    /// Opens an input of any format: a file in chunks, a file or a folder that a format recognizes,
-    /// or any other file, which is read as a message. If there is no file at the path, the path is
+    /// Opens an input of any format: a file in chunks, a file or a folder that a format recognizes.
+    /// Any other file is read as a message. If there is no file at the path, the path is
     /// the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in this order.
     ///
     /// A type in the options determines the format instead of the input.
