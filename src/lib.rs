@@ -54,7 +54,7 @@
 //!
 //! # Crate features
 //!
-//! All are on by default except `columns`.
+//! All are on by default except `columns` and `serde`.
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading `saved_model.pbtxt`.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
@@ -62,11 +62,15 @@
 //! - `perfetto`: the type of traces, known by name.
 //! - `sequences`: delimited files, and record files of messages.
 //! - `formats`: all of the above.
+//! - `ops`: the operations of the command as functions: verifying, comparing, describing, editing; `export` adds writing tensors for
+//!   other programs, and `serde` makes the reports serializable.
 //! - `columns`: elements of messages as tables, in Parquet, Arrow and CSV.
 //! - `parts`: work divided among several independent hosts.
 //! - `brotli`, `snappy`, `zstd`: compression of chunks; `codecs` is all three.
+//! - `merkle`: Merkle roots, by which a part of a file is checked without reading all of it.
 //! - `zero-copy`: splitting typed messages without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Elements of messages as tables: Parquet, Arrow and CSV.
 #[doc(inline)]
@@ -87,7 +91,7 @@ pub use proto_splitter_core::{
 /// The crates whose types appear in signatures of this one.
 #[doc(no_inline)]
 pub use proto_splitter_core::{bytes, prost, prost_reflect};
-/// The crates whose types appear in this one's signatures.
+/// SavedModels of any size that unmodified TensorFlow loads: large constants moved to a checkpoint.
 #[doc(inline)]
 #[cfg(feature = "externalize")]
 pub use proto_splitter_externalize as externalize;
@@ -110,10 +114,11 @@ pub use proto_splitter_paddle as paddle;
 #[doc(inline)]
 #[cfg(feature = "parts")]
 pub use proto_splitter_parts as parts;
-/// XLA's split protos and profiles.
+/// The type of Perfetto's traces.
 #[doc(inline)]
 #[cfg(feature = "perfetto")]
 pub use proto_splitter_perfetto as perfetto;
+/// SameDiff's models and safetensors files.
 #[cfg(feature = "samediff")]
 pub use proto_splitter_samediff as samediff;
 #[cfg(feature = "tensorflow")]
@@ -121,12 +126,14 @@ pub use proto_splitter_saved_model::{
     ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,
     fingerprint,
 };
+/// Delimited files and record files, each read as one message.
 #[cfg(feature = "sequences")]
 pub use proto_splitter_sequences as sequences;
 /// Reads and writes TensorFlow's checkpoints.
 #[doc(inline)]
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_tensor_bundle as tensor_bundle;
+/// XLA's split protos and profiles.
 #[cfg(feature = "xla")]
 pub use proto_splitter_xla as xla;
 pub use record_file;

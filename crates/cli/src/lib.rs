@@ -13,6 +13,7 @@
 //! Each subcommand is in the module of its name. It creates a report and then prints it, as text or as JSON, so both have the same
 //! contents.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod args;

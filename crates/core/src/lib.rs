@@ -39,6 +39,7 @@
 //!
 //! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 /// Checksums of pieces, for the format crates.

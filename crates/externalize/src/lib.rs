@@ -32,6 +32,7 @@
 //! This is a separate crate because it needs both the SavedModel crate and the checkpoint crate,
 //! which are independent of each other.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod again;

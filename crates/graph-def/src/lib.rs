@@ -5,6 +5,7 @@
 //! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph like any other message.
 //! [`proto`] has the typed messages and their descriptors.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod format;

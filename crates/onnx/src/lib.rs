@@ -6,6 +6,7 @@
 //!
 //! The rules of the format are those of ONNX 1.23: its `onnx.proto` and `ExternalData.md`.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod archive;

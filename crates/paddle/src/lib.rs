@@ -7,6 +7,7 @@
 //!
 //! [`stream`] handles a single tensor in a file, [`ParameterFile`] a file of tensors.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod dtype;

@@ -80,6 +80,7 @@
 //!
 //! This crate doesn't repair damaged files; it can only skip the damage.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 /// Runs the code in the README.

@@ -8,6 +8,7 @@
 //! [`SavedModelDir`] reads a directory lazily and writes it in the other form; [`fingerprint`]
 //! computes the `fingerprint.pb` that TensorFlow would write.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod directory;

@@ -10,6 +10,7 @@
 //! Nothing is copied, and no message object is built: every element stays in the file, and the tag
 //! of the repeated field is inserted before it while reading.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod elements;

@@ -32,6 +32,7 @@
 //!
 //! Sizes and offsets are in bytes.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod bundle;

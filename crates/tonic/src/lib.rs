@@ -40,6 +40,7 @@
 //! are [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(doctest)]
 pub mod documentation;

@@ -5,6 +5,7 @@
 //! executables, entries of compilation caches and dumps of HLO modules are such files.
 //! [`SplitProto`] reads one without building a message object, and without knowing its type.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod executable;
