@@ -117,8 +117,8 @@ def explain(
 ) -> Explanation:
     """Returns what makes a message large: its three largest parts, by path and size.
 
-    The errors that refuse a size name the same parts. A message in memory is looked through where
-    it is, also if protobuf can't serialize it; of a file, only what is needed is read.
+    The errors that refuse a size name the same parts. A message in memory is measured in place,
+    even if protobuf can't serialize it; of a file, only the necessary parts are read.
 
     Args:
         source: A protobuf message of any size and framework; or a file, as for :func:`tree`.
@@ -164,7 +164,7 @@ def limits(
 
 
 def _live(source: Any) -> Any:
-    """Returns the message of protobuf that this is or wraps, or ``None``."""
+    """Returns the protobuf message that this object is or wraps, or ``None``."""
     if _messages.is_message(source):
         return source
     wrapped = getattr(source, "_pb", None)  # proto-plus
@@ -215,7 +215,7 @@ def _fields_of(path: str, message: Any) -> list[_Part]:
 
 
 def _part(above: str, field: Any, holders: list[tuple[str, Any, Any]], single: bool) -> _Part:
-    """Returns all values of a field as a part; the holders have the paths and messages around."""
+    """Returns all values of a field as a part; the holders are the messages with the field."""
     repeated = _messages._is_repeated(field)
     path = _join(above, field, "[*]" if repeated else "")
     elements = _is_text(field) or field.message_type is not None
@@ -281,7 +281,7 @@ def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part
 
 
 def _outermost(path: str, message: Any) -> Iterator[_Part]:
-    """Yields the largest elements in a message that are in no other element."""
+    """Yields the largest elements in a message that aren't inside another element."""
     for field, value in _fields_with_elements(message):
         if field.message_type is None and not _is_text(field):
             continue
@@ -294,8 +294,8 @@ def _outermost(path: str, message: Any) -> Iterator[_Part]:
 
 
 def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields the fields that elements may be in. Other fields may be large, and are copied when
-    they are looked at."""
+    """Yields the fields that may contain elements. Other fields may be large, and accessing them
+    copies them."""
     if message.DESCRIPTOR.is_extendable:
         yield from message.ListFields()
         return
@@ -309,7 +309,7 @@ def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _content(field: Any, value: Any) -> Any:
-    """Returns the message that a member is or, in a map, has as its value."""
+    """Returns a member's message; for a map, the value of its entry."""
     if _messages._is_map(field):
         kind = field.message_type.fields_by_number[2]
         return value[1] if kind.message_type is not None else None
@@ -399,7 +399,7 @@ def _is_packed(field: Any) -> bool:
 
 
 def _size(message: Any) -> int:
-    """Returns the size of a message, which may be over what protobuf serializes."""
+    """Returns the size of a message, which may exceed protobuf's limit."""
     try:
         return int(message.ByteSize())
     except Exception:  # EncodeError, ValueError or MemoryError, by its version.

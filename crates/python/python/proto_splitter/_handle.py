@@ -59,7 +59,7 @@ class File:
         self._opened = opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles it by its path or URL, which is opened again on unpickling."""
+        """Pickles the input as its path or URL, which is opened again on unpickling."""
         source = self._opened[0] if self._opened else None
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"{self._name}: only what was opened by a path or URL is pickled")

@@ -1,7 +1,7 @@
 """Protobuf messages of any size: serialized in pieces, and parsed in parts.
 
-protobuf for Python can't serialize a submessage over 2 GiB, or not so that it can read it. A
-message in memory may be larger, though. This module writes such a message element by element, and
+protobuf for Python can't serialize a submessage over 2 GiB, or produces bytes that it can't read. A
+message in memory may still be larger. This module writes such a message element by element, and
 reads it by merging parts into their submessages.
 """
 

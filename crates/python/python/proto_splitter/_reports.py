@@ -26,7 +26,7 @@ def run(
 ) -> tuple[int, bytes]:
     """Runs a verb of the command and returns its exit code and output.
 
-    ``outputs`` is what it writes, which an ``OSError`` names if it is in the way.
+    ``outputs`` are the paths that the verb writes; an ``OSError`` names one that already exists.
 
     Raises:
         OSError: If something can't be read or written.
@@ -74,9 +74,9 @@ def verify(
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
             ``seek`` or what a URL leads to is copied to a temporary file first.
-        against: A serialized message that a merge is compared with.
+        against: A serialized message to compare the merge with.
         deep: Also parses what was cut.
-        root: The Merkle root that the file has to have, in hexadecimal digits.
+        root: The expected Merkle root, in hexadecimal digits.
         message: The message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
 
@@ -187,9 +187,9 @@ def tree(
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
             ``seek`` or what a URL leads to is copied to a temporary file first.
-        depth: How many levels of fields.
-        top: How many members of a repeated field.
-        min_size: Leaves out what is smaller.
+        depth: Number of levels of fields.
+        top: Number of members to list of each repeated field.
+        min_size: Leaves out parts smaller than this, in bytes.
         message: The message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
 

@@ -18,7 +18,7 @@ class SplitBasedOnSize(ComposableSplitter):
 
     Args:
         proto: The message.
-        proto_size: Bytes of it, serialized; protobuf needs long to find that out.
+        proto_size: Its serialized size in bytes, which takes protobuf long to compute.
         options: Those of :class:`ComposableSplitter`.
     """
 
@@ -32,13 +32,13 @@ class SplitBasedOnSize(ComposableSplitter):
 
 
 class LargeMessageSplitter(SplitBasedOnSize):
-    """Turns a large message into a chunk, and leaves an empty one.
+    """Turns a large message into a chunk, and leaves an empty message in its place.
 
     Args:
         proto: The message.
         proto_size: Bytes of it, serialized.
-        size_check: Whether a message of so many bytes is large: over a third of
-            :func:`proto_splitter.constants.max_size` unless given.
+        size_check: A function that returns whether a message of a given size is large. Default:
+            over a third of :func:`proto_splitter.constants.max_size`.
         options: Those of :class:`ComposableSplitter`.
     """
 
@@ -64,10 +64,11 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
 
 class RepeatedMessageSplitter(ComposableSplitter):
-    """Splits a message that contains a list of messages: each of these, and then the list.
+    """Splits a message that contains a list of messages: first each element, then the list.
 
-    Each element is given to the splitters, in their order. Those that follow once
-    :func:`proto_splitter.constants.max_size` is reached become chunks of up to as many bytes::
+    Each element is passed to the splitters in order. Once the list reaches
+    :func:`proto_splitter.constants.max_size`, the remaining elements become chunks of at most this
+    size::
 
         RepeatedMessageSplitter(tree, "children", [LargeLeafSplitter]).write("tree")
 

@@ -21,8 +21,8 @@ class Splitter(abc.ABC):
     def version_def(self) -> Any:
         """The ``VersionDef`` of the files that this splitter writes, which a subclass may change.
 
-        Readers refuse a file whose ``join_version`` is over theirs, or one of whose
-        ``bad_consumers`` is theirs; ``splitter_version`` is the splitter's own number.
+        Readers refuse a file whose ``join_version`` is higher than theirs or whose
+        ``bad_consumers`` contain theirs; ``splitter_version`` is the splitter's own number.
         """
         return _chunk_message.message_class("VersionDef")(splitter_version=1, join_version=0)
 
@@ -46,8 +46,8 @@ class _Added:
 class ComposableSplitter(Splitter):
     """A splitter whose ``build_chunks`` adds the chunks, directly or with other splitters.
 
-    A chunk is merged into what its field tag leads to. So what is added has to leave the message
-    itself, or be left out with ``proto_as_initial_chunk=False``::
+    A chunk is merged into the field that its field tag leads to. Remove an added chunk from the
+    message itself, or leave out the message with ``proto_as_initial_chunk=False``::
 
         class LayerSplitter(ps.ComposableSplitter):
             def build_chunks(self):
@@ -55,8 +55,8 @@ class ComposableSplitter(Splitter):
                 self._proto.ClearField("weights")
 
     Args:
-        proto: The message of protobuf for Python; ``build_chunks`` may change it.
-        proto_as_initial_chunk: Whether what is left of the message is the first chunk.
+        proto: The protobuf message; ``build_chunks`` may change it.
+        proto_as_initial_chunk: Makes the remaining message the first chunk.
         parent_splitter: The splitter that this one adds its chunks to.
         fields_in_parent: The field tag of this message in the parent's message.
     """
@@ -80,22 +80,22 @@ class ComposableSplitter(Splitter):
         self._added: list[_Added] = []
 
     def build_chunks(self) -> Any:
-        """Adds the chunks, with :meth:`add_chunk` or splitters that have this one as parent."""
+        """Adds the chunks, by :meth:`add_chunk` or with splitters that have this one as parent."""
 
     def add_chunk(
         self, chunk: Message | bytes, field_tags: util.FieldTypes, index: int | None = None
     ) -> None:
         """Adds a chunk: a message, or the value of a bytes or string field.
 
-        A message isn't copied: it is split and written as it is by then.
+        A message isn't copied: changes to it before it is split or written are included.
 
         Args:
-            chunk: A message of protobuf, or bytes.
-            field_tags: Where it belongs in this message; see :mod:`proto_splitter.util`.
-            index: Its place among the chunks; the end unless given.
+            chunk: A protobuf message, or bytes.
+            field_tags: The field tag of its place in this message; see :mod:`proto_splitter.util`.
+            index: Its index among the chunks; by default it is added at the end.
 
-        What a file can't hold is found when it is written: a number as a chunk, an element of a
-        repeated field of bytes or text in TensorFlow's profile, an index that leaves a gap.
+        Chunks that a file can't hold are rejected when it is written: a number, an element of a
+        repeated field of bytes or text in TensorFlow's profile, or an index that leaves a gap.
 
         Raises:
             PathError: If the field tag leads nowhere.
@@ -146,9 +146,9 @@ class ComposableSplitter(Splitter):
         """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` without chunks, and returns its path.
 
         Args:
-            file_prefix: The path without its extension. A file that is there is replaced.
-            writer_options: The compression, as :func:`proto_splitter.split` has it, or an option
-                string of Riegeli, as ``transpose,brotli:5``.
+            file_prefix: The path without its extension. An existing file is replaced.
+            writer_options: A compression that :func:`proto_splitter.split` accepts, or an option
+                string of Riegeli, such as ``transpose,brotli:5``.
 
         Raises:
             OSError: If the file can't be written.
@@ -226,7 +226,7 @@ class _BuiltIn(Splitter):
     def write(
         self, file_prefix: str | os.PathLike[str], writer_options: str | None = None
     ) -> str:
-        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` if nothing is large, and returns its path.
+        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` if no part is large, and returns its path.
 
         Raises:
             OSError: If the file can't be written.

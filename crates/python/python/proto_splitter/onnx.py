@@ -1,15 +1,15 @@
 """ONNX models of any size and form: in one file over 2 GiB, in a ``.cpb``, or as a pair.
 
-A pair is an ``.onnx`` and the files that its external data is in. ``session`` runs a model of any
-of these forms in onnxruntime, and writes no file for it::
+A pair is an ``.onnx`` and the files with its external data. ``session`` runs a model of any of
+these forms in onnxruntime without writing a file::
 
     import proto_splitter.onnx as pso
 
     session = pso.session("model.cpb")
     session.run(None, {"x": x})
 
-``as_path`` is the path of such a model for any tool, and ``run`` calls the tool with it and takes what
-it makes into any form::
+``as_path`` returns the path of such a model for any tool; ``run`` calls a tool with this path and
+converts its result to any form::
 
     with pso.as_path("model.cpb") as path:
         onnx.checker.check_model(path)
@@ -71,13 +71,13 @@ convert = _models.convert
 def load(path: Source) -> ModelProto:
     """``onnx.load`` for a model of any size and form, with all its tensors.
 
-    Of a model that is given as bytes, an object with ``read`` and ``seek`` or a URL, tensors in
-    other files aren't found.
+    For a model given as bytes, an object with ``read`` and ``seek`` or a URL, tensors in other
+    files aren't found.
 
     Raises:
         OSError: If the file doesn't exist.
         Error: If it is damaged.
-        google.protobuf.message.DecodeError: If it is no model.
+        google.protobuf.message.DecodeError: If it isn't a model.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -111,10 +111,10 @@ def save(
 
     Args:
         model: The model, whose tensors are in memory.
-        path: The file to be written; ``.cpb`` for a chunked file, else ``.onnx``. A URL, or an
-            object with ``write`` for one file, which goes by its ``name``.
-        to: A form of ``protosplit convert``, as ``external``; ``auto`` for one file if onnx can
-            read that, else for a pair.
+        path: The file to write: a ``.cpb`` for a chunked file, otherwise an ``.onnx``. Also a URL,
+            or for one file an object with ``write`` whose ``name`` determines the form.
+        to: A form of ``protosplit convert``, such as ``external``; ``auto`` for one file if onnx
+            can read it, otherwise for a pair.
         force: Overwrites an existing file.
 
     Returns:
@@ -148,8 +148,8 @@ def save(
 class LoadedModel:
     """A model of any size and form, loaded once for any number of sessions of onnxruntime.
 
-    Sessions share its initializers, which are in one buffer: with onnxruntime 1.31 and later a
-    further session takes no memory for weights, unless it packs them::
+    Sessions share its initializers, which are in one buffer: with onnxruntime 1.31 and later,
+    another session needs no memory for weights, unless it packs them::
 
         model = pso.LoadedModel("model.cpb")
         sessions = [model.session(prepack=False) for _ in range(4)]
@@ -253,20 +253,20 @@ def session(
     """``onnxruntime.InferenceSession`` for a model of any size and form.
 
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
-    them where they are; earlier ones copy them, and so need their memory twice. onnxruntime also
-    packs the weights of some operators anew, as of ``MatMul``, which takes their memory again. Of
-    a model with 1 GiB of weights or more it doesn't, at some cost in time, and then the last bits of
-    results differ from those of a session that packs. ``prepack`` says which it is to be; without
-    it, so does an entry ``session.disable_prepacking`` of ``sess_options``. :class:`LoadedModel`
-    shares the initializers among sessions.
+    the buffer directly; earlier versions copy the initializers, and need twice their memory.
+    onnxruntime also packs copies of the weights of some operators, such as ``MatMul``, which takes
+    their memory again. By default, weights of 1 GiB or more aren't packed: the session is somewhat
+    slower, and the last bits of its results differ from those of a session that packs. ``prepack``,
+    or an entry ``session.disable_prepacking`` of ``sess_options``, overrides the default.
+    :class:`LoadedModel` shares the initializers among sessions.
 
     Args:
-        path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; for the former two
-            also bytes, an object with ``read`` and ``seek``, or a URL. An open file of
+        path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; the former two also
+            as bytes, an object with ``read`` and ``seek``, or a URL; or an open file of
             :func:`proto_splitter.open`, which stays open.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As ``InferenceSession`` has it.
-        prepack: ``True`` packs weights anew, whatever their size, and ``False`` doesn't.
+        prepack: ``True`` packs weights of any size, ``False`` none; by default those below 1 GiB.
         options: Any other argument of ``InferenceSession``.
 
     Raises:
@@ -279,7 +279,7 @@ def session(
 
 
 def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]:
-    """The model's file; one that is open already stays open."""
+    """The model's file; a file that is already open stays open."""
     import onnx
 
     if isinstance(path, _handle.File):
@@ -317,7 +317,7 @@ def _version(package: Any) -> tuple[int, ...]:
 def _taken_apart(
     file: _handle.File, location: str, *, with_packed: bool
 ) -> tuple[Any, list[_Value]]:
-    """The model without its large initializers, and where these are in the buffer."""
+    """The model without its large initializers, and their places in the buffer."""
     import onnx
 
     model = onnx.ModelProto()
@@ -353,9 +353,9 @@ def _taken_apart(
 
 
 def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
-    """Puts the data of a small tensor into it if that is in another file.
+    """Moves a small tensor's data from another file into the tensor.
 
-    onnxruntime needs some of it, as shapes, before it looks at files in memory.
+    onnxruntime needs some of these, such as shapes, before it reads files in memory.
     """
     import onnx
 
@@ -369,7 +369,7 @@ def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
 
 
 def _read(file: _handle.File, values: list[_Value]) -> Any:
-    """All values in one array of bytes, which begins where processors like it."""
+    """All values in one array of bytes, whose beginning is aligned for processors."""
     import numpy as np
 
     size = values[-1].offset + values[-1].nbytes if values else 0
@@ -396,7 +396,7 @@ def _is_odd(kind: int, with_packed: bool) -> bool:
 
 
 def _ort_value(onnxruntime: Any, buffer: Any, value: _Value) -> Any:
-    """A value where it is in the buffer, for an onnxruntime that copies it from there."""
+    """A value in the buffer, from which older versions of onnxruntime copy it."""
     from onnx import helper
 
     kind = helper.tensor_dtype_to_np_dtype(value.kind)

@@ -1,9 +1,9 @@
 """Splitting, merging and verifying in parts, on hosts that see the same files.
 
-What is named by a URL is an object in a store, if the command was built with stores.
+URLs name objects in a store, if the command was built with support for stores.
 
-A plan is made once, each part is run anywhere and any number of times, and a commit puts the
-result in its place once every part has been run::
+A plan is made once, each part can run on any host and any number of times, and once all parts have
+run, a commit puts the result in place::
 
     plan = plan_split("model.pb", "small/model", "my.Model", schema, plan="small/plan", parts=100)
     run_part(plan, 17)    # on any host
@@ -59,7 +59,7 @@ def _type(message: str | None, schema: bytes | None) -> Iterator[list[str]]:
 
 
 def _check_there(source: Path) -> None:
-    """Raises the system's own error if there is no such file; what a URL names, the command sees."""
+    """Raises the system's error if there is no such file. The command checks URLs."""
     if not is_url(source):
         os.stat(source)
 
@@ -134,7 +134,7 @@ def plan_merge(
 
     Args:
         source: The ``.cpb`` file.
-        target: The file to be written. Parts write to a hidden one of its size beside it.
+        target: The file to write. Parts write to a hidden file of the same size beside it.
         plan: The file that the plan is written to.
         parts: Largest number of parts; 16 by default.
         message: The message's type, which some files of TensorFlow's own splitters need.
@@ -203,9 +203,10 @@ def commit(
 
     Args:
         plan: The plan.
-        reports: The report of every part; those beside the plan unless given.
-        reread: Whether what the parts of a split or merge wrote is read once and compared with their
-            checksums. Without that, damage done since goes unnoticed; of a merged message, for good.
+        reports: The report of every part; by default those beside the plan.
+        reread: Reads the written parts of a split or merge once, and compares them with their
+            checksums. Otherwise damage done since then isn't noticed; in a merged message, it never
+            is.
 
     Raises:
         ValueError: If a report is missing or of another plan, or the output exists.

@@ -1,7 +1,7 @@
 """Splitting, merging and verifying on a cluster of Ray.
 
-Each part is a task, which Ray runs again if its worker dies. Nothing but the path of the plan and
-the number of the part goes to it, so all nodes must see the same files under the same paths, or
+Each part is a task, which Ray runs again if its worker dies. A task receives only the path of the
+plan and the number of the part, so all nodes must see the same files under the same paths, or
 objects under the same URLs, with a command that was built with stores::
 
     import ray
@@ -10,7 +10,7 @@ objects under the same URLs, with a command that was built with stores::
     ray.init()
     proto_splitter.ray.split("model.pb", "small/model", "my.Model", schema, parts=100)
 
-``ray`` has to be installed, and this package on every node.
+``ray`` and this package must be installed on every node.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Path = str | os.PathLike[str]
 
 __all__ = ["DEFAULT_RETRIES", "merge", "run", "split", "verify"]
 
-#: How often a part is run again after its worker died or it failed.
+#: How often to run a part again after it failed or its worker died.
 DEFAULT_RETRIES = 3
 
 
 @contextmanager
 def _beside(path: Path, scratch: Path | None) -> Iterator[str]:
-    """A plan's path in a folder that all nodes see, and that goes in the end."""
+    """A plan's path in a folder that all nodes see, which is removed at the end."""
     around = _above(path) if scratch is None else scratch
     if is_url(around):
         # Objects need no folder to be made.
@@ -58,14 +58,14 @@ def _beside(path: Path, scratch: Path | None) -> Iterator[str]:
 
 
 def _above(path: Path) -> str:
-    """The folder that a path or a URL is in."""
+    """Returns the folder of a path or URL."""
     if is_url(path):
         return path.rstrip("/").rpartition("/")[0]
     return os.path.dirname(os.path.abspath(path))
 
 
 def _remove_objects(folder: str) -> None:
-    """Removes what is below a URL, as far as fsspec can."""
+    """Removes the objects below a URL, as far as fsspec can."""
     # What was done is done, with a plan and its small reports left or not.
     with suppress(Exception):
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]
@@ -86,17 +86,17 @@ def run(
     options: dict[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
-    """Runs all parts of a plan as tasks, commits it, and returns what the commit reports.
+    """Runs all parts of a plan as tasks, commits it, and returns the commit's report.
 
     Args:
         plan: The plan, in a file that all nodes see.
-        retries: How often a part is run again after its worker died or it failed.
-        threads: How many threads, and so CPUs of Ray, a part takes.
-        options: Further options of the tasks, as ``ray.remote`` takes them.
+        retries: How often to run a part again after it failed or its worker died.
+        threads: Number of threads, and so of Ray's CPUs, for each part.
+        options: Other options of the tasks, passed to ``ray.remote``.
         progress: Called with the parts done and the total.
 
     Raises:
-        ray.exceptions.RayError: If a part fails more often than that.
+        ray.exceptions.RayError: If a part fails more often than ``retries`` allows.
         ValueError: If a part is missing, or the result exists already.
     """
     given = {"num_cpus": threads, "max_retries": retries, "retry_exceptions": True}
@@ -139,7 +139,7 @@ def split(
         threads: As of :func:`run`.
         options: As of :func:`run`.
         progress: As of :func:`run`.
-        splitting: What else :func:`proto_splitter.parts.plan_split` takes.
+        splitting: Other arguments of :func:`proto_splitter.parts.plan_split`.
     """
     with _beside(prefix, scratch) as plan:
         planned = _parts.plan_split(
@@ -172,7 +172,7 @@ def merge(
         threads: As of :func:`run`.
         options: As of :func:`run`.
         progress: As of :func:`run`.
-        merging: What else :func:`proto_splitter.parts.plan_merge` takes.
+        merging: Other arguments of :func:`proto_splitter.parts.plan_merge`.
     """
     with _beside(target, scratch) as plan:
         planned = _parts.plan_merge(source, target, plan=plan, parts=parts, **merging)
@@ -190,7 +190,7 @@ def verify(
     progress: Callable[[int, int], object] | None = None,
     **verifying: Any,
 ) -> dict[str, Any]:
-    """Verifies a chunked file; ``problems`` of the result lists what is wrong.
+    """Verifies a chunked file; ``problems`` of the result lists all errors.
 
     Args:
         path: The ``.cpb`` file.
@@ -201,7 +201,7 @@ def verify(
         threads: As of :func:`run`.
         options: As of :func:`run`.
         progress: As of :func:`run`.
-        verifying: What else :func:`proto_splitter.parts.plan_verify` takes.
+        verifying: Other arguments of :func:`proto_splitter.parts.plan_verify`.
     """
     with _beside(path, scratch) as plan:
         planned = _parts.plan_verify(path, plan=plan, parts=parts, **verifying)

@@ -62,7 +62,7 @@ class _Info(TypedDict):
 
 
 class InfoReport(_Info, total=False):
-    """What :func:`proto_splitter.info` returns."""
+    """The report of :func:`proto_splitter.info`."""
 
     files: list[OtherFile]
     merged_bytes: int
@@ -100,7 +100,8 @@ class _Verify(TypedDict):
 
 
 class VerifyReport(_Verify, total=False):
-    """What :func:`proto_splitter.verify` returns; of a file that can't be opened, the first two."""
+    """The report of :func:`proto_splitter.verify`; for a file that can't be opened, only its first
+    two keys."""
 
     file: str
     split: bool
@@ -134,7 +135,7 @@ class Difference(_Difference, total=False):
 
 
 class DiffReport(TypedDict):
-    """What :func:`proto_splitter.diff` returns for messages."""
+    """The report of :func:`proto_splitter.diff` on messages."""
 
     equal: bool
     first: str
@@ -146,7 +147,7 @@ class DiffReport(TypedDict):
 
 
 class Fingerprint(TypedDict):
-    """A fingerprint; its hashes are decimal texts."""
+    """A fingerprint; its hashes are decimal strings."""
 
     saved_model_checksum: str
     graph_def_program_hash: str
@@ -158,7 +159,7 @@ class Fingerprint(TypedDict):
 
 
 class FingerprintReport(TypedDict):
-    """What :func:`proto_splitter.fingerprint` returns."""
+    """The report of :func:`proto_splitter.fingerprint`."""
 
     file: str
     computed: Union[Fingerprint, None]
@@ -187,7 +188,7 @@ class LeftIn(Constant):
 
 
 class ExternalizeReport(TypedDict):
-    """What :func:`proto_splitter.externalize` returns."""
+    """The report of :func:`proto_splitter.externalize`."""
 
     output: Union[str, None]
     message_bytes: int
@@ -201,7 +202,7 @@ class ExternalizeReport(TypedDict):
 
 
 class InternalizeReport(TypedDict):
-    """What :func:`proto_splitter.internalize` returns."""
+    """The report of :func:`proto_splitter.internalize`."""
 
     output: str
     split: bool

@@ -1,7 +1,7 @@
 """Field tags and sizes, with the names of TensorFlow's splitter.
 
-A field tag leads from a message to what is in it: names or numbers of fields, and after the name of
-a repeated field or a map an index or a key, as ``["meta_graphs", 0, "graph_def"]``.
+A field tag leads from a message to a value in it: names or numbers of fields, each followed by an
+index for a repeated field or a key for a map, as in ``["meta_graphs", 0, "graph_def"]``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
 def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
     """Returns the value at a field tag, and the field's descriptor.
 
-    The value is ``None`` if there is no such element or key, and the descriptor for an empty tag.
+    The value is ``None`` if there is no such element or key; the descriptor is ``None`` for an
+    empty tag.
 
     Raises:
         PathError: If there is no such field.

@@ -30,7 +30,8 @@ def _is_over(size: int) -> bool:
 class GraphDefSplitter(ComposableSplitter):
     """Splits a GraphDef: large constants, large nodes and functions, and then lists of nodes.
 
-    The first step that is enough is the last; what is larger, nodes or the library, comes first.
+    It stops after the first step that makes the graph small enough. The larger of the nodes and the
+    library comes first.
     """
 
     def build_chunks(self) -> None:
@@ -38,7 +39,7 @@ class GraphDefSplitter(ComposableSplitter):
 
         Raises:
             TypeError: If the message is not a GraphDef.
-            ValueError: If a node is too large that is no constant.
+            ValueError: If a node other than a constant is too large.
         """
         graph = self._proto
         if graph.DESCRIPTOR.full_name != "tensorflow.GraphDef":
@@ -78,7 +79,7 @@ def chunk_constant_value(node: Any, size: int) -> bytes:
     """Removes the value of a constant, and returns it as the bytes of ``tensor_content``.
 
     Raises:
-        ValueError: If the node is no constant.
+        ValueError: If the node isn't a constant.
     """
     if node.op != "Const":
         sizes = ", ".join(
@@ -116,7 +117,7 @@ def _content(tensor: Any) -> bytes:
 
 
 class ConstantNodeDefSplitter(SplitBasedOnSize):
-    """Turns the value of a constant over the maximum into a chunk."""
+    """Turns the value of a constant into a chunk if the constant exceeds the maximum."""
 
     def build_chunks(self) -> int:
         """Adds the chunk, and returns the number of bytes removed from the node."""

@@ -1,9 +1,10 @@
 """Messages of any size over gRPC, on grpcio.
 
 A service needs a method with a stream of frames, ``rpc Put(stream proto_splitter.transfer.Frame) returns (...)``.
-The client sends with ``send(stub.Put, message)``, and the server takes the message apart with
-``receive(request_iterator, Type, context=context)``. Any size goes through with gRPC's default limits, also over the
-2 GiB that protobuf for Python serializes. ``proto_splitter.grpc.aio`` has the same for ``grpc.aio``.
+The client sends with ``send(stub.Put, message)``, and the server receives with
+``receive(request_iterator, Type, context=context)``. Messages of any size pass gRPC's default
+limits, including those over protobuf's 2 GiB. ``proto_splitter.grpc.aio`` has the same functions
+for ``grpc.aio``.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ def frames(
     """Returns the frames of a message of any size, for a server's response or a custom call.
 
     Args:
-        source: A message of protobuf for Python, a :class:`proto_splitter.File`, a path, bytes, or
-            an object with ``read`` and ``seek``. What is in chunks is merged as it is sent.
+        source: A protobuf message, a :class:`proto_splitter.File`, a path, bytes, or an object with
+            ``read`` and ``seek``. A chunked file is merged while it is sent.
         message: The full name of the type, unless the source is a message or a ``File``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        token: The ``ResumeToken`` of a receiver that has some of it.
+        token: The ``ResumeToken`` of a receiver that already has a part of the message.
         progress: Called with the bytes done and the total.
         options: ``max_chunk_size`` and ``max_frame_size`` in bytes, ``compression_level`` of zstd
             (pieces that shrink are compressed), ``session``.
@@ -106,18 +107,18 @@ def send(
         source: As for :func:`frames`, as are ``message`` and ``schema``.
         resume: A method of the stub that answers a ``ResumeToken`` with what the receiver has: a
             transfer whose connection breaks is resumed then.
-        attempts: How often without a chunk more arriving.
-        pause: Seconds before the first new attempt; they double with each.
+        attempts: Maximum number of attempts in a row without another chunk arriving.
+        pause: Seconds before the second attempt; doubled for each further one.
         progress: Called with the bytes done and the total.
         max_chunk_size: Largest chunk, in bytes; 32 MiB unless given.
         max_frame_size: Largest frame, in bytes; 1 MiB unless given.
         compression_level: Level of zstd at which pieces that shrink are compressed.
-        session: The name under which the receiver keeps what came; a random one unless given.
-        call_options: For the call: ``timeout``, ``metadata`` and others of grpcio.
+        session: The name under which the receiver keeps the received chunks; random by default.
+        call_options: Options of the call, such as grpcio's ``timeout`` and ``metadata``.
 
     Raises:
         grpc.RpcError: If the call fails.
-        Error: If the source is no such message, and what reading it raises.
+        Error: If the source isn't a message of this type, or reading it fails.
     """
     if resume is not None and not session:
         session = os.urandom(16)
@@ -144,7 +145,7 @@ def send(
 
 
 def _ask(resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: Exception) -> Any:
-    """Asks what the receiver has, until it answers."""
+    """Requests the receiver's state until it answers."""
     from ..transfer import transfer_pb2
 
     while True:
@@ -180,21 +181,21 @@ def receive(
     Args:
         frames: The ``request_iterator`` of a servicer's method, or the response of a call.
         message_class: The class; a message of another type is refused.
-        context: The servicer's context: an error ends the call then with a status of a clear
-            line and details. Without, it is raised.
-        pending: Goes on with what is there of this transfer.
-        inbox: Goes on with what is there of the session that the sender named.
+        context: The servicer's context. With it, an error ends the call with a status that has a
+            message and details; without it, the error is raised.
+        pending: An interrupted transfer to continue.
+        inbox: An inbox that keeps interrupted transfers; continues the sender's session.
         max_message_size: Largest message, in bytes; 64 GiB unless given.
-        folder: Where chunks are kept meanwhile; that of temporary files unless given.
+        folder: The folder for received chunks; by default that for temporary files.
         idle_timeout: The longest time without a frame, in seconds.
-        timeout: The longest time for all of it, in seconds.
+        timeout: The longest time for the whole transfer, in seconds.
         progress: Called with the bytes received and the total.
 
     Raises:
         FormatError: If frames contradict each other, or the message isn't of this class.
-        ChecksumError: If something changed on the way.
+        ChecksumError: If the data changed on the way.
         LimitError: If it is too large.
-        TimeoutError: If frames don't come in time.
+        TimeoutError: If frames don't arrive in time.
         OSError: If the transfer breaks off.
     """
 
@@ -227,9 +228,9 @@ def receive_file(
 
     Args:
         target: The file; an existing one is replaced with ``force``.
-        message_type: The full name of the only type that is accepted.
+        message_type: The full name of the only accepted type.
 
-    The others, and what is raised, are as for :func:`receive`.
+    The other arguments and the exceptions are those of :func:`receive`.
     """
 
     def make() -> Pending:
@@ -257,7 +258,7 @@ def receive_open(
 ) -> File:
     """Receives a message as an open file, whose parts are read on demand.
 
-    Takes the arguments of :func:`receive`, and the type as :func:`proto_splitter.open` does.
+    Takes the arguments of :func:`receive`, but the type as for :func:`proto_splitter.open`.
     """
 
     def make() -> Pending:
@@ -374,7 +375,7 @@ def receive_arriving(
 ) -> Arriving:
     """Receives a message that can be read while it arrives.
 
-    Returns once the sender has said how it is cut. Takes the arguments of :func:`receive_open`.
+    Returns once the message's trailer has arrived. Takes the arguments of :func:`receive_open`.
     """
     kept = pending or Pending(
         message_type=message, max_message_size=max_message_size, folder=folder

@@ -138,8 +138,8 @@ def is_broken(error: Any) -> bool:
 class Pending:
     """The received part of a transfer, in a temporary file, from which it can be resumed.
 
-    ``receive(frames, Type, pending=pending)`` goes on with what is there, if the sender was given
-    :attr:`token`, and starts again otherwise.
+    ``receive(frames, Type, pending=pending)`` continues the transfer if the sender used
+    :attr:`token`; otherwise it starts again.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Pending:
         return self._native.chunks()
 
     def begin(self) -> int:
-        """Begins a transfer; an earlier one that is still running may push no more frames."""
+        """Begins a transfer, and ends an earlier one that is still running."""
         with self._lock:
             self._native.break_off()
             self._turn += 1
@@ -233,8 +233,9 @@ class Inbox:
     Give it to ``receive``, and answer ``Resume`` calls with :meth:`token`.
 
     Args:
-        max_pending: How many transfers are kept; the one that was untouched for longest makes room.
-        keep: For how many seconds after its last frame.
+        max_pending: Maximum number of transfers to keep; the one unused for longest is dropped
+            first.
+        keep: Seconds to keep a transfer after its last frame.
     """
 
     def __init__(self, *, max_pending: int = 16, keep: float = 600.0) -> None:
@@ -245,7 +246,7 @@ class Inbox:
     def token(self, question: Any) -> Any:
         """Returns the state of the session that a ``ResumeToken`` names.
 
-        Whoever asks has given the transfer up: what still comes of it is taken no more.
+        A sender that asks has abandoned the running transfer, so later frames of it are rejected.
         """
         with self._lock:
             found = self._pending.get(question.session)

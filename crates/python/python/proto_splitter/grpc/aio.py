@@ -1,6 +1,6 @@
 """Messages of any size over ``grpc.aio``: ``await send(stub.Put, message)``, ``await receive(frames, Type)``.
 
-What is read, merged or written runs on threads, so that the event loop goes on meanwhile.
+Reading, merging and writing run on threads, so they don't block the event loop.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ async def receive_open(
 class Arriving:
     """A message that can be read while it arrives: :class:`proto_splitter.grpc.Arriving`.
 
-    Reading what hasn't come blocks: read ``file`` in ``asyncio.to_thread``. Use it in an
+    Reading a part that hasn't arrived blocks: read ``file`` in ``asyncio.to_thread``. Use it in an
     ``async with`` statement, or call :meth:`close`.
     """
 
@@ -248,7 +248,7 @@ async def receive_arriving(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Arriving:
-    """Receives a message that can be read meanwhile: :func:`proto_splitter.grpc.receive_arriving`."""
+    """Receives a message to read while it arrives: :func:`proto_splitter.grpc.receive_arriving`."""
     kept = pending or Pending(
         message_type=message, max_message_size=max_message_size, folder=folder
     )

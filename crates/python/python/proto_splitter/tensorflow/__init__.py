@@ -8,10 +8,10 @@ that any unmodified TensorFlow loads, however large their constants are::
     pst.enable()
     tf.saved_model.save(model, "model")
 
-Large constants of functions are captured while these are traced, and are stored in a checkpoint
-under ``assets/`` which the saved model reads itself. Below the minimum size nothing changes: the
-bytes of ``saved_model.pb`` are those that TensorFlow writes. A function of TensorFlow is replaced
-only while its source is the one that is known; ``status()`` tells which are.
+Large constants of functions are captured during tracing, and stored in a checkpoint under
+``assets/`` that the saved model reads itself. A model without large constants is saved unchanged:
+``saved_model.pb`` has the same bytes as without this package. A function of TensorFlow is replaced
+only if its source is known; ``status()`` lists the replaced ones.
 
 Importing this module doesn't import TensorFlow; ``import proto_splitter.tensorflow.auto`` enables
 it as soon as TensorFlow is imported.
@@ -228,29 +228,29 @@ def enable(
 ) -> list[SeamStatus]:
     """Makes TensorFlow save and load models of any size, in the whole process.
 
-    Call it before functions are traced: constants of functions that were traced earlier are saved,
-    too, but take the memory that they always took, and can't be over 2 GiB in all.
+    Call it before functions are traced: constants of functions traced earlier are saved too, but
+    take as much memory as before, and can't exceed 2 GiB in total.
 
     Args:
-        capture: Whether large constants are captured while tracing.
+        capture: Captures large constants while tracing.
         min_size: Constants of fewer bytes are left to TensorFlow.
-        format: ``assets`` for what any TensorFlow loads; ``cpb`` for a chunked file, which needs
-            this package to be loaded, and which ``SaveOptions(experimental_image_format=True)``
-            asks for, too.
-        progress: Called with bytes done and bytes in all while large constants are written; true
-            for a bar on the standard error. What it raises ends the save, as Ctrl-C does, with
-            nothing left behind.
+        format: ``assets`` for a model that any TensorFlow loads; ``cpb`` for a chunked file, which
+            only loads with this package. ``SaveOptions(experimental_image_format=True)`` also
+            requests a chunked file.
+        progress: Called with the bytes done and the total while large constants are written;
+            ``True`` for a bar on standard error. An exception that it raises ends the save like
+            Ctrl-C, without leaving partial files.
 
     Returns:
-        What :func:`status` returns.
+        The result of :func:`status`.
 
     Raises:
-        ImportError: If there is no TensorFlow or protobuf, or one that is too old.
+        ImportError: If TensorFlow or protobuf is missing or too old.
         ValueError: If a size or the format isn't one.
 
     Warns:
-        RuntimeWarning: If a function of TensorFlow isn't the one that is known, with its name. It
-            is left alone, and the others are replaced.
+        RuntimeWarning: If the source of a function of TensorFlow isn't known, with its name. This
+            function keeps its behavior; the others are replaced.
     """
     wanted = _settings(capture, min_size, format, progress)
     with _installed.lock:
@@ -317,8 +317,8 @@ def save(
 ) -> None:
     """Saves a model of any size like ``tf.saved_model.save``, without :func:`enable`.
 
-    Functions that are traced while it is saved have their large constants captured. Those that
-    were traced earlier have them in their graphs, which takes more memory: see :func:`enable`.
+    Large constants are captured from functions traced while saving. Functions traced earlier have
+    them in their graphs, which takes more memory: see :func:`enable`.
 
     Raises:
         OSError: If the folder can't be written.
@@ -333,8 +333,8 @@ def save(
 def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = None) -> Any:
     """Loads a folder in any form, like ``tf.saved_model.load``, without :func:`enable`.
 
-    A model in chunks is externalized to a temporary folder first, which lives as long as what is
-    returned. Memory is needed for its constants once.
+    A chunked model is first externalized to a temporary folder, which exists as long as the
+    returned object. Its constants are in memory only once.
 
     Raises:
         OSError: If there is no model.

@@ -179,7 +179,7 @@ def _large_array(value: Any, dtype: Any, shape: Any, min_size: int) -> Any | Non
 
 
 def _may_be_shape(array: Any) -> bool:
-    """Returns true for what TensorFlow may need to know while it traces."""
+    """Returns true for a value that TensorFlow may need while it traces."""
     return array.dtype.kind in "iu" and array.ndim < 2 and array.nbytes < _LARGEST_SHAPE
 
 
@@ -237,7 +237,8 @@ _traced: set[tuple[str, str]] = set()
 
 
 def was_traced_here(function: str | None, node: str) -> bool:
-    """Returns true if a constant of a function stayed in its graph despite this being enabled."""
+    """Returns true if a constant of a function stayed in its graph although captures are
+    enabled."""
     if not function:
         return False
     # TensorFlow puts a prefix and a number around the name of the graph, except for branches.
@@ -339,7 +340,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _uniform(array: Any) -> bool:
-    """Returns whether all elements are equal, as in zeros, of which TensorFlow saves one."""
+    """Returns whether all elements are equal, such as zeros; TensorFlow then saves only one."""
     import numpy as np
 
     flat = array.reshape(-1)

@@ -66,7 +66,7 @@ class LoadableCopy:
 
 
 def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``load.load_partial``: a model in chunks is loaded with its constants beside the graph."""
+    """For ``load.load_partial``: loads a chunked model with its constants outside of the graph."""
 
     def load_partial(export_dir: Any, filters: Any, tags: Any = None, options: Any = None) -> Any:
         now = settings()
@@ -85,7 +85,7 @@ def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``SavedModelLoader.__init__`` of TensorFlow 1: as :func:`load_partial`."""
+    """For ``SavedModelLoader.__init__`` of TensorFlow 1: like :func:`load_partial`."""
 
     def __init__(self: Any, export_dir: Any) -> None:
         from tensorflow.python.framework import ops
@@ -108,7 +108,7 @@ def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _local(path: str) -> Iterator[str]:
-    """Copies a remote file to local disk for a while."""
+    """Copies a remote file to local disk temporarily."""
     if not _places.is_remote(path):
         yield path
         return

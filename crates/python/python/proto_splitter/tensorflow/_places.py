@@ -39,9 +39,9 @@ def exists(path: str) -> bool:
 
 
 def is_new(path: str) -> bool:
-    """Returns true if nothing has this path.
+    """Returns true if no file or folder has this path.
 
-    Returns false if that can't be known: the program that writes there learns why.
+    Returns false if that can't be determined; writing there then fails with the reason.
     """
     if not is_remote(path):
         return not os.path.lexists(path)
@@ -58,7 +58,7 @@ def remove(path: str) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder and all that is in it, as far as possible."""
+    """Removes a folder with its contents, as far as possible."""
     if is_remote(path):
         # Most are errors of a store, which are not OSErrors.
         with contextlib.suppress(Exception):
@@ -88,9 +88,9 @@ def files_in(folder: str) -> list[str]:
 
 
 def copy(source: str, target: str, told: Callable[[int], object] = lambda size: None) -> None:
-    """Copies a file from or to a remote place, and makes the folder that it goes to.
+    """Copies a file from or to a remote place, and creates the target's folder.
 
-    The target appears as a whole where the file system can do that.
+    The target appears complete or not at all, if the file system supports that.
 
     Args:
         told: Called with the size of each piece.
@@ -157,7 +157,7 @@ def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> 
 
 
 class Halves:
-    """Progress of what is made on local disk and then copied: each is one half of it."""
+    """Progress of files written to local disk and then copied: each step counts as half."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

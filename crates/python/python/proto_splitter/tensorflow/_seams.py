@@ -80,7 +80,7 @@ def source_hash(source: str) -> str:
 def _tokens(node: object) -> Iterator[str]:
     """Yields a tree as words that are the same in every version of Python.
 
-    ``ast.unparse`` and ``ast.dump`` differ between them.
+    ``ast.unparse`` and ``ast.dump`` differ between versions.
     """
     if isinstance(node, ast.AST):
         yield type(node).__name__

@@ -207,7 +207,7 @@ class SavedModelSplitter:
     def write(self, file_prefix: str | bytes, writer_options: str | None = None) -> str:
         """Writes the model and returns the path of its file.
 
-        Without large constants that is what TensorFlow itself writes, byte for byte.
+        Without large constants, TensorFlow would write the same bytes.
         """
         prefix = os.fsdecode(file_prefix)
         now = settings()

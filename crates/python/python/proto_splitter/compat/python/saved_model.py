@@ -17,7 +17,7 @@ class SavedModelSplitter(ComposableSplitter):
 
         Raises:
             TypeError: If the message is not a SavedModel.
-            ValueError: If a node is too large that is no constant.
+            ValueError: If a node other than a constant is too large.
         """
         model = self._proto
         if model.DESCRIPTOR.full_name != "tensorflow.SavedModel":
