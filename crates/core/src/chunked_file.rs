@@ -60,7 +60,7 @@ impl ChunkedFile<File> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens a `.cpb` file with `metadata` in place of its own trailer, to read a part of it.
+    /// Opens a `.cpb` file with `metadata` in place of the stored trailer, to read a part of it.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens a source with `metadata` in place of its own trailer, to read a part of it.
+    /// Opens a source with `metadata` in place of the stored trailer, to read a part of it.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ impl LayoutWriter {
         }
     }
 
-    /// Appends a run of a chunk's bytes, none of which were used before.
+    /// Appends a run of a chunk's bytes that weren't used before.
     pub(crate) fn chunk(&mut self, chunk: usize, range: Range<u64>) {
         let Some(used) = self.used.get_mut(chunk) else {
             return;

@@ -34,7 +34,7 @@ impl Registry {
     /// Returns the format whose inputs may be messages of this type.
     pub fn of_type(&self, message_type: &str) -> Option<&'static dyn Format> {
         let is_of = |format: &dyn Format| format.message_types().contains(&message_type);
-        // A format without types of its own stores another format's types in a different way, for
+        // A format without its own types stores another format's types in a different way, for
         // inputs that are recognized.
         let own = self.find(|format| is_of(format) && format.descriptor_pool().is_some());
         own.or_else(|| self.find(is_of))

@@ -27,7 +27,7 @@ use crate::{Error, ErrorKind, Result};
 const GATHER: usize = 256 << 10;
 
 /// The inputs of an output. The permissions of a new file allow no more than those of its inputs,
-/// and it replaces none of them.
+/// and it doesn't replace any of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
     /// Files that the output must not replace.

@@ -234,7 +234,7 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if none of `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` exists, or reading or
+    /// [`ErrorKind::Io`] if `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` don't exist, or reading or
     /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if it is neither in chunks
     /// nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge depends
     /// on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes differ

@@ -50,7 +50,7 @@ impl ScalarPath {
                 let target = path.resolve(message)?;
                 (path, target)
             }
-            _ => return invalid("the values are no messages, so nothing is inside them"),
+            _ => return invalid("the values aren't messages, so they contain no fields"),
         };
         let kind = match target.kind {
             TargetKind::Scalar(kind) if !target.whole_field => kind,

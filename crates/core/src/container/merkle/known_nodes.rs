@@ -164,7 +164,7 @@ mod tests {
             let mut known = fresh();
             let error = known.check(hashing, index, other, &stored).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
-            // A failed check leaves nothing behind.
+            // A failed check records no hashes.
             assert_eq!(known.needed(index), needed);
             assert!(fresh().check(hashing, index ^ 1, *leaf, &stored).is_err());
             for node in &needed {

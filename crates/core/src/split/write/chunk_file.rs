@@ -96,7 +96,8 @@ impl ChunkFile {
         })
     }
 
-    /// Appends a record chunk of another file as it is stored there. Returns its offset.
+    /// Appends a record chunk of another file without changing its stored bytes. Returns its
+    /// offset.
     pub(crate) fn copy<S: ReadAt>(
         &mut self,
         records: &RecordFile<S>,

@@ -30,7 +30,7 @@ pub struct ChunkPiece {
 /// An iterator over the pieces of a split's chunks, read from the source in order, with the trailer
 /// after the last.
 ///
-/// Each piece is read on demand: nothing is read ahead, and no chunk is stored.
+/// Each piece is read on demand, without reading ahead or storing a chunk.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;

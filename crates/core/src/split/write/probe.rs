@@ -77,7 +77,7 @@ fn shrinks(chunk: &PlannedChunk, source: &Source) -> Result<bool> {
     saves(&sample)
 }
 
-/// Without zstd, nothing is saved.
+/// Without zstd, compression saves no bytes.
 #[cfg(not(feature = "zstd"))]
 fn saves(_: &[u8]) -> Result<bool> {
     Ok(false)

@@ -16,7 +16,7 @@ pub(super) struct SkipIndex {
 }
 
 impl SkipIndex {
-    /// Records the occurrence if it is far enough from the last stop.
+    /// Records the occurrence if it is far enough from the last recorded one.
     #[inline]
     pub(super) fn pass(&mut self, ordinal: u64, start: u64) {
         if start >= self.next {
