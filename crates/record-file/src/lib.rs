@@ -51,7 +51,7 @@
 //!   twice.
 //! - A reader assembles records in the memory that holds the stored chunk. In addition to the
 //!   records it has at least an eighth of their size, if that is more than the stored size. A chunk
-//!   that claims more than 16 MiB, and more than 16 times its stored size, gets memory as it is
+//!   that claims more than 16 MiB, and more than 16 times its stored size, gets memory while it is
 //!   filled, by doubling.
 //!
 //! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes are decoded as they are read, except

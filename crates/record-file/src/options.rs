@@ -55,7 +55,7 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets the stored size, in bytes, from which a chunk is decoded as it is read. Default:
+    /// Sets the stored size, in bytes, from which a chunk is decoded while it is read. Default:
     /// [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads), a
     /// [`RecordReader`](crate::RecordReader) itself decodes chunks that are larger, stored or
     /// decoded, instead of leaving them to threads.
@@ -87,7 +87,7 @@ impl ReaderOptions {
         self.max_window_log
     }
 
-    /// Returns the stored size, in bytes, from which a chunk is decoded as it is read.
+    /// Returns the stored size, in bytes, from which a chunk is decoded while it is read.
     pub const fn get_stream_from(&self) -> u64 {
         self.stream_from
     }

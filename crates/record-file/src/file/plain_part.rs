@@ -7,7 +7,7 @@ use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
     /// Reads the bytes from `offset` on of an uncompressed record of `len` bytes in its own chunk,
-    /// which begins at `begin`. Reads no other bytes, so nothing is verified, not even that there is
+    /// which begins at `begin`. Reads no other bytes and verifies no hashes, not even that there is
     /// such a record: this is for callers that verify what they read by other means.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ const MOST_SLOTS_LOG: u32 = 12;
 /// Size above which a map is not kept, since clearing it would cost too much.
 const LARGE: usize = 1 << 13;
 
-/// A direct-mapped cache in front of a map with a collision-resistant hash.
+/// A direct-mapped cache of a map with a collision-resistant hash.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,
