@@ -259,7 +259,7 @@ fn write(
     if query.is_plural() || format == GetFormat::Jsonl || (is_shown && query.picks_several()) {
         let count = write_all(view, query, args, false, sink)?;
         if count == 0 && !query.is_plural() {
-            // The error says what is there instead.
+            // The error describes the value found instead.
             view.get(&find_one(view, query)?)?;
         }
         return Ok(());

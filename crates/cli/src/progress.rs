@@ -38,7 +38,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// True once nothing is shown any more.
+    /// True once the line is no longer shown.
     over: bool,
 }
 

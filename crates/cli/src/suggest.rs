@@ -40,7 +40,7 @@ pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| is_sound(mended))
 }
 
-/// Does the same for a path into a size tree, in which `[*]` stands for all elements.
+/// Returns a suggestion for a path into a size tree, in which `[*]` means all elements.
 pub(crate) fn place(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| TreePlace::parse(mended, Some(root)).is_ok())
 }

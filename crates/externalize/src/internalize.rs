@@ -67,9 +67,9 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`,
 /// atomically.
 ///
-/// The checksums of the original's data are compared as it is read. Models that were externalized
-/// by versions without these checksums are accepted too; only the constants in their bundle are
-/// compared.
+/// The checksums of the original's data are compared while it is read. Models that were
+/// externalized by versions without these checksums are accepted too; only the constants in their
+/// bundle are compared.
 ///
 /// # Errors
 ///

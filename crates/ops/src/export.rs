@@ -128,7 +128,8 @@ pub struct ExportReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidMessage`] if the format has a type for none of the tensors, or two have the same name.
+/// - [`ErrorKind::InvalidMessage`] if the format doesn't support the type of any tensor, or two
+///   have the same name.
 /// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.
 /// - [`ErrorKind::InvalidConfig`] if the file is an input, or its name implies no format.
 /// - If the input is damaged, or something can't be read or written.

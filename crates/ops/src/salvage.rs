@@ -108,7 +108,7 @@ pub struct SalvageReport {
     pub input: PathBuf,
     /// Size of the merged message, in bytes.
     pub output_bytes: u64,
-    /// Missing parts of the message. Empty if nothing is damaged.
+    /// Missing parts of the message. Empty if the file is undamaged.
     pub lost: Vec<LostPart>,
 }
 

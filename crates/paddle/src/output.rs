@@ -70,7 +70,7 @@ impl PaddleWriteOptions {
     ///
     /// Only files with the names of written ones are replaced, once all of these are complete, and
     /// the program last. Other files are unchanged. If one of the others would be read as a part of
-    /// the written model, nothing is replaced, and the error names that file: a `__params__` next
+    /// the written model, no file is replaced, and the error names that file: a `__params__` next
     /// to a `__model__`, or next to a `.pdmodel` or a `.json` the `.pdiparams`, the
     /// `.pdiparams.info` or the other kind of program with the same prefix.
     #[must_use]

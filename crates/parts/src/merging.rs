@@ -165,7 +165,7 @@ impl Planned {
         self.target().with_file_name(name)
     }
 
-    /// Returns the prefix of the names of such files, for any plan.
+    /// Returns the prefix that the names of the hidden files of all plans have.
     fn rooms(&self) -> String {
         let name = self.target.file_name().unwrap_or_default();
         let name = crc32c::crc32c(name.as_encoded_bytes());

@@ -36,8 +36,8 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Returns the rules about what must not be cut: a meta graph itself, but not what is inside a
-    /// graph.
+    /// Returns the rules about messages that must not be cut: a meta graph, but not the messages
+    /// inside its graph.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
     }

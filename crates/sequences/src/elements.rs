@@ -74,7 +74,7 @@ impl Elements {
     /// it breaks the wire format; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write_delimited(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         self.each(progress, |cursor, element| {
-            // The length is copied as it is.
+            // The length is copied unchanged.
             let range = element.tag_end..element.end;
             if range.end - range.start <= SMALL {
                 return Ok(sink.write_all(cursor.bytes(range)?)?);

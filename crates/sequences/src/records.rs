@@ -262,7 +262,7 @@ impl Records {
         Some((index, self.chunks.get(index)?))
     }
 
-    /// Returns the numbers of the records in a byte's chunk, for errors.
+    /// Returns the numbers of the records in the same chunk as a byte, for errors.
     fn numbers(placed: &Placed) -> String {
         match placed.count() {
             1 => format!("record {}", placed.first),

@@ -36,7 +36,7 @@ mod before_main {
         }
     }
 
-    /// Makes the loader call [`look`] before the runtime begins. There is no safe way to do so.
+    /// Makes the loader call [`look`] before the runtime begins. This can't be done safely.
     #[allow(
         unsafe_code,
         reason = "names the section of functions that the loader calls"

@@ -193,7 +193,7 @@ impl CheckedSpan {
         error.at_path(&self.tensor).in_file(&self.path)
     }
 
-    /// Records bytes that were read, and compares the checksum once none is missing.
+    /// Records bytes that were read, and compares the checksum once all were.
     fn note(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let found = match &self.seen {
             Seen::Numbers(sum) => sum.add(at, bytes),

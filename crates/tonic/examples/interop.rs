@@ -39,7 +39,7 @@ async fn main() -> Done {
             put(address, source.into(), &SendOptions::new().split(split)).await
         }
         ["typed", address, mebibytes] => {
-            // All samples share their memory, and none is copied.
+            // All samples share their memory, without copies.
             let sample = Bytes::from(vec![7; 16 << 20]);
             let samples = vec![sample; mebibytes.parse::<usize>()?.div_ceil(16)];
             let name = "typed".to_owned();

@@ -115,7 +115,7 @@ impl Receiver {
     pub fn break_off(&mut self) {
         self.state = State::Begin;
         match &mut self.store {
-            // All of it has arrived already, and none of it has been read.
+            // It has arrived completely, but hasn't been read.
             None => {}
             Some(store) => {
                 store.drop_partial();

@@ -91,7 +91,7 @@ impl Staging {
     }
 
     /// Moves the folder to its place, and returns its files. In an existing folder, the file `last`
-    /// is replaced last. If a file would remain that readers prefer to the output, nothing is
+    /// is replaced last. If a file would remain that readers prefer to the output, no file is
     /// replaced.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
         if let Some(program) = last

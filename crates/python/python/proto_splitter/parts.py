@@ -39,7 +39,7 @@ class Plan:
     path: str
     #: ``split``, ``merge`` or ``verify``.
     verb: str
-    #: How many parts there are: 0 to ``parts - 1``.
+    #: Number of parts, which are counted from 0 to ``parts - 1``.
     parts: int
     #: The file that a commit writes; ``None`` for a verification.
     output: str | None

@@ -13,7 +13,7 @@ pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TargetForm {
-    /// `saved_model.pb` if it is no larger than [`MAX_PLAIN_SIZE`], else `saved_model.cpb`.
+    /// `saved_model.pb` if its size is at most [`MAX_PLAIN_SIZE`], else `saved_model.cpb`.
     #[default]
     Auto,
     /// `saved_model.pb`.

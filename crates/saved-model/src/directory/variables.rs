@@ -22,7 +22,7 @@ pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
 
 /// Compares the checksums of the variables of the SavedModel in a folder, of which a copy is made.
 ///
-/// Files that are missing, and checkpoints of a newer version, are none of a copy's business.
+/// Missing files and checkpoints of a newer version don't make a copy fail.
 pub(super) fn check_variables(folder: &Path, progress: &Progress) -> Result<()> {
     let options = BundleOptions::new().progress(progress.clone());
     let checked = variables(folder).and_then(|bundle| match bundle {

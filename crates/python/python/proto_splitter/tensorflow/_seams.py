@@ -147,7 +147,8 @@ class Patches:
     def revert(self) -> None:
         """Restores every function, except those that someone else has replaced meanwhile."""
         for owner, name, original, ours, _ in self._on.values():
-            # A call of ours from theirs has TensorFlow's behavior, as it is disabled by then.
+            # If the other replacement calls ours, that has TensorFlow's behavior, since ours is
+            # disabled by then.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)
         self._on.clear()
