@@ -88,7 +88,7 @@ pub use proto_splitter_core::{
     atomic, compare, container, edit, merge, path, progress, schema, size_tree, spans, split,
     tensor, threads, view, wire,
 };
-/// The crates whose types appear in signatures of this one.
+/// The crates whose types appear in this crate's signatures.
 #[doc(no_inline)]
 pub use proto_splitter_core::{bytes, prost, prost_reflect};
 /// SavedModels of any size that unmodified TensorFlow loads: large constants moved to a checkpoint.

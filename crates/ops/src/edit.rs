@@ -75,7 +75,7 @@ impl EditOptions {
         &self.split
     }
 
-    /// Returns the form of the input's format to write.
+    /// Returns the form to write, which belongs to the input's format.
     pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
         self.form
     }

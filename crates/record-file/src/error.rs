@@ -131,7 +131,7 @@ impl Error {
         self
     }
 
-    /// Returns a copy, for a failure that is permanent.
+    /// Returns a copy, so that a permanent failure can be returned repeatedly.
     pub(crate) fn again(&self) -> Self {
         let Inner {
             kind,

@@ -17,7 +17,8 @@ const LARGEST: u64 = 16 << 20;
 const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 
-/// Returns the only compiled schema in the folder of a file that fits it, and its name.
+/// Returns the compiled schema beside a file that fits the file, and its name, if there is only
+/// one.
 pub(crate) fn find(
     input: &Path,
     fits: impl Fn(&DescriptorPool) -> bool,

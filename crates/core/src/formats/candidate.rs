@@ -1,4 +1,4 @@
-//! The view of an input that formats recognize it by.
+//! The view of an input by which formats recognize it.
 
 use std::cell::OnceCell;
 use std::fmt;

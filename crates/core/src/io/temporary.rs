@@ -140,7 +140,7 @@ impl TemporaryFolder {
         Ok(detached)
     }
 
-    /// Keeps the folder, wherever it is by now.
+    /// Keeps the folder, even if it was moved.
     pub fn keep(self) {
         let _ = self.folder.keep();
     }

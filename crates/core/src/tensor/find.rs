@@ -22,7 +22,7 @@ pub const MAX_LIST_MEMORY: usize = 256 << 20;
 
 /// A type whose messages are on the path to tensors.
 struct TypeOnTheWay {
-    /// The fields that lead on, by number.
+    /// The fields on the path to tensors, by number.
     fields: HashMap<u32, FieldOnTheWay>,
     /// For each member of its oneofs, the fields on the path to tensors that the member supersedes.
     rivals: HashMap<u32, Vec<u32>>,

@@ -1,4 +1,4 @@
-//! The entries of the archive that a draft becomes.
+//! The entries of a draft's archive.
 
 use std::collections::{HashMap, HashSet};
 

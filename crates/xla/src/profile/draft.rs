@@ -137,8 +137,8 @@ impl ProfileDraft {
     }
 }
 
-/// Adds the records of a line: its plane's id and name, and the line with as many events as fit in
-/// each.
+/// Adds the records of a line: each has its plane's id and name, and the line with as many events
+/// as fit.
 fn cut_line(
     plane: &Plane,
     line: &Line,

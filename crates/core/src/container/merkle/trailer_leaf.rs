@@ -14,8 +14,8 @@ const CHUNK_FILE: u32 = 1001;
 
 /// Returns the hash of a serialized trailer, as [`MerkleRoot`](super::MerkleRoot) defines it.
 ///
-/// The bytes are hashed as they are, so that fields that this version doesn't know are part of the
-/// hash, too.
+/// The bytes are hashed unchanged, so that fields unknown to this version are part of the hash,
+/// too.
 pub(super) fn trailer_leaf(hashing: Hashing, trailer: &[u8]) -> Result<Hash> {
     let mut leaf = hashing.leaf();
     let mut cursor = WireCursor::new(trailer);

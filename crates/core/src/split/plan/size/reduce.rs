@@ -108,7 +108,7 @@ impl Engine<'_> {
             && (!child.message || child.content <= self.max())
     }
 
-    /// Cuts the value of a child that had stayed.
+    /// Cuts the value of a child that had stayed with its parent.
     fn cut(&self, node: &mut Node, at: usize, place: usize) {
         let group = &mut node.groups[at];
         let child = &mut group.children[place];
